@@ -1,0 +1,110 @@
+//! A loaded plugin: the port between the dispatcher (`pintle-runtime`) and the sandbox (`pintle-wasm`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use crate::id::{Key, Kind};
+use crate::manifest::Manifest;
+use crate::outcome::{Outcome, ReconcileError};
+use crate::view::View;
+
+/// The plugin broke a rule of the contract. The run's instance is gone; nothing of its outcome is carried out.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{kind}: {message}")]
+pub struct PluginFault {
+    /// What kind of fault; the label of the metric.
+    pub kind: FaultKind,
+    /// For the log; untrusted text in part.
+    pub message: String,
+}
+
+/// Kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The guest trapped: a panic, an unreachable, an access out of bounds.
+    Trap,
+    /// It ran longer than its deadline.
+    Deadline,
+    /// It asked for more memory, tables or stack than its limit.
+    Memory,
+    /// Its output was too large or broke a rule.
+    Output,
+    /// It read or wrote what it is not granted.
+    Grant,
+    /// Too many host calls, or too many bytes read.
+    HostCall,
+    /// The instance could not be made; not necessarily the plugin's fault.
+    Instantiate,
+}
+
+impl FaultKind {
+    /// The metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trap => "trap",
+            Self::Deadline => "deadline",
+            Self::Memory => "memory",
+            Self::Output => "output",
+            Self::Grant => "grant",
+            Self::HostCall => "host_call",
+            Self::Instantiate => "instantiate",
+        }
+    }
+}
+
+impl std::fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What one call cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    /// Wall time of the call, instance creation included.
+    pub elapsed: Duration,
+    /// Peak linear memory of the instance.
+    pub memory_bytes: u64,
+    /// Calls of the lister.
+    pub host_calls: u32,
+    /// Bytes that those calls handed over.
+    pub bytes_read: u64,
+}
+
+/// Result of one call of `reconcile`.
+#[derive(Debug)]
+pub struct Run {
+    /// Outer error: the plugin's fault. Inner error: what it declared.
+    pub result: Result<Result<Outcome, ReconcileError>, PluginFault>,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// A loaded plugin.
+pub trait Guest: Send + Sync {
+    /// Its manifest.
+    fn manifest(&self) -> &Arc<Manifest>;
+
+    /// Whether it exports `mapping`.
+    fn maps(&self) -> bool;
+
+    /// Calls `reconcile` with a view.
+    ///
+    /// # Cancel safety
+    /// Must be polled to its end: an unfinished call in flight is never dropped. It always ends, by the deadline at the latest.
+    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run>;
+
+    /// Calls `keys-of`. The objects are projections.
+    ///
+    /// # Cancel safety
+    /// As for `reconcile`.
+    fn keys_of<'a>(
+        &'a self,
+        kind: &'a Kind,
+        old: Option<&'a str>,
+        new: Option<&'a str>,
+        view: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>>;
+}

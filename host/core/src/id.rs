@@ -1,0 +1,143 @@
+//! Names: kinds, objects, keys of work queues.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A kind as the API server names it.
+///
+/// Its text form is `v1/Pod` for the core group and `apps/v1/Deployment` for the others.
+#[doc(alias = "GroupVersionKind")]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: Arc<str>,
+    /// For example `v1`.
+    pub version: Arc<str>,
+    /// For example `Deployment`.
+    pub name: Arc<str>,
+}
+
+impl Kind {
+    /// A kind of the given group (empty: core), version and name.
+    pub fn new(group: &str, version: &str, name: &str) -> Self {
+        Self { group: group.into(), version: version.into(), name: name.into() }
+    }
+
+    /// `apps/v1`, or `v1` for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Builds a kind from the `apiVersion` and `kind` fields of an object or owner reference.
+    pub fn from_api_version(api_version: &str, name: &str) -> Self {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Self::new(group, version, name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        write!(f, "{}/{}", self.version, self.name)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A kind's text form did not parse.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not a kind: write v1/Pod for the core group, or group/version/Kind as in apps/v1/Deployment")]
+pub struct ParseKindError(pub String);
+
+impl FromStr for Kind {
+    type Err = ParseKindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let kind = match parts.as_slice() {
+            [version, name] => Self::new("", version, name),
+            [group, version, name] if !group.is_empty() => Self::new(group, version, name),
+            _ => return Err(ParseKindError(text.to_owned())),
+        };
+        let well_formed = kind.version.starts_with('v') && kind.name.starts_with(|c: char| c.is_ascii_uppercase());
+        if well_formed { Ok(kind) } else { Err(ParseKindError(text.to_owned())) }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Name of an object within its kind; ordered by namespace, then name.
+#[doc(alias = "NamespacedName")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectKey {
+    /// Empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Never empty.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The object of this name; `namespace` is empty for cluster-scoped kinds.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// One entry of one work queue of one plugin: the root object of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Name of the queue, as the manifest declares it.
+    pub queue: Arc<str>,
+    /// Kind of the root object.
+    pub kind: Kind,
+    /// The root object; it may be gone.
+    pub object: ObjectKey,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_a_text_form() {
+        for text in ["v1/Pod", "apps/v1/Deployment", "example.com/v1alpha1/Widget"] {
+            assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
+        }
+        for text in ["Pod", "apps/Deployment", "/v1/Pod", "a/b/c/d", "v1/pod"] {
+            assert!(text.parse::<Kind>().is_err(), "{text}");
+        }
+        assert_eq!(Kind::from_api_version("apps/v1", "Deployment"), Kind::new("apps", "v1", "Deployment"));
+        assert_eq!(Kind::from_api_version("v1", "Pod"), Kind::new("", "v1", "Pod"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Decisions of the Pintle host, and the traits through which its parts meet.
+//!
+//! Invariants:
+//! 1. No clock, no I/O, no async runtime: time and randomness are arguments.
+//! 2. Neither `kube` nor `wasmtime` nor `tokio` is known here.
+//!
+//! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
+
+pub mod api;
+pub mod guest;
+pub mod id;
+pub mod manifest;
+pub mod outcome;
+pub mod view;

@@ -1,0 +1,604 @@
+//! The manifest: what a plugin says of itself, readable without running it.
+//!
+//! It travels as JSON in the custom section [`SECTION`] at the top level of the component. Authors write it as YAML
+//! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Kind;
+
+/// Name of the component's custom section.
+pub const SECTION: &str = "pintle:manifest";
+
+/// Versions of the contract (`wit/`) that this host loads.
+pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Manifest {
+    /// Name of the plugin, unique within a host: lower-case letters, digits and `-`, at most 63.
+    /// For a built-in plugin, kube-controller-manager's name of the controller, for example `replicaset-controller`.
+    pub name: String,
+    /// Other names that `--controllers` accepts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Version of the plugin, for humans.
+    pub version: String,
+    /// Version of the contract, for example `0.1`.
+    pub contract: String,
+    /// One sentence.
+    #[serde(default)]
+    pub description: String,
+    /// `source.component` of its events; the name if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_source: Option<String>,
+    /// Whether instances live for one call or for many.
+    #[serde(default)]
+    pub instances: Instances,
+    /// Whether it may call `lister.resources`.
+    #[serde(default)]
+    pub discovery: bool,
+    /// What it reads from the cache.
+    pub watches: Vec<Watch>,
+    /// Its work queues, at least one.
+    pub queues: Vec<Queue>,
+    /// What it asks to be allowed to write, and to read live.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
+    /// Its settings, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, Setting>,
+    /// Metrics of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
+    /// Limits that it asks for, within the operator's maximum.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// How long an instance lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Instances {
+    /// One call. Nothing leaks from one run to the next.
+    #[default]
+    Fresh,
+    /// Many calls, one at a time: for languages that are slow to start.
+    Pooled,
+}
+
+/// A kind that the plugin reads, or all kinds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Watch {
+    /// For example `apps/v1/ReplicaSet`. Absent if `every` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Every kind with these verbs (besides list and watch), also those that appear later: metadata only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Every>,
+    /// One namespace instead of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// In the syntax of kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// In the syntax of kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<String>,
+    /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`
+    /// are always kept. Syntax: see `FieldPath`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Keep whole objects (without managedFields); `get` then gives them.
+    #[serde(default)]
+    pub whole: bool,
+    /// Ways to find objects by the value of a field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// The object's own selector, for `lister.selecting`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selects: Option<Selects>,
+    /// Which keys a change of such an object touches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enqueue: Vec<Enqueue>,
+}
+
+/// Which kinds `every` means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Every {
+    /// Verbs that the resource must have besides `list` and `watch`, for example `delete`.
+    #[serde(default)]
+    pub verbs: Vec<String>,
+    /// Kinds that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<Kind>,
+}
+
+/// A declared index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Name for `index-query`.
+    pub name: String,
+    /// Path of a scalar field, or of a list of scalars (each is a value).
+    pub field: String,
+}
+
+/// Where an object keeps its own selector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Selects {
+    /// Path, for example `spec.selector`.
+    pub field: String,
+    /// Its form.
+    pub form: SelectorForm,
+}
+
+/// Forms of selectors inside objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SelectorForm {
+    /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.
+    LabelSelector,
+    /// A map of labels, as in a Service.
+    Map,
+}
+
+/// One rule from a changed object to keys. Old and new state of the object are both mapped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Enqueue {
+    /// Whose keys.
+    pub to: To,
+    /// The kind of the keys for `controller`, `selecting`, `field`, `label`, `namespaceKeys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// For `controller`: the owner's controllers of these kinds in turn (a Pod's ReplicaSet's Deployment: `via: [apps/v1/ReplicaSet]`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Kind>,
+    /// For `field` and `label`: the path or label whose value is the name (`name` or `namespace/name`) of the key's object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The queue; the plugin's first if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Which changes; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<Change>,
+    /// For updates: only if one of these fields (paths within the projection) differs. All updates if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Only objects that no controller owns.
+    #[serde(default)]
+    pub orphans: bool,
+    /// Enqueue only after this many milliseconds (changes until then are one run).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u32>,
+}
+
+/// Whose keys a change touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum To {
+    /// The object itself.
+    #[serde(rename = "self")]
+    This,
+    /// Its controller, if it is of `kind` (and still has the uid that the reference names).
+    Controller,
+    /// Every owner, by any owner reference, of any watched kind.
+    Owners,
+    /// Every object that names it as an owner.
+    Dependents,
+    /// Objects of `kind` in its namespace whose own selector matches its labels.
+    Selecting,
+    /// The object of `kind` that a field names.
+    Field,
+    /// The object of `kind` that a label names.
+    Label,
+    /// Every object of `kind` in its namespace (in all, if it is cluster-scoped).
+    NamespaceKeys,
+    /// The Namespace that it lives in, as a key of kind `v1/Namespace`.
+    Namespace,
+    /// The plugin's `mapping` decides.
+    Plugin,
+}
+
+/// A change of an object in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// It is new.
+    Add,
+    /// It differs.
+    Update,
+    /// It is gone.
+    Delete,
+}
+
+/// A work queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Queue {
+    /// The `name` label of the `workqueue_*` metrics.
+    pub name: String,
+    /// Runs at once. Default 5.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: u32,
+    /// Delay after failures of a key.
+    #[serde(default)]
+    pub backoff: Backoff,
+    /// Failures in a row after which a key is dropped until its next change; never if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// Every key of these kinds again after so many milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync_ms: Option<u32>,
+    /// Also a key of its own, `tick`, every so many milliseconds (kind `v1/Namespace`, no namespace, name `tick`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ms: Option<u32>,
+}
+
+fn default_concurrency() -> u32 {
+    5
+}
+
+/// Rate limits of a queue: the longer delay of both rules counts, as client-go's default controller rate limiter has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Backoff {
+    /// Delay after the first failure. Default 5.
+    pub base_ms: u32,
+    /// Longest delay. Default 1,000,000.
+    pub max_ms: u32,
+    /// Always this delay, instead of an exponential one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_ms: Option<u32>,
+    /// Retries per second of the whole queue. Default 10.
+    pub qps: f32,
+    /// Retries at once. Default 100.
+    pub burst: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { base_ms: 5, max_ms: 1_000_000, fixed_ms: None, qps: 10.0, burst: 100 }
+    }
+}
+
+/// What a plugin may write, or read live. `*` stands for all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Grant {
+    /// Of `get`, `list`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verbs: Vec<String>,
+    /// Kinds in text form, or `*`.
+    pub kinds: Vec<String>,
+    /// Subresources, or `*`. Empty: the objects themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subresources: Vec<String>,
+    /// Empty: all namespaces, and cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Empty: all names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Paths for needs of raw GETs, a trailing `*` stands for any rest; then `kinds` is empty and `verbs` is `[get]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+}
+
+/// A setting: its type, default and range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Setting {
+    /// Type of the value.
+    #[serde(rename = "type")]
+    pub kind: SettingType,
+    /// For humans.
+    #[serde(default)]
+    pub description: String,
+    /// The value if the operator gives none; the setting is required if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+    /// Smallest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// Largest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// The valid strings.
+    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<String>,
+    /// A file whose content becomes the (string) value may be given instead, as `{"file": "/path"}`.
+    #[serde(default)]
+    pub from_file: bool,
+}
+
+/// Types of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "JSON's own names")]
+pub enum SettingType {
+    Boolean,
+    Integer,
+    Number,
+    String,
+    /// A list of strings.
+    Strings,
+}
+
+/// A metric of the plugin's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Metric {
+    /// Full name, for example `replicaset_controller_sorting_deletion_age_ratio`.
+    pub name: String,
+    /// For humans.
+    pub help: String,
+    /// Type.
+    #[serde(rename = "type")]
+    pub kind: MetricType,
+    /// Names of its labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Upper bounds of a histogram's buckets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<f64>,
+}
+
+/// Types of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "Prometheus' own names")]
+pub enum MetricType {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Limits of one run. Absent fields take the host's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Wall time of a run. Default 10,000; at most 300,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
+    /// Linear memory. Default 64 MiB, at most 1 GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Mutations in one outcome. Default 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mutations: Option<u32>,
+    /// Bytes of one outcome. Default 8 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome_bytes: Option<u64>,
+    /// Calls of the lister. Default 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_calls: Option<u32>,
+    /// Bytes that the lister hands over. Default 256 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Log lines. Default 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_lines: Option<u32>,
+    /// Keyed state of the plugin in all. Default 1 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_bytes: Option<u64>,
+}
+
+/// [`Limits`] with every field decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in `Limits`")]
+pub struct EffectiveLimits {
+    pub deadline: Duration,
+    pub memory_bytes: u64,
+    pub mutations: u32,
+    pub outcome_bytes: u64,
+    pub host_calls: u32,
+    pub read_bytes: u64,
+    pub log_lines: u32,
+    pub state_bytes: u64,
+}
+
+impl Limits {
+    /// What holds for a run.
+    pub fn effective(&self) -> EffectiveLimits {
+        const MIB: u64 = 1 << 20;
+        EffectiveLimits {
+            deadline: Duration::from_millis(u64::from(self.deadline_ms.unwrap_or(10_000).clamp(1, 300_000))),
+            memory_bytes: self.memory_bytes.unwrap_or(64 * MIB).min(1024 * MIB),
+            mutations: self.mutations.unwrap_or(1_000),
+            outcome_bytes: self.outcome_bytes.unwrap_or(8 * MIB),
+            host_calls: self.host_calls.unwrap_or(100_000),
+            read_bytes: self.read_bytes.unwrap_or(256 * MIB),
+            log_lines: self.log_lines.unwrap_or(100),
+            state_bytes: self.state_bytes.unwrap_or(MIB),
+        }
+    }
+}
+
+/// A manifest that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// Not JSON, or a field that does not exist or has the wrong type. The text names the place.
+    #[error("the manifest does not parse: {0}")]
+    Parse(#[source] serde_json::Error),
+    /// It parses, but does not make sense. The text names the field.
+    #[error("the manifest is not valid: {0}")]
+    Invalid(String),
+}
+
+impl Manifest {
+    /// Parses and checks the JSON of the custom section.
+    ///
+    /// # Errors
+    /// [`ManifestError`]; retrying does not help.
+    pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
+        let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
+        manifest.check().map_err(ManifestError::Invalid)?;
+        Ok(manifest)
+    }
+
+    /// Kinds that are watched by name.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.watches.iter().filter_map(|watch| watch.kind.as_ref())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !is_label(&self.name) {
+            return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
+        }
+        if !CONTRACT_VERSIONS.contains(&self.contract.as_str()) {
+            return Err(format!(
+                "contract: version {:?} is not known to this host, which loads {}",
+                self.contract,
+                CONTRACT_VERSIONS.join(", ")
+            ));
+        }
+        if self.queues.is_empty() {
+            return Err("queues: at least one is needed".into());
+        }
+        let mut queues = BTreeSet::new();
+        for (i, queue) in self.queues.iter().enumerate() {
+            if !queues.insert(queue.name.as_str()) {
+                return Err(format!("queues[{i}].name: {:?} stands twice", queue.name));
+            }
+            if queue.concurrency == 0 {
+                return Err(format!("queues[{i}].concurrency: must be at least 1"));
+            }
+        }
+        for (i, watch) in self.watches.iter().enumerate() {
+            watch.check(&queues).map_err(|why| format!("watches[{i}].{why}"))?;
+        }
+        let mut kinds = BTreeSet::new();
+        for (i, kind) in self.watches.iter().enumerate().filter_map(|(i, w)| w.kind.as_ref().map(|k| (i, k))) {
+            if !kinds.insert(kind) {
+                return Err(format!("watches[{i}].kind: {kind} is watched twice"));
+            }
+        }
+        for (i, grant) in self.grants.iter().enumerate() {
+            grant.check().map_err(|why| format!("grants[{i}].{why}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    fn check(&self, queues: &BTreeSet<&str>) -> Result<(), String> {
+        match (&self.kind, &self.every) {
+            (None, None) => return Err("kind: either kind or every is needed".into()),
+            (Some(_), Some(_)) => return Err("every: kind and every exclude each other".into()),
+            _ => {}
+        }
+        for (i, rule) in self.enqueue.iter().enumerate() {
+            let needs_kind =
+                matches!(rule.to, To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys);
+            if needs_kind && rule.kind.is_none() {
+                return Err(format!("enqueue[{i}].kind: is needed with to: {}", serde_name(&rule.to)));
+            }
+            if matches!(rule.to, To::Field | To::Label) && rule.field.is_none() {
+                return Err(format!("enqueue[{i}].field: is needed with to: {}", serde_name(&rule.to)));
+            }
+            if let Some(queue) = rule.queue.as_deref().filter(|queue| !queues.contains(queue)) {
+                let known = queues.iter().copied().collect::<Vec<_>>().join(", ");
+                return Err(format!("enqueue[{i}].queue: {queue:?} is not declared; declared are {known}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Grant {
+    fn check(&self) -> Result<(), String> {
+        const VERBS: [&str; 8] = ["*", "get", "list", "create", "update", "patch", "delete", "deletecollection"];
+        if let Some(verb) = self.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            return Err(format!("verbs: {verb:?} is not one of {}", VERBS.join(", ")));
+        }
+        if self.verbs.is_empty() {
+            return Err("verbs: at least one is needed".into());
+        }
+        if self.kinds.is_empty() == self.paths.is_empty() {
+            return Err("kinds: either kinds or paths are needed".into());
+        }
+        for kind in self.kinds.iter().filter(|kind| *kind != "*") {
+            kind.parse::<Kind>().map_err(|why| format!("kinds: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn serde_name(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn is_label(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minimal() -> serde_json::Value {
+        serde_json::json!({
+            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "watches": [{"kind": "example.com/v1/Widget", "enqueue": [{"to": "self"}]}],
+            "queues": [{"name": "widgets"}],
+        })
+    }
+
+    fn check(change: impl FnOnce(&mut serde_json::Value), expect: expect_test::Expect) {
+        let mut manifest = minimal();
+        change(&mut manifest);
+        let text = match Manifest::parse(manifest.to_string().as_bytes()) {
+            Ok(manifest) => format!("ok: {}", manifest.name),
+            Err(ManifestError::Parse(why)) => format!("does not parse: {why}"),
+            Err(ManifestError::Invalid(why)) => why,
+        };
+        expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_manifest_is_checked_field_by_field() {
+        use expect_test::expect;
+        check(|_| {}, expect!["ok: widgets"]);
+        check(
+            |m| m["name"] = "Widgets".into(),
+            expect![[r#"name: "Widgets" must be lower-case letters, digits and '-', at most 63"#]],
+        );
+        check(
+            |m| m["contract"] = "9.9".into(),
+            expect![[r#"contract: version "9.9" is not known to this host, which loads 0.1"#]],
+        );
+        check(|m| m["queues"] = serde_json::json!([]), expect!["queues: at least one is needed"]);
+        check(
+            |m| m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "controller"}),
+            expect!["watches[0].enqueue[0].kind: is needed with to: controller"],
+        );
+        check(
+            |m| m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "self", "queue": "other"}),
+            expect![[r#"watches[0].enqueue[0].queue: "other" is not declared; declared are widgets"#]],
+        );
+        check(
+            |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
+            expect![[r#"grants[0].verbs: "read" is not one of *, get, list, create, update, patch, delete, deletecollection"#]],
+        );
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let mut manifest = minimal();
+        manifest["watchs"] = serde_json::json!([]);
+        let error = Manifest::parse(manifest.to_string().as_bytes()).unwrap_err();
+        assert!(format!("{:?}", error).contains("watchs"), "{error:?}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Pintle: sim.
+
+pub mod patch;
+pub mod schema;
