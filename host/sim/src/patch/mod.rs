@@ -1,0 +1,130 @@
+//! The three patch formats that change an object by what is written in the patch alone.
+//!
+//! Flow: the server hands over the stored object and the request's body; out comes the object after the patch, not yet
+//! defaulted, validated or stored.
+//!
+//! Not here: server-side apply (`apply`).
+//!
+//! Source: RFC 6902, RFC 7386, apimachinery's `strategicpatch`.
+
+mod strategic;
+
+use serde_json::Value;
+
+use crate::schema::{Node, TypeRef};
+
+/// Why a patch was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The body is not a patch of this format: 400 BadRequest.
+    #[error("{0}")]
+    Malformed(String),
+    /// A test in the patch failed or the patch fights with itself: 409 Conflict.
+    #[error("{0}")]
+    Conflict(String),
+    /// The patch cannot be applied to this object: 422 Invalid.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Applies a JSON patch (RFC 6902).
+///
+/// # Errors
+/// `Malformed` when the body is not a list of operations, `Invalid` when an operation does not fit the object.
+pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
+    let operations: json_patch::Patch = serde_json::from_slice(patch).map_err(malformed)?;
+    if operations.0.len() > MAX_JSON_PATCH_OPERATIONS {
+        return Err(PatchError::Malformed(format!(
+            "The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {}",
+            operations.0.len()
+        )));
+    }
+    let mut object = current.clone();
+    json_patch::patch(&mut object, &operations)
+        .map_err(|error| PatchError::Invalid(error.to_string()))?;
+    Ok(object)
+}
+
+/// Operations in one JSON patch; the API server refuses more.
+const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
+
+/// Applies a JSON merge patch (RFC 7386).
+///
+/// # Errors
+/// `Malformed` when the body is not an object.
+pub fn merge_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
+    let patch = object_body(patch)?;
+    let mut object = current.clone();
+    json_patch::merge(&mut object, &patch);
+    Ok(object)
+}
+
+/// Applies a strategic merge patch. Without a schema lists are replaced, as fields without a patch strategy are.
+///
+/// # Errors
+/// `Malformed` when the body is not an object or a directive is wrong, `Invalid` when list elements lack their merge key.
+pub fn strategic_merge(
+    schema: Option<TypeRef>,
+    current: &Value,
+    patch: &[u8],
+) -> Result<Value, PatchError> {
+    let patch = object_body(patch)?;
+    strategic::merge(Node::root(schema.as_ref()), current, patch)
+}
+
+fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
+    let patch: Value = serde_json::from_slice(patch).map_err(malformed)?;
+    if patch.is_object() {
+        return Ok(patch);
+    }
+    Err(PatchError::Malformed(
+        "the patch must be a JSON object".to_owned(),
+    ))
+}
+
+fn malformed(error: serde_json::Error) -> PatchError {
+    PatchError::Malformed(format!("error decoding patch: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_json_patch_adds_replaces_removes_and_tests() {
+        let current = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"list": [1, 2]}});
+        let patch = br#"[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"add","path":"/spec/list/-","value":3},
+            {"op":"replace","path":"/metadata/labels/a","value":"2"},{"op":"remove","path":"/spec/list/0"}]"#;
+        assert_eq!(
+            json_patch(&current, patch),
+            Ok(json!({"metadata": {"labels": {"a": "2"}}, "spec": {"list": [2, 3]}}))
+        );
+        let failing = br#"[{"op":"test","path":"/metadata/labels/a","value":"9"}]"#;
+        assert!(matches!(
+            json_patch(&current, failing),
+            Err(PatchError::Invalid(_))
+        ));
+        assert!(matches!(
+            json_patch(&current, b"{}"),
+            Err(PatchError::Malformed(_))
+        ));
+    }
+
+    #[test]
+    fn a_merge_patch_replaces_lists_and_drops_nulls() {
+        let current = json!({"a": {"b": 1, "c": [1]}, "d": 1});
+        assert_eq!(
+            merge_patch(
+                &current,
+                br#"{"a":{"b":null,"c":[2,3]},"e":{"f":null,"g":1}}"#
+            ),
+            Ok(json!({"a": {"c": [2, 3]}, "d": 1, "e": {"g": 1}}))
+        );
+        assert!(matches!(
+            merge_patch(&current, b"[]"),
+            Err(PatchError::Malformed(_))
+        ));
+    }
+}

@@ -1,0 +1,285 @@
+//! What the server knows about the shape of objects: fields, list types and keys, patch strategies.
+//!
+//! Flow: `builtin.txt` (facts about the built-in kinds) is parsed once, on first use; a CustomResourceDefinition's
+//! `openAPIV3Schema` is turned into the same [`TypeSchema`]. Patching, server-side apply, pruning and the OpenAPI
+//! documents walk objects beside a [`Node`].
+//!
+//! Invariants:
+//! 1. A schema never changes after it was built; a changed CustomResourceDefinition gets a new one.
+//! 2. A list without a declared list type is atomic; a map or struct without one is granular.
+//!
+//! Not here: defaulting and validation (`defaults`), which served versions and verbs a kind has (`discovery`).
+//!
+//! Source: structured-merge-diff's schema, kube-openapi's extensions `x-kubernetes-*`.
+
+mod check;
+mod crd;
+mod parse;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+pub use check::{prune, type_errors, unknown_fields};
+pub use crd::from_openapi;
+
+/// A shared handle on a kind's schema.
+pub type TypeRef = Arc<TypeSchema>;
+
+/// One struct type: its fields by JSON name, in alphabetical order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TypeSchema {
+    /// Short name, for example `apps.v1.DeploymentSpec`; empty for types inside a CustomResourceDefinition.
+    pub name: String,
+    /// `(group, version, kind)` when the type is a kind's root.
+    pub gvk: Option<(String, String, String)>,
+    /// Fields by JSON name.
+    pub fields: IndexMap<String, Field>,
+    /// The whole struct has one owner in server-side apply.
+    pub atomic: bool,
+    /// Fields that are not listed are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub open: bool,
+}
+
+/// One field of a struct.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// What the value looks like.
+    pub shape: Shape,
+    /// The field must be present.
+    pub required: bool,
+    /// How a strategic merge patch treats it.
+    pub patch: PatchStrategy,
+    /// The value that stands in for an absent one.
+    pub default: Option<Value>,
+}
+
+/// How strategic merge patch treats a field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// Lists are merged rather than replaced.
+    pub merge: bool,
+    /// The field that tells list elements apart; absent for lists of scalars.
+    pub merge_key: Option<String>,
+    /// Absent union members are cleared (`$retainKeys`).
+    pub retain_keys: bool,
+    /// Structs are replaced rather than merged.
+    pub replace: bool,
+}
+
+/// The shape of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// A JSON scalar.
+    Scalar(Scalar),
+    /// Anything.
+    Any,
+    /// A built-in struct, by its place in the table (types may refer to themselves).
+    Builtin(usize),
+    /// A struct of a CustomResourceDefinition.
+    Struct(Arc<TypeSchema>),
+    /// String keys with values of one shape.
+    Map {
+        /// Shape of each value.
+        value: Box<Shape>,
+        /// The whole map has one owner.
+        atomic: bool,
+    },
+    /// A list.
+    List {
+        /// Shape of each element.
+        item: Box<Shape>,
+        /// How elements are told apart.
+        kind: ListKind,
+    },
+}
+
+/// Scalar types, as OpenAPI tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// Text.
+    String,
+    /// RFC 3339 with seconds.
+    Time,
+    /// RFC 3339 with microseconds.
+    MicroTime,
+    /// Base64.
+    Bytes,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit integer.
+    Int64,
+    /// Floating point.
+    Number,
+    /// `true` or `false`.
+    Bool,
+    /// A number or text.
+    IntOrString,
+    /// A resource quantity: text, or a number that stands for it.
+    Quantity,
+}
+
+/// How the elements of a list are told apart in server-side apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListKind {
+    /// The list is one value.
+    Atomic,
+    /// Scalars, each at most once.
+    Set,
+    /// Structs, told apart by these fields.
+    Map(Vec<String>),
+}
+
+/// A place in a schema while walking an object beside it.
+#[derive(Debug, Clone, Copy)]
+pub enum Node<'a> {
+    /// Inside a struct.
+    Struct(&'a TypeSchema),
+    /// Any other shape.
+    Shape(&'a Shape),
+    /// Nothing is known: everything below is untyped.
+    Unknown,
+}
+
+impl<'a> Node<'a> {
+    /// The node of a kind's root, untyped when there is no schema.
+    pub fn root(schema: Option<&'a TypeRef>) -> Self {
+        schema.map_or(Node::Unknown, |schema| Node::Struct(schema))
+    }
+
+    /// The node of a value with this shape.
+    pub fn of(shape: &'a Shape) -> Self {
+        match shape {
+            Shape::Builtin(index) => Node::Struct(&BUILTIN.types[*index]),
+            Shape::Struct(schema) => Node::Struct(schema),
+            other => Node::Shape(other),
+        }
+    }
+
+    /// The declared field of a struct.
+    pub fn declared(self, name: &str) -> Option<&'a Field> {
+        match self {
+            Node::Struct(schema) => schema.fields.get(name),
+            _ => None,
+        }
+    }
+
+    /// The node of the value under `name`, in a struct or a map.
+    pub fn child(self, name: &str) -> Node<'a> {
+        match self {
+            Node::Struct(schema) => schema
+                .fields
+                .get(name)
+                .map_or(Node::Unknown, |field| Node::of(&field.shape)),
+            Node::Shape(Shape::Map { value, .. }) => Node::of(value),
+            _ => Node::Unknown,
+        }
+    }
+
+    /// The node of each element of a list.
+    pub fn item(self) -> Node<'a> {
+        match self {
+            Node::Shape(Shape::List { item, .. }) => Node::of(item),
+            _ => Node::Unknown,
+        }
+    }
+
+    /// How the elements of a list are told apart.
+    pub fn list_kind(self) -> &'a ListKind {
+        match self {
+            Node::Shape(Shape::List { kind, .. }) => kind,
+            _ => &ListKind::Atomic,
+        }
+    }
+
+    /// The value has one owner as a whole, whatever is inside it.
+    pub fn is_atomic(self) -> bool {
+        match self {
+            Node::Struct(schema) => schema.atomic,
+            Node::Shape(Shape::Map { atomic, .. }) => *atomic,
+            Node::Shape(Shape::List { kind, .. }) => *kind == ListKind::Atomic,
+            Node::Shape(_) | Node::Unknown => false,
+        }
+    }
+}
+
+/// The parsed table of built-in types.
+#[derive(Debug, Default)]
+pub(crate) struct Builtin {
+    /// All types, in the table's order.
+    pub(crate) types: Vec<TypeRef>,
+    /// Place of a type by name.
+    pub(crate) by_name: HashMap<String, usize>,
+    by_gvk: HashMap<(String, String, String), usize>,
+}
+
+static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| parse::table(include_str!("builtin.txt")));
+
+/// The table of built-in types.
+pub(crate) fn builtin() -> &'static Builtin {
+    &BUILTIN
+}
+
+/// The schema of a built-in kind.
+pub fn lookup(group: &str, version: &str, kind: &str) -> Option<TypeRef> {
+    let key = (group.to_owned(), version.to_owned(), kind.to_owned());
+    BUILTIN
+        .by_gvk
+        .get(&key)
+        .map(|index| BUILTIN.types[*index].clone())
+}
+
+/// The built-in type with this short name, for example `meta.v1.ObjectMeta`.
+pub fn named(name: &str) -> Option<TypeRef> {
+    BUILTIN
+        .by_name
+        .get(name)
+        .map(|index| BUILTIN.types[*index].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_knows_list_keys_patch_strategies_and_defaults() {
+        let deployment = lookup("apps", "v1", "Deployment").unwrap();
+        let spec = Node::root(Some(&deployment)).child("spec");
+        assert!(spec.declared("strategy").unwrap().patch.retain_keys);
+        assert!(spec.child("selector").is_atomic());
+        let pod = spec.child("template").child("spec");
+        let containers = pod.declared("containers").unwrap();
+        assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));
+        let ports = pod.child("containers").item().child("ports");
+        assert_eq!(
+            *ports.list_kind(),
+            ListKind::Map(vec!["containerPort".into(), "protocol".into()])
+        );
+        assert_eq!(
+            ports.item().declared("protocol").unwrap().default,
+            Some("TCP".into())
+        );
+        assert!(pod.child("tolerations").is_atomic());
+    }
+
+    #[test]
+    fn every_reference_in_the_table_leads_to_a_type() {
+        fn visit(shape: &Shape) {
+            match shape {
+                Shape::Builtin(index) => {
+                    assert!(*index < builtin().types.len(), "dangling reference")
+                }
+                Shape::Map { value: inner, .. } | Shape::List { item: inner, .. } => visit(inner),
+                _ => {}
+            }
+        }
+        assert!(builtin().types.len() > 400);
+        for schema in &builtin().types {
+            schema.fields.values().for_each(|field| visit(&field.shape));
+        }
+        assert!(lookup("", "v1", "Pod").is_some());
+        assert!(lookup("", "v1", "Nothing").is_none());
+    }
+}
