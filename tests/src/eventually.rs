@@ -1,0 +1,45 @@
+//! Waiting for a condition with a deadline: the only way in which these tests let time pass.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long to wait between two looks. Short, because most conditions come true within milliseconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Calls `look` until it answers `Ok(Some(value))`, and returns the value.
+///
+/// `Ok(None)` and `Err` both mean "not yet"; the last error is part of the message when the deadline
+/// passes.
+///
+/// # Errors
+/// The deadline passed. The message holds `description` and the last error.
+///
+/// # Cancel safety
+/// Dropping the future drops the look in flight.
+pub async fn eventually<T, F, Fut>(
+    deadline: Duration,
+    description: impl Display,
+    mut look: F,
+) -> Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Option<T>>>,
+{
+    let until = Instant::now() + deadline;
+    let mut last = String::from("condition not met");
+    loop {
+        match tokio::time::timeout_at(until.into(), look()).await {
+            Ok(Ok(Some(value))) => return Ok(value),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => last = format!("{error:#}"),
+            Err(_) => bail!("waited {deadline:?} for {description}: {last}"),
+        }
+        if Instant::now() + POLL_INTERVAL >= until {
+            bail!("waited {deadline:?} for {description}: {last}");
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}

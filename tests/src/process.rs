@@ -1,0 +1,230 @@
+//! Child processes that never outlive the test.
+//!
+//! Flow: a command is started with a pipe as its standard input; the child (or the guard around it,
+//! see `tests/controlplane/guard.go`) ends itself as soon as that pipe is closed, which the kernel
+//! does when the test process ends, however it ends. Dropping a [`Guarded`] kills the child at once.
+//!
+//! Invariants:
+//! 1. No process started here is alive after the test process is gone, SIGKILL included.
+//! 2. Nothing here is bound to an async runtime, so one process can serve tests with a runtime each.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Clock ticks per second in `/proc/<pid>/stat`; 100 on every Linux that Rust supports.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// How much of a log goes into an error message.
+const LOG_TAIL_BYTES: u64 = 4096;
+
+/// A running child process with its log file.
+#[derive(Debug)]
+pub struct Guarded {
+    name: String,
+    log: PathBuf,
+    /// Its standard input is the lifeline: closed when this is dropped or the test process ends.
+    child: Child,
+    /// The process whose resources count: the child itself, or the one that it guards.
+    behind_guard: bool,
+}
+
+/// What a process has used so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// User and system time of all threads.
+    pub cpu: Duration,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
+impl Guarded {
+    /// Starts one part of the control plane binary, which holds the lifeline by itself.
+    ///
+    /// # Errors
+    /// The log file cannot be made, or the program cannot be started.
+    pub fn part(name: &str, binary: &Path, args: &[String], log: &Path) -> Result<Guarded> {
+        let mut command = Command::new(binary);
+        command.arg(name).args(args);
+        Guarded::spawn(name, command, log, false)
+    }
+
+    /// Starts any program under the guard of the control plane binary.
+    ///
+    /// # Errors
+    /// The log file cannot be made, or the program cannot be started.
+    pub fn program(
+        name: &str,
+        guard: &Path,
+        program: &Path,
+        args: &[String],
+        log: &Path,
+    ) -> Result<Guarded> {
+        let mut command = Command::new(guard);
+        command.arg("guard").arg(program).args(args);
+        Guarded::spawn(name, command, log, true)
+    }
+
+    fn spawn(name: &str, mut command: Command, log: &Path, behind_guard: bool) -> Result<Guarded> {
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("open the log {}", log.display()))?;
+        let child = command
+            .env("CONTROLPLANE_LIFELINE", "stdin")
+            .stdin(Stdio::piped())
+            .stdout(out.try_clone().context("share the log")?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("start {name}"))?;
+        Ok(Guarded {
+            name: name.to_owned(),
+            log: log.to_owned(),
+            child,
+            behind_guard,
+        })
+    }
+
+    /// What the process is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id of the child (of the guard, for a guarded program).
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process id of the program itself, behind a guard or not.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub fn inner_id(&self) -> Result<u32> {
+        if self.behind_guard {
+            only_child(self.child.id())
+        } else {
+            Ok(self.child.id())
+        }
+    }
+
+    /// Where standard output and standard error go.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The end of the log, for error messages.
+    pub fn log_tail(&self) -> String {
+        tail(&self.log)
+    }
+
+    /// The exit status, if the process has ended.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Sends SIGTERM and waits for the end; after `grace`, SIGKILL. Returns whether SIGTERM was
+    /// enough.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves a process that was told to end.
+    pub async fn stop(&mut self, grace: Duration) -> bool {
+        self.signal(Signal::TERM);
+        let until = Instant::now() + grace;
+        while Instant::now() < until {
+            if self.exited().is_some() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.kill();
+        false
+    }
+
+    /// Ends the process at once (SIGKILL) and reaps it.
+    pub fn kill(&mut self) {
+        // Both fail only when the process has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Stops the process from running without ending it (SIGSTOP).
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused process run on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = id {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// CPU time and memory of the process so far.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn usage(&self) -> Result<Usage> {
+        let pid = self.inner_id()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .with_context(|| format!("read the usage of {}", self.name))?;
+        // The command name may hold spaces and parentheses; the numbers start after the last one.
+        let numbers: Vec<&str> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_whitespace().collect())
+            .unwrap_or_default();
+        let number = |i: usize| numbers.get(i).and_then(|n| n.parse::<u64>().ok());
+        // Fields 14 and 15 of proc_pid_stat(5), counted from the third.
+        let ticks = number(11).unwrap_or(0) + number(12).unwrap_or(0);
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let rss_kib = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
+            .unwrap_or(0);
+        Ok(Usage {
+            cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND),
+            rss_bytes: rss_kib * 1024,
+        })
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn only_child(pid: u32) -> Result<u32> {
+    // Children are listed by the thread that started them.
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let children = fs::read_to_string(thread?.path().join("children"))?;
+        if let Some(child) = children.split_whitespace().next() {
+            return Ok(child.parse()?);
+        }
+    }
+    bail!("the guard has no child")
+}
+
+/// The last lines of a file, or why it cannot be read.
+pub(crate) fn tail(path: &Path) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_else(|error| format!("({}: {error})", path.display()))
+}
