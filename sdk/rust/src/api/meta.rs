@@ -1,0 +1,216 @@
+//! What all objects have: metadata, owner references, selectors, conditions.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::time::Timestamp;
+use crate::types::{Kind, ObjectKey};
+
+/// A type of objects that the lister can decode.
+pub trait Resource: DeserializeOwned {
+    /// Kind of these objects.
+    const KIND: Kind;
+
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta;
+}
+
+/// Makes a struct with a field `metadata: ObjectMeta` a [`Resource`](crate::api::meta::Resource).
+///
+/// ```
+/// use pintle_sdk::api::meta::ObjectMeta;
+///
+/// #[derive(Default, serde::Deserialize)]
+/// #[serde(default, rename_all = "camelCase")]
+/// struct Widget {
+///     metadata: ObjectMeta,
+/// }
+///
+/// pintle_sdk::resource!(Widget, "example.com", "v1", "Widget");
+/// ```
+#[macro_export]
+macro_rules! resource {
+    ($type:ty, $group:literal, $version:literal, $kind:literal) => {
+        impl $crate::api::meta::Resource for $type {
+            const KIND: $crate::Kind = $crate::Kind::new($group, $version, $kind);
+
+            fn metadata(&self) -> &$crate::api::meta::ObjectMeta {
+                &self.metadata
+            }
+        }
+    };
+}
+
+/// Metadata of an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "Kubernetes' own fields")]
+pub struct ObjectMeta {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generation: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl ObjectMeta {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
+    }
+
+    /// The controller reference.
+    #[doc(alias = "GetControllerOf")]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|reference| reference.controller == Some(true))
+    }
+
+    /// Whether its controller has this uid.
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller().is_some_and(|reference| reference.uid == uid)
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "Kubernetes' own fields")]
+pub struct OwnerReference {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// The reference of an object to its controller, which blocks a foreground deletion of the controller.
+    #[doc(alias = "NewControllerRef")]
+    pub fn controller(kind: &Kind, owner: &ObjectMeta) -> Self {
+        Self {
+            api_version: kind.api_version(),
+            kind: kind.name.to_string(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+
+    /// Kind of the owner.
+    pub fn owner_kind(&self) -> Kind {
+        Kind::from_api_version(&self.api_version, &self.kind)
+    }
+}
+
+/// A selector in a spec. See [`Selector`](crate::selector::Selector) for matching.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "Kubernetes' own fields")]
+pub struct LabelSelector {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// A condition of a [`LabelSelector`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "Kubernetes' own fields")]
+pub struct LabelSelectorRequirement {
+    pub key: String,
+    pub operator: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// A condition of a status. Which times it has depends on the kind. See [`conditions`](crate::conditions).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A part of an object that is carried along as text. Absent and `null` are the same.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Raw(pub Option<Box<RawValue>>);
+
+impl Raw {
+    /// The text; `null` if absent.
+    pub fn text(&self) -> &str {
+        self.0.as_deref().map_or("null", RawValue::get)
+    }
+
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// If it does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.text())
+    }
+
+    /// Decodes it into a generic tree.
+    pub fn value(&self) -> serde_json::Value {
+        self.parse().unwrap_or_default()
+    }
+}
+
+impl PartialEq for Raw {
+    /// Equality of the text: for equality of the meaning see [`equality`](crate::equality).
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}

@@ -1,0 +1,114 @@
+//! Claiming: which objects belong to a controller, by owner reference and selector.
+//!
+//! An object without a controller that the selector matches is *adopted*; one of ours that it no longer matches is *released*.
+//! Before the first adoption the owner is read from the API server itself, because the cache may not know yet that it is
+//! being deleted, and an object adopted then would be deleted with it.
+//!
+//! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. There a claim is a write in the middle of a sync;
+//! here the patches are a step of the outcome, and what is to be adopted counts as owned already.
+
+use serde_json::json;
+
+use crate::api::meta::{ObjectMeta, OwnerReference, Resource};
+use crate::error::Error;
+use crate::lister::Lister;
+use crate::outcome::{Mutation, PatchType, Refusal, Step};
+use crate::selector::Selector;
+use crate::types::Kind;
+
+/// Result of [`claim`].
+#[derive(Clone, Debug)]
+pub struct Claimed<T> {
+    /// The owner's objects, with those that `mutations` adopt.
+    pub owned: Vec<T>,
+    /// Patches that adopt and release. They belong into a step before all others.
+    pub mutations: Vec<Mutation>,
+}
+
+impl<T> Claimed<T> {
+    /// The step of the patches: all are tried, and a failure stops what follows.
+    pub fn step(&mut self) -> Step {
+        Step::parallel(std::mem::take(&mut self.mutations))
+    }
+}
+
+/// Sorts out which of `objects` belong to `owner`, a `O` that was read from `lister`.
+///
+/// `objects` are usually those of [`Query::controlled_by_or_orphans`](crate::Query::controlled_by_or_orphans).
+/// Those of other controllers are left out. Nothing is adopted or released by an owner that is being deleted.
+///
+/// # Errors
+/// [`Error::Needs`] for the live read before an adoption: pass it on with `?`.
+/// A retry if the owner was replaced or is being deleted.
+pub fn claim<O: Resource, T: Resource>(
+    lister: &impl Lister,
+    owner: &ObjectMeta,
+    selector: &Selector,
+    objects: Vec<T>,
+) -> Result<Claimed<T>, Error> {
+    let mut claimed = Claimed { owned: Vec::with_capacity(objects.len()), mutations: Vec::new() };
+    let mut may_adopt = false;
+    for object in objects {
+        let meta = object.metadata();
+        let matches = selector.matches(&meta.labels);
+        match meta.controller() {
+            Some(controller) if controller.uid != owner.uid => {}
+            Some(_) if matches => claimed.owned.push(object),
+            Some(_) if !owner.is_deleting() => claimed.mutations.push(release(&T::KIND, meta, &owner.uid)),
+            Some(_) => {}
+            None if matches && !owner.is_deleting() && !meta.is_deleting() && same_namespace(owner, meta) => {
+                if !may_adopt {
+                    recheck::<O>(lister, owner)?;
+                    may_adopt = true;
+                }
+                claimed.mutations.push(adopt(&O::KIND, owner, &T::KIND, meta));
+                claimed.owned.push(object);
+            }
+            None => {}
+        }
+    }
+    Ok(claimed)
+}
+
+fn same_namespace(owner: &ObjectMeta, object: &ObjectMeta) -> bool {
+    owner.namespace.is_empty() || owner.namespace == object.namespace
+}
+
+/// Whether the API server itself still has the owner, with the same uid and not being deleted.
+#[doc(alias = "RecheckDeletionTimestamp")]
+fn recheck<O: Resource>(lister: &impl Lister, owner: &ObjectMeta) -> Result<(), Error> {
+    let name = &owner.name;
+    let fresh: Option<O> = lister.live(&owner.namespace, name)?;
+    let kind = O::KIND;
+    let Some(fresh) = fresh else {
+        return Err(Error::retry(format!("cannot adopt: {kind} {name} is gone")));
+    };
+    let meta = fresh.metadata();
+    if meta.uid != owner.uid {
+        return Err(Error::retry(format!(
+            "cannot adopt: {kind} {name} was replaced: uid {}, wanted {}",
+            meta.uid, owner.uid
+        )));
+    }
+    if let Some(since) = meta.deletion_timestamp {
+        return Err(Error::retry(format!("cannot adopt: {kind} {name} is being deleted since {since}")));
+    }
+    Ok(())
+}
+
+/// A patch that makes `owner` the controller of an object. The API server refuses it if there is another.
+pub fn adopt(owner_kind: &Kind, owner: &ObjectMeta, kind: &Kind, object: &ObjectMeta) -> Mutation {
+    let body = json!({"metadata": {"ownerReferences": [OwnerReference::controller(owner_kind, owner)]}});
+    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(&object.uid).tolerate([Refusal::NotFound])
+}
+
+/// A patch that removes the owner reference with this uid from an object.
+pub fn release(kind: &Kind, object: &ObjectMeta, owner_uid: &str) -> Mutation {
+    let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}});
+    // Invalid: the object has no owner reference any more, or was replaced by a namesake.
+    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(&object.uid).tolerate([
+        Refusal::NotFound,
+        Refusal::Invalid,
+        Refusal::Conflict,
+    ])
+}

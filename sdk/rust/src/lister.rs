@@ -1,0 +1,230 @@
+//! The world at one instant, as a run sees it.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::api::meta::Resource;
+use crate::document::Document;
+use crate::error::Error;
+use crate::outcome::{ApiError, MutationFailure, Need};
+use crate::time::Timestamp;
+use crate::types::{Kind, ObjectKey};
+
+/// Selects by owner references; the strings are uids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedBy {
+    /// The controller reference has this uid.
+    Controller(String),
+    /// The same, or there is no controller reference at all.
+    ControllerOrOrphan(String),
+    /// Any owner reference has this uid.
+    Any(String),
+}
+
+/// Which objects to list; all conditions must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// All namespaces if absent.
+    pub namespace: Option<String>,
+    /// In the syntax of kubectl.
+    pub label_selector: Option<String>,
+    /// By owner references.
+    pub owner: Option<OwnedBy>,
+    /// A declared index and its value.
+    pub index: Option<(String, String)>,
+    /// Whole objects instead of the projection.
+    pub whole: bool,
+}
+
+impl Query {
+    /// Every object of the kind.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// The objects of one namespace.
+    pub fn namespace(namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::default() }
+    }
+
+    /// Only those that this label selector matches, for example `app=web,tier in (a,b)`. See [`Selector`](crate::selector::Selector).
+    #[must_use]
+    pub fn labels(self, selector: impl ToString) -> Self {
+        Self { label_selector: Some(selector.to_string()), ..self }
+    }
+
+    /// Only those whose controller has this uid.
+    #[must_use]
+    pub fn controlled_by(self, uid: impl Into<String>) -> Self {
+        Self { owner: Some(OwnedBy::Controller(uid.into())), ..self }
+    }
+
+    /// Only those whose controller has this uid, and those without a controller, which a selector could adopt.
+    #[must_use]
+    pub fn controlled_by_or_orphans(self, uid: impl Into<String>) -> Self {
+        Self { owner: Some(OwnedBy::ControllerOrOrphan(uid.into())), ..self }
+    }
+
+    /// Only those of which any owner has this uid.
+    #[must_use]
+    pub fn owned_by(self, uid: impl Into<String>) -> Self {
+        Self { owner: Some(OwnedBy::Any(uid.into())), ..self }
+    }
+
+    /// Only those for which an index of the manifest has this value.
+    #[must_use]
+    pub fn index(self, index: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { index: Some((index.into(), value.into())), ..self }
+    }
+
+    /// Whole objects instead of the projection; the watch must declare `whole`.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { whole: true, ..self }
+    }
+}
+
+/// A resource that the API server has.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiResource {
+    /// Kind of its objects.
+    pub kind: Kind,
+    /// Name in URLs.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// For example `list`, `delete`.
+    pub verbs: Vec<String>,
+    /// For example `status`, `scale`.
+    #[serde(default)]
+    pub subresources: Vec<String>,
+    /// Whether the version is the one that the server prefers for the group.
+    #[serde(default)]
+    pub preferred: bool,
+}
+
+/// The world at one instant, for one run: repeated reads give the same answer.
+///
+/// All reads together are one state of the host's caches, never older than this key's own last writes.
+/// Only kinds that the manifest watches can be read; another is a fault that ends the run.
+/// `wit/controller.wit` documents each read; the methods in `_json` are the contract's own, the others decode.
+pub trait Lister {
+    /// Time at which the run began, RFC 3339.
+    fn now_text(&self) -> String;
+    /// The object, as JSON.
+    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
+    /// The objects that match, ordered by namespace and name, as JSON.
+    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String>;
+    /// How many objects match.
+    fn count(&self, kind: &Kind, query: &Query) -> u32;
+    /// Objects whose own selector matches these labels, as JSON.
+    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String>;
+    /// Objects of any watched kind that name this uid among their owners, as JSON.
+    fn dependents_json(&self, uid: &str) -> Vec<String>;
+    /// The object of any watched kind with this uid, as JSON.
+    fn by_uid_json(&self, uid: &str) -> Option<String>;
+    /// What the API server offers; empty unless the manifest says `discovery: true`.
+    fn resources(&self) -> Vec<ApiResource>;
+    /// The plugin's configuration, as JSON.
+    fn config_json(&self) -> String;
+    /// What an earlier outcome kept under this name.
+    fn state(&self, name: &str) -> Option<String>;
+    /// How often this key has failed in a row.
+    fn attempt(&self) -> u32;
+    /// What failed of this key's previous outcome.
+    fn failures(&self) -> Vec<MutationFailure>;
+    /// The answer to a need; `None` if it was not asked yet.
+    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>>;
+
+    /// Time at which the run began.
+    ///
+    /// # Errors
+    /// If the host's text is not a time, which would be a bug of the host.
+    fn now(&self) -> Result<Timestamp, Error> {
+        let text = self.now_text();
+        Timestamp::parse(&text).ok_or_else(|| Error::retry(format!("{text:?} is not a time")))
+    }
+
+    /// The object, or `None` if it is not in the cache.
+    ///
+    /// # Errors
+    /// If it does not fit the type; trying again is useless until it changes.
+    fn get<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
+        self.get_json(&T::KIND, &ObjectKey::new(namespace, name)).map(|text| decode(&T::KIND, &text)).transpose()
+    }
+
+    /// The object together with its text, for writing back a changed copy without losing fields that `T` does not model.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    fn get_document<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<(T, Document)>, Error> {
+        let Some(text) = self.get_json(&T::KIND, &ObjectKey::new(namespace, name)) else {
+            return Ok(None);
+        };
+        Ok(Some((decode(&T::KIND, &text)?, Document::parse(&text)?)))
+    }
+
+    /// The objects that match, ordered by namespace and name.
+    ///
+    /// # Errors
+    /// If one does not fit the type.
+    fn list<T: Resource>(&self, query: &Query) -> Result<Vec<T>, Error> {
+        self.list_json(&T::KIND, query).iter().map(|text| decode(&T::KIND, text)).collect()
+    }
+
+    /// Objects in the namespace whose own selector (declared as `selects`) matches these labels.
+    ///
+    /// # Errors
+    /// If one does not fit the type.
+    fn selecting<'a, T: Resource>(
+        &self,
+        namespace: &str,
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Result<Vec<T>, Error> {
+        let labels: Vec<_> = labels.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.selecting_json(&T::KIND, namespace, &labels).iter().map(|text| decode(&T::KIND, text)).collect()
+    }
+
+    /// The plugin's configuration.
+    ///
+    /// # Errors
+    /// If the type does not fit the manifest's schema.
+    fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.config_json()).map_err(|error| Error::Terminal(format!("configuration: {error}")))
+    }
+
+    /// The object as the API server itself has it now; `None` if it is gone there.
+    ///
+    /// # Errors
+    /// [`Error::Needs`] in the first round: pass it on with `?`, the host then reads and runs the key again.
+    /// A retry if the server refused.
+    fn live<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
+        let need = Need::LiveObject { kind: T::KIND, object: ObjectKey::new(namespace, name) };
+        match self.answer(&need) {
+            None => Err(Error::Needs(vec![need])),
+            Some(Ok(text)) => decode(&T::KIND, &text).map(Some),
+            Some(Err(error)) if error.code == 404 => Ok(None),
+            Some(Err(error)) => Err(Error::retry(format!("read {} {namespace}/{name}: {}", T::KIND, error.message))),
+        }
+    }
+
+    /// The answer to any need.
+    ///
+    /// # Errors
+    /// [`Error::Needs`] in the first round: pass it on with `?`.
+    fn ask(&self, need: Need) -> Result<Result<String, ApiError>, Error> {
+        self.answer(&need).ok_or_else(|| Error::Needs(vec![need]))
+    }
+}
+
+/// Decodes an object; the error names the kind and, if it can be found, the object.
+///
+/// # Errors
+/// Terminal: the object does not fit the type until it changes.
+pub fn decode<T: DeserializeOwned>(kind: &Kind, text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| {
+        let name = Document::parse(text).ok().and_then(|document| document.get::<String>(&["metadata", "name"]));
+        Error::Terminal(format!("decode {kind} {}: {error}", name.unwrap_or_default()))
+    })
+}

@@ -1,0 +1,551 @@
+//! What a run wants: steps of mutations, and what else the host should do.
+//!
+//! ```
+//! use pintle_sdk::{Event, Kind, Mutation, Outcome, Step, api::meta::ObjectMeta};
+//! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
+//! let outcome = Outcome::new()
+//!     .step(Step::sequential([Mutation::delete(&CONFIG_MAP, "default", "old").uid("42")]))
+//!     .requeue_after(std::time::Duration::from_secs(10));
+//! assert_eq!(outcome.steps.len(), 1);
+//! ```
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::api::meta::ObjectMeta;
+use crate::document::Document;
+use crate::types::{Kind, ObjectKey};
+
+/// JSON text of anything that serializes.
+pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    // Serializing to memory fails only for maps whose keys are no strings, which no type of Kubernetes has.
+    serde_json::to_string(value).expect("keys are strings")
+}
+
+/// What can be sent as an object or a patch: JSON text, a [`serde_json::Value`], a [`Document`]. For other types see [`json`].
+pub trait Body {
+    /// The JSON text.
+    fn into_json(self) -> String;
+}
+
+impl Body for String {
+    fn into_json(self) -> String {
+        self
+    }
+}
+
+impl Body for &str {
+    fn into_json(self) -> String {
+        self.to_owned()
+    }
+}
+
+impl Body for serde_json::Value {
+    fn into_json(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Body for &serde_json::Value {
+    fn into_json(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Body for Document {
+    fn into_json(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Body for &RawValue {
+    fn into_json(self) -> String {
+        self.get().to_owned()
+    }
+}
+
+/// What must still hold when a write arrives; otherwise it fails with a conflict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Kubernetes' own names")]
+pub struct Preconditions {
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+/// Forms of patches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own, for built-in kinds.
+    StrategicMerge,
+    /// Server-side apply.
+    Apply {
+        /// Who owns the fields.
+        field_manager: String,
+        /// Takes over fields of others.
+        force: bool,
+    },
+}
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Kubernetes' own names")]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// `Normal` or `Warning`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Kubernetes' own names")]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+/// A Kubernetes Event; the host adds time, source, count and series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Kind of the object that it is about.
+    pub regarding_kind: Kind,
+    /// The object that it is about.
+    pub regarding: ObjectKey,
+    /// Its uid; empty if not known.
+    pub regarding_uid: String,
+    /// Type.
+    pub event_type: EventType,
+    /// Upper camel case, for machines.
+    pub reason: String,
+    /// For humans, at most 1,024 bytes. In `on_success` and `on_failure`, `{name}` stands for the name of the written
+    /// object and `{error}` for the server's message.
+    pub message: String,
+}
+
+impl Event {
+    /// A `Normal` event about an object.
+    pub fn normal(kind: &Kind, about: &ObjectMeta, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(EventType::Normal, kind, about, reason, message)
+    }
+
+    /// A `Warning` about an object.
+    pub fn warning(kind: &Kind, about: &ObjectMeta, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(EventType::Warning, kind, about, reason, message)
+    }
+
+    fn new(
+        event_type: EventType,
+        kind: &Kind,
+        about: &ObjectMeta,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            regarding_kind: kind.clone(),
+            regarding: about.key(),
+            regarding_uid: about.uid.clone(),
+            event_type,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "documented in wit/controller.wit")]
+pub enum Action {
+    Create {
+        kind: Kind,
+        namespace: String,
+        object: String,
+        subresource: Option<String>,
+    },
+    Update {
+        kind: Kind,
+        object: String,
+        subresource: Option<String>,
+    },
+    Patch {
+        kind: Kind,
+        object: ObjectKey,
+        subresource: Option<String>,
+        patch_type: PatchType,
+        body: String,
+        preconditions: Preconditions,
+    },
+    Delete {
+        kind: Kind,
+        object: ObjectKey,
+        preconditions: Preconditions,
+        propagation: Option<Propagation>,
+        grace_period_seconds: Option<u32>,
+    },
+    DeleteCollection {
+        kind: Kind,
+        namespace: String,
+        label_selector: Option<String>,
+        propagation: Option<Propagation>,
+    },
+    Event(Event),
+}
+
+/// How the API server refused a write, as far as controllers tell refusals apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the API server's own reasons")]
+pub enum Refusal {
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    Forbidden,
+}
+
+/// One write, and what to do with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutation {
+    /// The write.
+    pub action: Action,
+    /// Recorded when it has succeeded.
+    pub on_success: Option<Event>,
+    /// Recorded when it has failed.
+    pub on_failure: Option<Event>,
+    /// Refusals that count as success.
+    pub tolerate: Vec<Refusal>,
+}
+
+impl From<Action> for Mutation {
+    fn from(action: Action) -> Self {
+        Self { action, on_success: None, on_failure: None, tolerate: Vec::new() }
+    }
+}
+
+impl From<Event> for Mutation {
+    fn from(event: Event) -> Self {
+        Action::Event(event).into()
+    }
+}
+
+impl Mutation {
+    /// Creates an object; `apiVersion` and `kind` are filled in by the host.
+    pub fn create(kind: &Kind, namespace: impl Into<String>, object: impl Body) -> Self {
+        Action::Create {
+            kind: kind.clone(),
+            namespace: namespace.into(),
+            object: object.into_json(),
+            subresource: None,
+        }
+        .into()
+    }
+
+    /// Replaces an object. It must carry `metadata.resourceVersion` or `metadata.uid`. To lose nothing, edit a [`Document`].
+    pub fn update(kind: &Kind, object: impl Body) -> Self {
+        Action::Update { kind: kind.clone(), object: object.into_json(), subresource: None }.into()
+    }
+
+    /// Replaces the status. The whole metadata must be there: the API server takes labels, annotations, finalizers and
+    /// owner references from a status update too. Edit a [`Document`].
+    pub fn update_status(kind: &Kind, object: impl Body) -> Self {
+        Self::update(kind, object).subresource("status")
+    }
+
+    /// Changes part of an object.
+    pub fn patch(kind: &Kind, object: ObjectKey, patch_type: PatchType, body: impl Body) -> Self {
+        Action::Patch {
+            kind: kind.clone(),
+            object,
+            subresource: None,
+            patch_type,
+            body: body.into_json(),
+            preconditions: Preconditions::default(),
+        }
+        .into()
+    }
+
+    /// Deletes an object. Give it the [`uid`](Self::uid) that was seen, so that a namesake survives.
+    pub fn delete(kind: &Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Action::Delete {
+            kind: kind.clone(),
+            object: ObjectKey::new(namespace, name),
+            preconditions: Preconditions::default(),
+            propagation: None,
+            grace_period_seconds: None,
+        }
+        .into()
+    }
+
+    /// Deletes the objects of a kind in a namespace that the selector matches, or all.
+    pub fn delete_collection(kind: &Kind, namespace: impl Into<String>, label_selector: Option<String>) -> Self {
+        Action::DeleteCollection { kind: kind.clone(), namespace: namespace.into(), label_selector, propagation: None }
+            .into()
+    }
+
+    /// An event on its own.
+    pub fn event(event: Event) -> Self {
+        event.into()
+    }
+
+    /// Writes a subresource instead of the object. No effect on deletes and events.
+    #[must_use]
+    pub fn subresource(mut self, name: impl Into<String>) -> Self {
+        match &mut self.action {
+            Action::Create { subresource, .. }
+            | Action::Update { subresource, .. }
+            | Action::Patch { subresource, .. } => {
+                *subresource = Some(name.into());
+            }
+            Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => {}
+        }
+        self
+    }
+
+    /// The object must still have this uid. For patches and deletes; creates and updates carry it in the object.
+    #[must_use]
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        if let Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } = &mut self.action {
+            preconditions.uid = Some(uid.into());
+        }
+        self
+    }
+
+    /// The object must still have this resourceVersion. For patches and deletes.
+    #[must_use]
+    pub fn resource_version(mut self, resource_version: impl Into<String>) -> Self {
+        if let Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } = &mut self.action {
+            preconditions.resource_version = Some(resource_version.into());
+        }
+        self
+    }
+
+    /// What becomes of the dependents, for deletes.
+    #[must_use]
+    pub fn propagation(mut self, policy: Propagation) -> Self {
+        if let Action::Delete { propagation, .. } | Action::DeleteCollection { propagation, .. } = &mut self.action {
+            *propagation = Some(policy);
+        }
+        self
+    }
+
+    /// Time that the object gets to shut down, for deletes.
+    #[must_use]
+    pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
+        if let Action::Delete { grace_period_seconds, .. } = &mut self.action {
+            *grace_period_seconds = Some(seconds);
+        }
+        self
+    }
+
+    /// Records an event once the write has succeeded.
+    #[must_use]
+    pub fn on_success(mut self, event: Event) -> Self {
+        self.on_success = Some(event);
+        self
+    }
+
+    /// Records an event if the write fails.
+    #[must_use]
+    pub fn on_failure(mut self, event: Event) -> Self {
+        self.on_failure = Some(event);
+        self
+    }
+
+    /// Lets refusals count as success.
+    #[must_use]
+    pub fn tolerate(mut self, refusals: impl IntoIterator<Item = Refusal>) -> Self {
+        self.tolerate.extend(refusals);
+        self
+    }
+}
+
+/// How the mutations of one step are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other, stopping at the first failure.
+    Sequential,
+    /// All at once; all are tried.
+    Parallel,
+    /// In batches of 1, 2, 4, ...; the first batch with a failure is the last.
+    SlowStart,
+}
+
+/// Mutations that belong together. A failed step stops those after it that are not [`always`](Self::always).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// How they are carried out.
+    pub order: Order,
+    /// The mutations.
+    pub mutations: Vec<Mutation>,
+    /// Carried out even if an earlier step failed.
+    pub always: bool,
+}
+
+impl Step {
+    /// One after the other, stopping at the first failure.
+    pub fn sequential(mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self { order: Order::Sequential, mutations: mutations.into_iter().collect(), always: false }
+    }
+
+    /// All at once; all are tried.
+    pub fn parallel(mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self { order: Order::Parallel, ..Self::sequential(mutations) }
+    }
+
+    /// In batches of 1, 2, 4, ..., for many writes that would all be refused for the same reason.
+    pub fn slow_start(mutations: impl IntoIterator<Item = Mutation>) -> Self {
+        Self { order: Order::SlowStart, ..Self::sequential(mutations) }
+    }
+
+    /// Also if an earlier step failed.
+    #[must_use]
+    pub fn always(self) -> Self {
+        Self { always: true, ..self }
+    }
+}
+
+/// A read that the cache cannot answer. See [`Lister::live`](crate::Lister::live) for the short way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Need {
+    /// One object. Answer: the object.
+    LiveObject {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        object: ObjectKey,
+    },
+    /// A list. Answer: a JSON array of objects with `apiVersion`, `kind` and `metadata` only.
+    LiveList {
+        /// Kind of the objects.
+        kind: Kind,
+        /// Empty for all namespaces.
+        namespace: String,
+        /// In the syntax of kubectl.
+        label_selector: Option<String>,
+        /// At most this many objects.
+        limit: u32,
+    },
+    /// GET of a path of the API server. Answer: the body.
+    RawPath(String),
+}
+
+/// A sample for one of the metrics that the manifest declares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Name of the metric.
+    pub metric: String,
+    /// Values in the order of the label names in the manifest.
+    pub labels: Vec<String>,
+    /// Added to a counter, set on a gauge, observed by a histogram.
+    pub value: f64,
+}
+
+/// What one run wants. The default: nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Reads that the host must do first; it carries out nothing else of this outcome, and calls again.
+    pub needs: Vec<Need>,
+    /// Writes.
+    pub steps: Vec<Step>,
+    /// Run this key again after this time, whatever happens until then. In milliseconds on the wire.
+    pub requeue_after: Option<Duration>,
+    /// State to keep (or forget) by name.
+    pub state: Vec<(String, Option<String>)>,
+    /// Samples of metrics.
+    pub observations: Vec<Observation>,
+}
+
+impl Outcome {
+    /// Nothing to do.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a step, unless it is empty.
+    #[must_use]
+    pub fn step(mut self, step: Step) -> Self {
+        self.push(step);
+        self
+    }
+
+    /// Adds a step, unless it is empty.
+    pub fn push(&mut self, step: Step) {
+        if !step.mutations.is_empty() {
+            self.steps.push(step);
+        }
+    }
+
+    /// Runs the key again after this time. The earliest of several calls counts.
+    #[must_use]
+    pub fn requeue_after(mut self, after: Duration) -> Self {
+        self.requeue_after = Some(self.requeue_after.map_or(after, |earlier| earlier.min(after)));
+        self
+    }
+
+    /// Asks for a read; the host answers it and calls again.
+    #[must_use]
+    pub fn need(mut self, need: Need) -> Self {
+        self.needs.push(need);
+        self
+    }
+
+    /// Keeps a value under a name, for later runs of this plugin.
+    #[must_use]
+    pub fn keep(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.state.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Forgets what is kept under a name.
+    #[must_use]
+    pub fn forget(mut self, name: impl Into<String>) -> Self {
+        self.state.push((name.into(), None));
+        self
+    }
+
+    /// Adds a sample of a metric.
+    #[must_use]
+    pub fn observe(mut self, metric: impl Into<String>, labels: Vec<String>, value: f64) -> Self {
+        self.observations.push(Observation { metric: metric.into(), labels, value });
+        self
+    }
+}
+
+/// What became of a mutation of the previous run of this key that was neither carried out nor tolerated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MutationFailure {
+    /// Place of the step in the previous outcome.
+    pub step: u32,
+    /// Place within the step.
+    pub position: u32,
+    /// `create`, `update`, `patch`, `delete` or `delete-collection`.
+    pub verb: String,
+    /// Kind of the object, in text form.
+    pub kind: Option<Kind>,
+    /// The object; the name is empty if it was to be generated.
+    pub object: ObjectKey,
+    /// Subresource.
+    pub subresource: Option<String>,
+    /// HTTP status code; 0 if no answer came.
+    pub code: u32,
+    /// The server's reason, for example `AlreadyExists`; or `Transport`, `NotGranted`.
+    pub reason: String,
+    /// The server's message.
+    pub message: String,
+    /// Reasons of the causes, for example `NamespaceTerminating`.
+    pub causes: Vec<String>,
+}
+
+/// The API server's refusal of a live read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(missing_docs, reason = "fields of Kubernetes' Status")]
+pub struct ApiError {
+    pub code: u32,
+    pub reason: String,
+    pub message: String,
+}

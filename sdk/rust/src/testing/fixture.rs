@@ -1,0 +1,390 @@
+//! A lister over plain objects.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::manifest::{Manifest, Watch, project, segments, values_at};
+use super::render;
+use crate::api::meta::{LabelSelector, ObjectMeta};
+use crate::error::Error;
+use crate::lister::{ApiResource, Lister, OwnedBy, Query};
+use crate::outcome::{ApiError, MutationFailure, Need, Outcome};
+use crate::selector::Selector;
+use crate::types::{Key, Kind, ObjectKey};
+
+/// How often a plugin may ask for more reads before the fixture gives up.
+const MAX_ROUNDS: usize = 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Input {
+    key: InputKey,
+    #[serde(default = "default_now")]
+    now: String,
+    #[serde(default)]
+    objects: Vec<Value>,
+    live: Option<Vec<Value>>,
+    #[serde(default)]
+    config: serde_json::Map<String, Value>,
+    #[serde(default)]
+    state: BTreeMap<String, String>,
+    #[serde(default)]
+    attempt: u32,
+    #[serde(default)]
+    failures: Vec<MutationFailure>,
+    #[serde(default)]
+    resources: Vec<ApiResource>,
+    /// A place for YAML anchors.
+    #[serde(default, rename = "define")]
+    _define: Value,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputKey {
+    queue: Option<String>,
+    kind: Kind,
+    #[serde(default)]
+    namespace: String,
+    name: String,
+}
+
+fn default_now() -> String {
+    "2026-01-01T00:00:00Z".to_owned()
+}
+
+/// One run: a key and the world that it sees. The format is described at [`testing`](super).
+#[derive(Debug)]
+pub struct Fixture {
+    /// The key of the run.
+    pub key: Key,
+    /// The world.
+    pub lister: FixtureLister,
+}
+
+impl Fixture {
+    /// Reads a manifest and an input, both YAML.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(manifest: &str, input: &str) -> Result<Self, String> {
+        let manifest: Manifest = yaml(manifest).map_err(|error| format!("manifest: {error}"))?;
+        let input: Input = yaml(input)?;
+        let queue = match input.key.queue {
+            Some(queue) => queue,
+            None => manifest.queues.first().ok_or("the manifest declares no queue")?.name.clone(),
+        };
+        let mut config: serde_json::Map<String, Value> =
+            manifest.config.iter().filter_map(|(name, s)| Some((name.clone(), s.default.clone()?))).collect();
+        config.extend(input.config);
+        let objects = StoredObject::all(input.objects)?;
+        let live = input.live.map(StoredObject::all).transpose()?.unwrap_or_else(|| objects.clone());
+        Ok(Self {
+            key: Key::new(queue, input.key.kind, input.key.namespace, input.key.name),
+            lister: FixtureLister {
+                manifest,
+                now: input.now,
+                objects,
+                live,
+                config: Value::Object(config),
+                state: input.state,
+                attempt: input.attempt,
+                failures: input.failures,
+                resources: input.resources,
+                asked: RefCell::default(),
+            },
+        })
+    }
+
+    /// Runs the key, answers its needs until there are no more, and shows the result.
+    ///
+    /// # Panics
+    /// If the needs never end.
+    pub fn run(&self, reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>) -> String {
+        let (result, asked) = self.outcome(reconcile);
+        render::result_to_yaml(&result, &asked, &self.lister)
+    }
+
+    /// Runs the key and answers its needs until there are no more. Gives the result and the needs.
+    ///
+    /// # Panics
+    /// If the needs never end.
+    pub fn outcome(
+        &self,
+        reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>,
+    ) -> (Result<Outcome, Error>, Vec<Need>) {
+        for _ in 0..MAX_ROUNDS {
+            let result = reconcile(&self.key, &self.lister);
+            let needs = match &result {
+                Err(Error::Needs(needs)) => needs.clone(),
+                Ok(outcome) => outcome.needs.clone(),
+                Err(_) => Vec::new(),
+            };
+            if needs.is_empty() {
+                return (result, self.lister.asked.take());
+            }
+            let mut asked = self.lister.asked.borrow_mut();
+            for need in needs {
+                if !asked.contains(&need) {
+                    asked.push(need);
+                }
+            }
+        }
+        panic!("the plugin still asks for reads after {MAX_ROUNDS} rounds: {:?}", self.lister.asked);
+    }
+}
+
+fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
+    value.apply_merge().map_err(|error| error.to_string())?;
+    let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+/// An object with what queries need of it.
+#[derive(Clone, Debug)]
+pub(super) struct StoredObject {
+    kind: Kind,
+    meta: ObjectMeta,
+    value: Value,
+}
+
+impl StoredObject {
+    fn all(values: Vec<Value>) -> Result<Vec<Self>, String> {
+        let mut objects = values.into_iter().map(Self::new).collect::<Result<Vec<_>, _>>()?;
+        objects.sort_by_key(|object| (object.kind.clone(), object.meta.key()));
+        Ok(objects)
+    }
+
+    fn new(mut value: Value) -> Result<Self, String> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (Some(api_version), Some(kind), Some(name)) =
+            (text(&value["apiVersion"]), text(&value["kind"]), text(&value["metadata"]["name"]))
+        else {
+            return Err(format!("an object needs apiVersion, kind and metadata.name: {value}"));
+        };
+        let meta = &mut value["metadata"];
+        if meta.get("uid").is_none() {
+            meta["uid"] = json!(format!("uid-{name}"));
+        }
+        if meta.get("resourceVersion").is_none() {
+            meta["resourceVersion"] = json!("1");
+        }
+        let meta = serde_json::from_value(meta.clone()).map_err(|error| format!("metadata of {name}: {error}"))?;
+        Ok(Self { kind: Kind::from_api_version(&api_version, &kind), meta, value })
+    }
+}
+
+/// A [`Lister`] over the objects of a fixture. It panics where the host would end the run with a fault.
+#[derive(Debug)]
+pub struct FixtureLister {
+    manifest: Manifest,
+    now: String,
+    objects: Vec<StoredObject>,
+    live: Vec<StoredObject>,
+    config: Value,
+    state: BTreeMap<String, String>,
+    attempt: u32,
+    failures: Vec<MutationFailure>,
+    resources: Vec<ApiResource>,
+    asked: RefCell<Vec<Need>>,
+}
+
+impl FixtureLister {
+    fn watch(&self, kind: &Kind) -> &Watch {
+        let watches = &self.manifest.watches;
+        watches
+            .iter()
+            .find(|watch| watch.kind.as_ref() == Some(kind))
+            .or_else(|| watches.iter().find(|watch| watch.every.is_some()))
+            .unwrap_or_else(|| panic!("fault: the manifest does not watch {kind}"))
+    }
+
+    /// Whether the watch would have the object in the cache.
+    fn is_cached(&self, watch: &Watch, object: &StoredObject) -> bool {
+        let selector = watch.label_selector.as_deref().map(parse_selector);
+        watch.namespace.as_ref().is_none_or(|namespace| *namespace == object.meta.namespace)
+            && selector.is_none_or(|selector| selector.matches(&object.meta.labels))
+    }
+
+    fn cached<'a>(&'a self, kind: &Kind) -> impl Iterator<Item = &'a StoredObject> {
+        let kind = kind.clone();
+        let watch = self.watch(&kind);
+        self.objects.iter().filter(move |object| object.kind == kind && self.is_cached(watch, object))
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &StoredObject> {
+        self.objects.iter().filter(|object| {
+            self.manifest.watches.iter().any(|watch| {
+                (watch.every.is_some() || watch.kind.as_ref() == Some(&object.kind)) && self.is_cached(watch, object)
+            })
+        })
+    }
+
+    fn text(&self, object: &StoredObject, whole: bool) -> String {
+        let watch = self.watch(&object.kind);
+        if whole {
+            return object.value.to_string();
+        }
+        const ALWAYS: [&str; 6] =
+            ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
+        // Watches of every kind hold the metadata.
+        let fields =
+            if watch.every.is_some() { vec!["metadata"] } else { watch.fields.iter().map(String::as_str).collect() };
+        let paths: Vec<_> = ALWAYS.into_iter().chain(fields).map(segments).collect();
+        project(&object.value, &paths).to_string()
+    }
+
+    fn matching(&self, kind: &Kind, query: &Query) -> Vec<&StoredObject> {
+        let watch = self.watch(kind);
+        assert!(!query.whole || watch.whole, "fault: the watch of {kind} does not declare `whole`");
+        let selector = query.label_selector.as_deref().map(parse_selector);
+        let index = query.index.as_ref().map(|(name, value)| {
+            let index = watch.indexes.iter().find(|index| index.name == *name);
+            let index = index.unwrap_or_else(|| panic!("fault: the watch of {kind} declares no index {name:?}"));
+            (segments(&index.field), value)
+        });
+        self.cached(kind)
+            .filter(|object| {
+                let meta = &object.meta;
+                let owned = match &query.owner {
+                    None => true,
+                    Some(OwnedBy::Controller(uid)) => meta.is_controlled_by(uid),
+                    Some(OwnedBy::ControllerOrOrphan(uid)) => {
+                        meta.controller().is_none_or(|controller| controller.uid == *uid)
+                    }
+                    Some(OwnedBy::Any(uid)) => meta.owner_references.iter().any(|owner| owner.uid == *uid),
+                };
+                let indexed = index.as_ref().is_none_or(|(path, wanted)| {
+                    let mut found = Vec::new();
+                    values_at(&object.value, path, &mut found);
+                    found.into_iter().any(|value| match value {
+                        Value::String(text) => text == *wanted,
+                        other => other.to_string() == **wanted,
+                    })
+                });
+                owned
+                    && indexed
+                    && query.namespace.as_ref().is_none_or(|namespace| *namespace == meta.namespace)
+                    && selector.as_ref().is_none_or(|selector| selector.matches(&meta.labels))
+            })
+            .collect()
+    }
+
+    /// The cached object that an update would replace.
+    pub(super) fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<&Value> {
+        self.objects
+            .iter()
+            .find(|stored| stored.kind == *kind && stored.meta.key() == *object)
+            .map(|stored| &stored.value)
+    }
+}
+
+fn parse_selector(text: &str) -> Selector {
+    Selector::parse(text).unwrap_or_else(|error| panic!("fault: {error}"))
+}
+
+impl Lister for FixtureLister {
+    fn now_text(&self) -> String {
+        self.now.clone()
+    }
+
+    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
+        let whole = self.watch(kind).whole;
+        self.cached(kind).find(|stored| stored.meta.key() == *object).map(|stored| self.text(stored, whole))
+    }
+
+    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
+        self.matching(kind, query).into_iter().map(|object| self.text(object, query.whole)).collect()
+    }
+
+    fn count(&self, kind: &Kind, query: &Query) -> u32 {
+        u32::try_from(self.matching(kind, query).len()).unwrap_or(u32::MAX)
+    }
+
+    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
+        let selects = self.watch(kind).selects.as_ref();
+        let selects = selects.unwrap_or_else(|| panic!("fault: the watch of {kind} does not declare `selects`"));
+        let labels = labels.iter().cloned().collect();
+        let path = segments(&selects.field);
+        let matches = |object: &&StoredObject| {
+            let value = path.iter().try_fold(&object.value, |value, name| value.get(name)).cloned().unwrap_or_default();
+            let selector = if selects.form == "map" {
+                serde_json::from_value(value).ok().map(|map| Selector::from_map(&map))
+            } else {
+                let selector: Option<LabelSelector> = serde_json::from_value(value).ok();
+                selector.and_then(|selector| Selector::from_label_selector(Some(&selector)).ok())
+            };
+            selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&labels))
+        };
+        self.cached(kind)
+            .filter(|object| object.meta.namespace == namespace)
+            .filter(matches)
+            .map(|object| self.text(object, false))
+            .collect()
+    }
+
+    fn dependents_json(&self, uid: &str) -> Vec<String> {
+        self.watched()
+            .filter(|object| object.meta.owner_references.iter().any(|owner| owner.uid == uid))
+            .map(|object| self.text(object, false))
+            .collect()
+    }
+
+    fn by_uid_json(&self, uid: &str) -> Option<String> {
+        self.watched().find(|object| object.meta.uid == uid).map(|object| self.text(object, false))
+    }
+
+    fn resources(&self) -> Vec<ApiResource> {
+        assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
+        self.resources.clone()
+    }
+
+    fn config_json(&self) -> String {
+        self.config.to_string()
+    }
+
+    fn state(&self, name: &str) -> Option<String> {
+        self.state.get(name).cloned()
+    }
+
+    fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    fn failures(&self) -> Vec<MutationFailure> {
+        self.failures.clone()
+    }
+
+    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
+        if !self.asked.borrow().contains(need) {
+            return None;
+        }
+        let not_found =
+            |what: String| Err(ApiError { code: 404, reason: "NotFound".into(), message: format!("{what} not found") });
+        Some(match need {
+            Need::LiveObject { kind, object } => {
+                let found = self.live.iter().find(|stored| stored.kind == *kind && stored.meta.key() == *object);
+                found.map_or_else(|| not_found(format!("{kind} {object}")), |stored| Ok(stored.value.to_string()))
+            }
+            Need::LiveList { kind, namespace, label_selector, limit } => {
+                let selector = label_selector.as_deref().map(parse_selector);
+                let paths = ["apiVersion", "kind", "metadata"].map(segments);
+                let items: Vec<Value> = self
+                    .live
+                    .iter()
+                    .filter(|stored| stored.kind == *kind)
+                    .filter(|stored| namespace.is_empty() || stored.meta.namespace == *namespace)
+                    .filter(|stored| selector.as_ref().is_none_or(|selector| selector.matches(&stored.meta.labels)))
+                    .take(usize::try_from(*limit).unwrap_or(usize::MAX))
+                    .map(|stored| project(&stored.value, &paths))
+                    .collect();
+                Ok(Value::Array(items).to_string())
+            }
+            Need::RawPath(path) => not_found(path.clone()),
+        })
+    }
+}

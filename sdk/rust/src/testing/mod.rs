@@ -1,0 +1,75 @@
+//! Native tests of plugins against files: a case is a folder with `input.yaml` and `expected.yaml`.
+//!
+//! ```no_run
+//! # use pintle_sdk::{Error, Key, Lister, Outcome};
+//! # fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> { Ok(Outcome::new()) }
+//! // tests/cases.rs, run with `cargo test`; `UPDATE_EXPECT=1 cargo test` writes the expected files anew.
+//! pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), reconcile);
+//! ```
+//!
+//! `check_cases` reads `manifest.yaml` and every folder of `cases/`. The lister of a case gives what the host would give:
+//! only watched kinds, only projected fields, only declared indexes; anything else fails the case. `input.yaml` has
+//!
+//! - `key`: `kind`, `namespace`, `name`, and `queue` if it is not the manifest's first;
+//! - `now`: 2026-01-01T00:00:00Z if absent;
+//! - `objects`: the cache. A missing uid becomes `uid-NAME`, a missing resourceVersion `1`;
+//! - `live`: what the API server itself has, for needs; the same as `objects` if absent;
+//! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`.
+//!
+//! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more.
+//!
+//! `expected.yaml` shows the outcome: updates as the difference to the cached object (in the form of a merge patch),
+//! equal mutations in a row once, with `times`.
+
+mod fixture;
+mod manifest;
+mod render;
+
+pub use fixture::{Fixture, FixtureLister};
+pub use render::{outcome_to_yaml, result_to_yaml};
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::outcome::Outcome;
+use crate::types::Key;
+
+/// Runs every case below `folder/cases` with `folder/manifest.yaml` and compares the outcomes.
+///
+/// # Panics
+/// If there is no case, or one does not give what it should.
+pub fn check_cases(folder: impl AsRef<Path>, reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>) {
+    let folder = folder.as_ref();
+    let manifest = read(&folder.join("manifest.yaml"));
+    let cases_folder = folder.join("cases");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&cases_folder)
+        .unwrap_or_else(|error| panic!("read {}: {error}", cases_folder.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no cases in {}", cases_folder.display());
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let mut failed = Vec::new();
+    for case in &cases {
+        let name = case.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let fixture = Fixture::parse(&manifest, &read(&case.join("input.yaml")))
+            .unwrap_or_else(|error| panic!("{name}/input.yaml: {error}"));
+        let actual = fixture.run(&reconcile);
+        let expected = case.join("expected.yaml");
+        if update || std::fs::read_to_string(&expected).is_ok_and(|text| text == actual) {
+            expect_test::expect_file![&expected].assert_eq(&actual);
+        } else {
+            failed.push((name, expected, actual));
+        }
+    }
+    if let Some((_, expected, actual)) = failed.first() {
+        let names: Vec<_> = failed.iter().map(|(name, _, _)| name.as_str()).collect();
+        eprintln!("{} of {} cases differ: {}", failed.len(), cases.len(), names.join(", "));
+        expect_test::expect_file![expected].assert_eq(actual);
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+}

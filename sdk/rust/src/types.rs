@@ -1,0 +1,119 @@
+//! Names of kinds, objects and keys.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A kind as the API server names it, for example `apps/v1/ReplicaSet`. `group` is empty for the core group.
+#[doc(alias = "GroupVersionKind")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// API group, empty for the core group.
+    pub group: Cow<'static, str>,
+    /// Version, for example `v1`.
+    pub version: Cow<'static, str>,
+    /// Name in upper camel case, for example `Pod`.
+    pub name: Cow<'static, str>,
+}
+
+impl Kind {
+    /// A kind that is known at compile time.
+    pub const fn new(group: &'static str, version: &'static str, name: &'static str) -> Self {
+        Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), name: Cow::Borrowed(name) }
+    }
+
+    /// The kind that `apiVersion` and `kind` of an object or an owner reference name.
+    pub fn from_api_version(api_version: &str, name: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self {
+            group: Cow::Owned(group.to_owned()),
+            version: Cow::Owned(version.to_owned()),
+            name: Cow::Owned(name.to_owned()),
+        }
+    }
+
+    /// `apiVersion` of its objects: `apps/v1`, or `v1` in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Parses the text form, `group/version/Kind` or `version/Kind`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (api_version, name) = text.rsplit_once('/')?;
+        Some(Self::from_api_version(api_version, name))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        write!(f, "{}/{}", self.version, self.name)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!("{text:?} is not a kind such as v1/Pod or apps/v1/ReplicaSet"))
+        })
+    }
+}
+
+/// Name of an object within its kind. `namespace` is empty for cluster-scoped objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectKey {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// A name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// The root object of a run: one entry of one work queue of this plugin. The object may be gone by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Name of the queue, as the manifest declares it.
+    pub queue: String,
+    /// Kind of the root object.
+    pub kind: Kind,
+    /// Namespace of the root object; empty if it is cluster-scoped.
+    pub namespace: String,
+    /// Name of the root object.
+    pub name: String,
+}
+
+impl Key {
+    /// A key.
+    pub fn new(queue: impl Into<String>, kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { queue: queue.into(), kind, namespace: namespace.into(), name: name.into() }
+    }
+}

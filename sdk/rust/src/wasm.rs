@@ -1,0 +1,350 @@
+//! The glue between the contract's bindings and the SDK's own types. Built for WebAssembly only.
+
+use crate::bindings::pintle::controller::{types as w, view as v};
+use crate::error::Error;
+use crate::lister::{ApiResource, Lister, OwnedBy, Query};
+use crate::outcome::{
+    Action, ApiError, Event, EventType, Mutation, MutationFailure, Need, Order, Outcome, PatchType, Preconditions,
+    Propagation, Refusal,
+};
+use crate::types::{Key, Kind, ObjectKey};
+use std::cell::RefCell;
+
+/// The host's lister.
+pub struct WasmLister {
+    inner: v::Lister,
+    /// Needs that this run has seen answers of. A further round must ask for them again,
+    /// because the host answers only what the previous round asked.
+    answered: RefCell<Vec<Need>>,
+}
+
+impl Lister for WasmLister {
+    fn now_text(&self) -> String {
+        self.inner.now()
+    }
+
+    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
+        self.inner.get(&kind.into(), &object.into())
+    }
+
+    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
+        self.inner.list(&kind.into(), &query.into())
+    }
+
+    fn count(&self, kind: &Kind, query: &Query) -> u32 {
+        self.inner.count(&kind.into(), &query.into())
+    }
+
+    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
+        self.inner.selecting(&kind.into(), namespace, labels)
+    }
+
+    fn dependents_json(&self, uid: &str) -> Vec<String> {
+        self.inner.dependents(uid)
+    }
+
+    fn by_uid_json(&self, uid: &str) -> Option<String> {
+        self.inner.by_uid(uid)
+    }
+
+    fn resources(&self) -> Vec<ApiResource> {
+        self.inner
+            .resources()
+            .into_iter()
+            .map(|resource| ApiResource {
+                kind: resource.kind.into(),
+                plural: resource.plural,
+                namespaced: resource.namespaced,
+                verbs: resource.verbs,
+                subresources: resource.subresources,
+                preferred: resource.preferred,
+            })
+            .collect()
+    }
+
+    fn config_json(&self) -> String {
+        self.inner.config()
+    }
+
+    fn state(&self, name: &str) -> Option<String> {
+        self.inner.state(name)
+    }
+
+    fn attempt(&self) -> u32 {
+        self.inner.attempt()
+    }
+
+    fn failures(&self) -> Vec<MutationFailure> {
+        self.inner.failures().into_iter().map(Into::into).collect()
+    }
+
+    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
+        let answer = self.inner.answer(&need.clone().into())?;
+        let mut answered = self.answered.borrow_mut();
+        if !answered.contains(need) {
+            answered.push(need.clone());
+        }
+        Some(answer.map_err(|error| ApiError { code: error.code, reason: error.reason, message: error.message }))
+    }
+}
+
+/// Runs a plugin's function with the host's arguments.
+///
+/// # Errors
+/// What the plugin declared.
+pub fn reconcile(
+    key: w::Key,
+    lister: v::Lister,
+    function: impl FnOnce(&Key, &WasmLister) -> Result<Outcome, Error>,
+) -> Result<w::Outcome, w::ReconcileError> {
+    let lister = WasmLister { inner: lister, answered: RefCell::default() };
+    let outcome = match function(&key.into(), &lister) {
+        Ok(outcome) => outcome,
+        Err(Error::Needs(needs)) => Outcome { needs, ..Outcome::default() },
+        Err(Error::Retry { message, after }) => {
+            let after_ms = after.map(milliseconds);
+            return Err(w::ReconcileError::Retry(w::Retry { message, after_ms }));
+        }
+        Err(Error::Terminal(message)) => return Err(w::ReconcileError::Terminal(message)),
+    };
+    let mut outcome = outcome;
+    if !outcome.needs.is_empty() {
+        let mut needs = lister.answered.into_inner();
+        needs.retain(|need| !outcome.needs.contains(need));
+        needs.append(&mut outcome.needs);
+        outcome.needs = needs;
+    }
+    Ok(outcome.into())
+}
+
+/// Maps a change to keys with a plugin's function.
+pub fn keys_of(
+    kind: w::Kind,
+    old: Option<String>,
+    new: Option<String>,
+    lister: v::Lister,
+    function: impl FnOnce(&Kind, Option<&str>, Option<&str>, &WasmLister) -> Vec<Key>,
+) -> Vec<w::Key> {
+    let lister = WasmLister { inner: lister, answered: RefCell::default() };
+    function(&kind.into(), old.as_deref(), new.as_deref(), &lister).into_iter().map(Into::into).collect()
+}
+
+fn milliseconds(duration: std::time::Duration) -> u32 {
+    // Rounded up, so that what was waited for has happened then; within the contract's range.
+    let millis = duration.as_micros().div_ceil(1000).min(2_147_483_647);
+    u32::try_from(millis).unwrap_or(2_147_483_647)
+}
+
+impl From<&Kind> for w::Kind {
+    fn from(kind: &Kind) -> Self {
+        Self { group: kind.group.to_string(), version: kind.version.to_string(), name: kind.name.to_string() }
+    }
+}
+
+impl From<Kind> for w::Kind {
+    fn from(kind: Kind) -> Self {
+        Self { group: kind.group.into_owned(), version: kind.version.into_owned(), name: kind.name.into_owned() }
+    }
+}
+
+impl From<w::Kind> for Kind {
+    fn from(kind: w::Kind) -> Self {
+        Self { group: kind.group.into(), version: kind.version.into(), name: kind.name.into() }
+    }
+}
+
+impl From<&ObjectKey> for w::ObjectKey {
+    fn from(object: &ObjectKey) -> Self {
+        object.clone().into()
+    }
+}
+
+impl From<ObjectKey> for w::ObjectKey {
+    fn from(object: ObjectKey) -> Self {
+        Self { namespace: object.namespace, name: object.name }
+    }
+}
+
+impl From<w::Key> for Key {
+    fn from(key: w::Key) -> Self {
+        Self { queue: key.queue, kind: key.kind.into(), namespace: key.object.namespace, name: key.object.name }
+    }
+}
+
+impl From<Key> for w::Key {
+    fn from(key: Key) -> Self {
+        let object = w::ObjectKey { namespace: key.namespace, name: key.name };
+        Self { queue: key.queue, kind: key.kind.into(), object }
+    }
+}
+
+impl From<&Query> for v::Query {
+    fn from(query: &Query) -> Self {
+        let query = query.clone();
+        Self {
+            namespace: query.namespace,
+            label_selector: query.label_selector,
+            owner: query.owner.map(|owner| match owner {
+                OwnedBy::Controller(uid) => v::OwnedBy::Controller(uid),
+                OwnedBy::ControllerOrOrphan(uid) => v::OwnedBy::ControllerOrOrphan(uid),
+                OwnedBy::Any(uid) => v::OwnedBy::Any(uid),
+            }),
+            index: query.index.map(|(index, value)| v::IndexQuery { index, value }),
+            whole: query.whole,
+        }
+    }
+}
+
+impl From<v::MutationFailure> for MutationFailure {
+    fn from(failure: v::MutationFailure) -> Self {
+        Self {
+            step: failure.step,
+            position: failure.position,
+            verb: failure.verb,
+            kind: Some(failure.kind.into()),
+            object: ObjectKey { namespace: failure.object.namespace, name: failure.object.name },
+            subresource: failure.subresource,
+            code: failure.code,
+            reason: failure.reason,
+            message: failure.message,
+            causes: failure.causes,
+        }
+    }
+}
+
+impl From<Need> for w::Need {
+    fn from(need: Need) -> Self {
+        match need {
+            Need::LiveObject { kind, object } => {
+                Self::LiveObject(w::LiveObject { kind: kind.into(), object: object.into() })
+            }
+            Need::LiveList { kind, namespace, label_selector, limit } => {
+                Self::LiveList(w::LiveList { kind: kind.into(), namespace, label_selector, limit })
+            }
+            Need::RawPath(path) => Self::RawPath(path),
+        }
+    }
+}
+
+impl From<Preconditions> for w::Preconditions {
+    fn from(preconditions: Preconditions) -> Self {
+        Self { uid: preconditions.uid, resource_version: preconditions.resource_version }
+    }
+}
+
+impl From<Propagation> for w::Propagation {
+    fn from(propagation: Propagation) -> Self {
+        match propagation {
+            Propagation::Background => Self::Background,
+            Propagation::Foreground => Self::Foreground,
+            Propagation::Orphan => Self::Orphan,
+        }
+    }
+}
+
+impl From<Event> for w::Event {
+    fn from(event: Event) -> Self {
+        Self {
+            regarding_kind: event.regarding_kind.into(),
+            regarding: event.regarding.into(),
+            regarding_uid: event.regarding_uid,
+            event_type: match event.event_type {
+                EventType::Normal => w::EventType::Normal,
+                EventType::Warning => w::EventType::Warning,
+            },
+            reason: event.reason,
+            message: event.message,
+        }
+    }
+}
+
+impl From<Action> for w::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Create { kind, namespace, object, subresource } => {
+                Self::Create(w::Create { kind: kind.into(), namespace, object, subresource })
+            }
+            Action::Update { kind, object, subresource } => {
+                Self::Update(w::Update { kind: kind.into(), object, subresource })
+            }
+            Action::Patch { kind, object, subresource, patch_type, body, preconditions } => Self::Patch(w::Patch {
+                kind: kind.into(),
+                object: object.into(),
+                subresource,
+                patch_type: match patch_type {
+                    PatchType::Json => w::PatchType::Json,
+                    PatchType::Merge => w::PatchType::Merge,
+                    PatchType::StrategicMerge => w::PatchType::StrategicMerge,
+                    PatchType::Apply { field_manager, force } => w::PatchType::Apply(w::Apply { field_manager, force }),
+                },
+                body,
+                preconditions: preconditions.into(),
+            }),
+            Action::Delete { kind, object, preconditions, propagation, grace_period_seconds } => {
+                Self::Delete(w::Delete {
+                    kind: kind.into(),
+                    object: object.into(),
+                    preconditions: preconditions.into(),
+                    propagation: propagation.map(Into::into),
+                    grace_period_seconds,
+                })
+            }
+            Action::DeleteCollection { kind, namespace, label_selector, propagation } => {
+                Self::DeleteCollection(w::DeleteCollection {
+                    kind: kind.into(),
+                    namespace,
+                    label_selector,
+                    propagation: propagation.map(Into::into),
+                })
+            }
+            Action::Event(event) => Self::Event(event.into()),
+        }
+    }
+}
+
+impl From<Mutation> for w::Mutation {
+    fn from(mutation: Mutation) -> Self {
+        let refusal = |refusal| match refusal {
+            Refusal::NotFound => w::Refusal::NotFound,
+            Refusal::AlreadyExists => w::Refusal::AlreadyExists,
+            Refusal::Conflict => w::Refusal::Conflict,
+            Refusal::Invalid => w::Refusal::Invalid,
+            Refusal::Forbidden => w::Refusal::Forbidden,
+        };
+        Self {
+            action: mutation.action.into(),
+            on_success: mutation.on_success.map(Into::into),
+            on_failure: mutation.on_failure.map(Into::into),
+            tolerate: mutation.tolerate.into_iter().map(refusal).collect(),
+        }
+    }
+}
+
+impl From<Outcome> for w::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        let order = |order| match order {
+            Order::Sequential => w::Order::Sequential,
+            Order::Parallel => w::Order::Parallel,
+            Order::SlowStart => w::Order::SlowStart,
+        };
+        Self {
+            needs: outcome.needs.into_iter().map(Into::into).collect(),
+            steps: outcome
+                .steps
+                .into_iter()
+                .map(|step| w::Step {
+                    order: order(step.order),
+                    mutations: step.mutations.into_iter().map(Into::into).collect(),
+                    always: step.always,
+                })
+                .collect(),
+            requeue_after_ms: outcome.requeue_after.map(milliseconds),
+            state: outcome.state.into_iter().map(|(name, value)| w::StateWrite { name, value }).collect(),
+            observations: outcome
+                .observations
+                .into_iter()
+                .map(|sample| w::Observation { metric: sample.metric, labels: sample.labels, value: sample.value })
+                .collect(),
+        }
+    }
+}
