@@ -1,0 +1,222 @@
+//! Simulated nodes: a client that plays kubelet (and, when asked, scheduler) for every Pod of a cluster.
+//!
+//! ```text
+//! watch Pods -> pod::ObservedPod -> Machine (decides, no I/O) -> Write -> bounded pool of requests -> API server
+//!                                      ^------------------ outcome ---------------------'
+//! ```
+//!
+//! Invariants:
+//! 1. [`Machine`] has no I/O and no clock: time comes in with every call.
+//! 2. At most one write per Pod is under way, and at most [`SimNodesConfig::n_in_flight`] in all.
+//! 3. What is decided follows from the observed Pod alone, so that a restart or a relist changes nothing.
+//! 4. Only Pods bound to this set's own nodes get a status, and a write carries the Pod's uid.
+//!
+//! Not here: anything of the embedded server; the same nodes serve any API server, so what they need comes over HTTP.
+//!
+//! Source: kubelet's `status_manager.go` and kwok's Pod stages, for what a Pod's life looks like from outside.
+
+mod client;
+mod machine;
+mod pod;
+mod register;
+mod requests;
+mod run;
+mod target;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::SimClock;
+
+pub use client::{ApiClient, ClientError};
+pub use machine::{Machine, MachineConfig, Outcome};
+pub use pod::{Behaviour, ObservedPod};
+pub use requests::Write;
+pub use target::{Target, TargetError};
+
+/// Where the API server is.
+#[derive(Debug, Clone)]
+pub enum Connect {
+    /// Plain HTTP without credentials, for example `http://127.0.0.1:8080`.
+    Endpoint(String),
+    /// A kubeconfig file; its current context is used.
+    KubeconfigFile(PathBuf),
+    /// The text of a kubeconfig.
+    Kubeconfig(String),
+}
+
+/// What [`SimNodes`] does.
+#[derive(Debug, Clone)]
+pub struct SimNodesConfig {
+    /// The API server.
+    pub connect: Connect,
+    /// How many nodes; default 3. More than some hundreds cost heartbeats.
+    pub n_nodes: usize,
+    /// Names are this and a number; default `sim-node-`. Two sets on one cluster need different prefixes.
+    pub name_prefix: String,
+    /// Bind unbound Pods round robin, as a trivial scheduler; default true. Leave it off beside a real scheduler.
+    pub bind: bool,
+    /// From binding to Running and Ready; default zero.
+    pub ready_delay: Duration,
+    /// From deletion to the Pod's end; default zero. The Pod's own grace period is not waited for.
+    pub stop_delay: Duration,
+    /// Writes under way at once; default 64. Fewer is slower, more crowds out other clients.
+    pub n_in_flight: usize,
+    /// Lease renewal per node; default 10 s. `None` keeps no leases, which a node lifecycle controller punishes.
+    pub heartbeat: Option<Duration>,
+    /// Pods that one node claims to have room for; default 10,000, for a simulated node costs nothing.
+    pub n_pods_per_node: u32,
+    /// Source of every timestamp and delay.
+    pub clock: SimClock,
+}
+
+impl SimNodesConfig {
+    /// The defaults, for this API server.
+    pub fn new(connect: Connect) -> Self {
+        Self {
+            connect,
+            n_nodes: 3,
+            name_prefix: "sim-node-".to_owned(),
+            bind: true,
+            ready_delay: Duration::ZERO,
+            stop_delay: Duration::ZERO,
+            n_in_flight: 64,
+            heartbeat: Some(Duration::from_secs(10)),
+            n_pods_per_node: 10_000,
+            clock: SimClock::real(),
+        }
+    }
+
+    fn node_names(&self) -> Vec<String> {
+        (0..self.n_nodes)
+            .map(|index| format!("{}{index}", self.name_prefix))
+            .collect()
+    }
+}
+
+/// Why the nodes could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SimNodesError {
+    /// The kubeconfig or the endpoint is of no use.
+    #[error("read the API server's address")]
+    Target(#[source] TargetError),
+    /// A node could not be registered.
+    #[error("register node {name}")]
+    Register {
+        /// The node's name.
+        name: String,
+        /// What the server said.
+        #[source]
+        source: ClientError,
+    },
+}
+
+/// Counters of what the nodes did, readable while they run.
+#[derive(Debug, Default)]
+pub struct SimNodesStats {
+    binds: AtomicU64,
+    statuses: AtomicU64,
+    deletes: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl SimNodesStats {
+    /// Pods bound.
+    pub fn n_binds(&self) -> u64 {
+        self.binds.load(Ordering::Relaxed)
+    }
+
+    /// Pod statuses written.
+    pub fn n_statuses(&self) -> u64 {
+        self.statuses.load(Ordering::Relaxed)
+    }
+
+    /// Pods whose deletion was finished.
+    pub fn n_deletes(&self) -> u64 {
+        self.deletes.load(Ordering::Relaxed)
+    }
+
+    /// Writes that the server refused or never answered.
+    pub fn n_failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+}
+
+/// Running simulated nodes. Dropping the handle stops them at the next await point.
+#[derive(Debug)]
+pub struct SimNodes {
+    cancel: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    stats: Arc<SimNodesStats>,
+    names: Vec<String>,
+}
+
+impl SimNodes {
+    /// Registers the nodes, each Ready, and starts to look after Pods.
+    ///
+    /// # Errors
+    /// `Target` when the address cannot be read, `Register` when the server refuses a node or cannot be reached within
+    /// some tries; trying again may help.
+    pub async fn start(config: SimNodesConfig) -> Result<Self, SimNodesError> {
+        let target = Target::resolve(&config.connect).map_err(SimNodesError::Target)?;
+        let client = ApiClient::new(target);
+        let names = config.node_names();
+        register::all(&client, &config, &names).await?;
+        let cancel = CancellationToken::new();
+        let stats = Arc::new(SimNodesStats::default());
+        let mut tasks = vec![tokio::spawn(run::pods(
+            client.clone(),
+            config.clone(),
+            Arc::clone(&stats),
+            cancel.clone(),
+        ))];
+        if let Some(interval) = config.heartbeat {
+            tasks.push(tokio::spawn(register::heartbeats(
+                client,
+                config,
+                names.clone(),
+                interval,
+                cancel.clone(),
+            )));
+        }
+        Ok(Self {
+            cancel,
+            tasks,
+            stats,
+            names,
+        })
+    }
+
+    /// Names of the nodes.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> &SimNodesStats {
+        &self.stats
+    }
+
+    /// Stops and waits until nothing is under way. Node objects stay.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the tasks stopping on their own.
+    pub async fn stop(mut self) {
+        self.cancel.cancel();
+        for task in std::mem::take(&mut self.tasks) {
+            // A task that panicked has nothing left to stop.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for SimNodes {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
