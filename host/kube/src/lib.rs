@@ -1,1 +1,19 @@
-//! Pintle: kube.
+//! Adapter to a Kubernetes API server: the only user of the `kube` client.
+//!
+//! *Flow*: the runtime asks through `pintle_core::api`; requests are built here ([`path`]), sent by the `kube` client (which
+//! knows kubeconfigs, TLS and credentials), and answers come back as JSON text. Only the envelope of an answer is
+//! parsed (a list's items, a watch's frames, a write's metadata), never the objects.
+//!
+//! *Invariants*: every failure is classified here, once ([`error`]); a write is sent again only when the server said
+//! that it did nothing.
+//!
+//! *Not here*: relisting, backoff and caches (`pintle-runtime`).
+
+mod connect;
+mod discover;
+mod error;
+mod path;
+mod read;
+mod write;
+
+pub use connect::{ConnectError, Connection, Source};

@@ -1,0 +1,143 @@
+//! How to reach the API server: kubeconfig file, or the Pod's service account.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use pintle_core::api::{ApiError, ApiReader};
+
+use crate::error;
+
+/// Where the address and the credentials come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A kubeconfig file, and a context of it (the current one if absent).
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the context.
+        context: Option<String>,
+    },
+    /// The text of a kubeconfig.
+    Text(String),
+    /// The service account of the Pod that this process runs in.
+    InCluster,
+}
+
+/// The API server cannot be used. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig is missing, unreadable or wrong.
+    #[error("cannot use kubeconfig {path}: {why}; name another with --kubeconfig FILE")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Not in a Pod, or without a service account token.
+    #[error("cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE")]
+    InCluster(String),
+    /// The client could not be made, for example because a certificate does not parse.
+    #[error("cannot make a client for {url}: {why}")]
+    Client {
+        /// Address of the server.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The server refused the credentials.
+    #[error("the API server at {url} does not accept these credentials ({why}); check the user of the kubeconfig's context")]
+    Unauthorized {
+        /// Address of the server.
+        url: String,
+        /// The server's words.
+        why: String,
+    },
+    /// No usable answer.
+    #[error("cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right")]
+    Unreachable {
+        /// Address of the server.
+        url: String,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// A client of one API server, shared by all readers and writers.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) client: Client,
+    url: String,
+}
+
+impl Connection {
+    /// Reads the configuration and makes a client. Does not talk to the server yet.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; retrying does not help unless the files change.
+    pub async fn open(source: &Source) -> Result<Self, ConnectError> {
+        let mut config = load(source).await?;
+        // The host retries by its own rules, and JSON over loopback or a LAN is cheaper than compressing it.
+        config.default_retry = false;
+        config.disable_compression = true;
+        config.connect_timeout = Some(Duration::from_secs(10));
+        // Bookmarks arrive about once a minute on an idle watch; silence for much longer is a dead connection.
+        config.read_timeout = Some(Duration::from_secs(330));
+        let url = config.cluster_url.to_string();
+        let builder = ClientBuilder::try_from(config)
+            .map_err(|why| ConnectError::Client { url: url.clone(), why: error::chain(&why) })?;
+        Ok(Self { client: builder.build(), url })
+    }
+
+    /// Address of the server.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Asks the server for its version, to tell early whether address and credentials are right.
+    ///
+    /// # Errors
+    /// [`ConnectError::Unauthorized`] (retrying does not help) or [`ConnectError::Unreachable`] (it may).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn check(&self) -> Result<(), ConnectError> {
+        // Answers anonymous requests with 401 or 403 where /version would be public.
+        match self.raw("/api", 1 << 20).await {
+            Ok(_) => Ok(()),
+            Err(ApiError { code: 401 | 403, message, .. }) => {
+                Err(ConnectError::Unauthorized { url: self.url.clone(), why: message })
+            }
+            Err(why) => Err(ConnectError::Unreachable { url: self.url.clone(), why: why.message }),
+        }
+    }
+
+    /// This connection as the port of the runtime.
+    pub fn reader(&self) -> Arc<dyn ApiReader> {
+        Arc::new(self.clone())
+    }
+}
+
+async fn load(source: &Source) -> Result<Config, ConnectError> {
+    match source {
+        Source::File { path, context } => {
+            let shown = path.display().to_string();
+            let fail = |why: String| ConnectError::Kubeconfig { path: shown.clone(), why };
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|why| fail(error::chain(&why)))?;
+            let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
+            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|why| fail(error::chain(&why)))
+        }
+        Source::Text(text) => {
+            let fail = |why: String| ConnectError::Kubeconfig { path: "(given as text)".into(), why };
+            let kubeconfig = Kubeconfig::from_yaml(text).map_err(|why| fail(error::chain(&why)))?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .map_err(|why| fail(error::chain(&why)))
+        }
+        Source::InCluster => Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why))),
+    }
+}

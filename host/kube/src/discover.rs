@@ -1,0 +1,86 @@
+//! Discovery, by the aggregated document that API servers offer since 1.30.
+//!
+//! *Source*: KEP-3352. The `preferred` version of a group is its first.
+
+use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
+use pintle_core::api::{ApiError, ApiResource, Discovery};
+use pintle_core::id::Kind;
+
+use crate::connect::Connection;
+use crate::error;
+
+pub(crate) async fn discover(connection: &Connection) -> Result<Discovery, ApiError> {
+    let core = connection.client.list_core_api_versions_aggregated().await.map_err(|why| classify(&why))?;
+    let groups = connection.client.list_api_groups_aggregated().await.map_err(|why| classify(&why))?;
+    Ok(read(&core, &groups))
+}
+
+fn classify(why: &kube::Error) -> ApiError {
+    match why {
+        kube::Error::Api(status) => error::from_status(
+            error::Status {
+                code: Some(status.code),
+                reason: Some(status.reason.clone()),
+                message: Some(status.message.clone()),
+                details: None,
+            },
+            status.code,
+            None,
+        ),
+        kube::Error::SerdeError(why) => error::malformed("discovery document", why),
+        other => error::from_client(other),
+    }
+}
+
+fn read(core: &APIGroupDiscoveryList, groups: &APIGroupDiscoveryList) -> Discovery {
+    let mut found = Discovery::default();
+    for group in core.items.iter().chain(&groups.items) {
+        let name = group.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()).unwrap_or_default();
+        read_group(name, group, &mut found);
+    }
+    found
+}
+
+fn read_group(group: &str, document: &APIGroupDiscovery, found: &mut Discovery) {
+    for (place, entry) in document.versions.iter().enumerate() {
+        let version = entry.version.as_deref().unwrap_or_default();
+        if entry.freshness.as_deref() == Some("Stale") {
+            found.failed.push(if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") });
+        }
+        for resource in &entry.resources {
+            let Some(plural) = resource.resource.clone() else { continue };
+            let kind = resource.response_kind.as_ref().and_then(|kind| kind.kind.as_deref()).unwrap_or_default();
+            if kind.is_empty() {
+                continue;
+            }
+            found.resources.push(ApiResource {
+                kind: Kind::new(group, version, kind),
+                plural,
+                namespaced: resource.scope.as_deref() == Some("Namespaced"),
+                verbs: resource.verbs.clone(),
+                subresources: resource.subresources.iter().filter_map(|sub| sub.subresource.clone()).collect(),
+                preferred: place == 0,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_version_is_preferred_and_stale_groups_are_named() {
+        let document = serde_json::json!({"items": [{"metadata": {"name": "example.com"}, "versions": [
+            {"version": "v2", "resources": [{"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Namespaced",
+                "verbs": ["list", "watch"], "subresources": [{"subresource": "status"}]}]},
+            {"version": "v1", "freshness": "Stale", "resources": [{"resource": "widgets", "responseKind": {"kind": "Widget"},
+                "scope": "Namespaced", "verbs": ["list"]}]},
+        ]}]});
+        let found = read(&serde_json::from_str(r#"{"items":[]}"#).unwrap(), &serde_json::from_value(document).unwrap());
+        let short: Vec<_> = found.resources.iter().map(|r| (r.kind.to_string(), r.preferred, r.namespaced)).collect();
+        assert_eq!(short, [("example.com/v2/Widget".into(), true, true), ("example.com/v1/Widget".into(), false, true)]);
+        assert_eq!(found.resources[0].subresources, ["status"]);
+        assert_eq!(found.failed, ["example.com/v1"]);
+    }
+}

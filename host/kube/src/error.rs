@@ -1,0 +1,144 @@
+//! Failures, classified once.
+//!
+//! *Source*: `k8s.io/apimachinery/pkg/api/errors` (reasons and codes of a Status).
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use pintle_core::api::{ApiError, ApiErrorClass};
+use serde::Deserialize;
+
+/// The parts of a `metav1.Status` that matter here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) code: Option<u16>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Details {
+    causes: Vec<Cause>,
+    retry_after_seconds: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+/// An answer with a status code that is not 2xx.
+pub(crate) fn from_response(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
+    let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
+        // Not a Status: a proxy in between, or a handler that answers in plain text.
+        message: Some(String::from_utf8_lossy(&body[..body.len().min(512)]).trim().to_owned()).filter(|s| !s.is_empty()),
+        ..Status::default()
+    });
+    let retry_after =
+        headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok()).map(Duration::from_secs);
+    from_status(status, code.as_u16(), retry_after)
+}
+
+/// A Status, from an answer or from an `ERROR` frame of a watch.
+pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Duration>) -> ApiError {
+    let code = status.code.filter(|code| *code != 0).unwrap_or(http_code);
+    let reason = status.reason.unwrap_or_default();
+    let details = status.details.unwrap_or_default();
+    let retry_after = retry_after.or(details.retry_after_seconds.filter(|s| *s > 0).map(Duration::from_secs));
+    let class = match (code, reason.as_str()) {
+        (404, _) => ApiErrorClass::NotFound,
+        (409, "AlreadyExists") => ApiErrorClass::AlreadyExists,
+        (409, _) => ApiErrorClass::Conflict,
+        (410, _) | (_, "Expired" | "Gone") => ApiErrorClass::Gone,
+        (401, _) => ApiErrorClass::Unauthorized,
+        (403, _) => ApiErrorClass::Forbidden,
+        (429, _) => ApiErrorClass::Throttled(retry_after),
+        (503, _) => ApiErrorClass::Throttled(retry_after),
+        (504, _) => ApiErrorClass::Timeout,
+        (500..=599, _) => ApiErrorClass::Server,
+        (400..=499, _) => ApiErrorClass::Invalid,
+        _ => ApiErrorClass::Malformed,
+    };
+    let message = match status.message.filter(|message| !message.is_empty()) {
+        Some(message) => message,
+        None => format!("the server answered {code} {}", if reason.is_empty() { "without a reason" } else { &reason }),
+    };
+    let causes = details.causes.into_iter().map(|cause| cause.reason).collect();
+    ApiError { class, code, reason, message, causes }
+}
+
+/// No answer.
+pub(crate) fn from_client(error: &kube::Error) -> ApiError {
+    let message = chain(error);
+    let mut failure = ApiError::transport(message);
+    if failure.message.contains("timed out") || failure.message.contains("deadline has elapsed") {
+        failure.class = ApiErrorClass::Timeout;
+    }
+    failure
+}
+
+/// An answer that could not be understood.
+pub(crate) fn malformed(what: &str, why: impl std::fmt::Display) -> ApiError {
+    ApiError {
+        class: ApiErrorClass::Malformed,
+        code: 0,
+        reason: "Malformed".into(),
+        message: format!("cannot read the server's {what}: {why}"),
+        causes: Vec::new(),
+    }
+}
+
+/// An error with its causes in one line, without those that a cause's text repeats.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_apart_by_code_and_reason() {
+        let table = [
+            (404, "NotFound", ApiErrorClass::NotFound),
+            (409, "AlreadyExists", ApiErrorClass::AlreadyExists),
+            (409, "Conflict", ApiErrorClass::Conflict),
+            (410, "Expired", ApiErrorClass::Gone),
+            (422, "Invalid", ApiErrorClass::Invalid),
+            (403, "Forbidden", ApiErrorClass::Forbidden),
+            (429, "TooManyRequests", ApiErrorClass::Throttled(Some(Duration::from_secs(3)))),
+            (500, "InternalError", ApiErrorClass::Server),
+            (504, "Timeout", ApiErrorClass::Timeout),
+        ];
+        for (code, reason, class) in table {
+            let body = format!(
+                r#"{{"kind":"Status","code":{code},"reason":"{reason}","message":"no","details":{{"retryAfterSeconds":3,"causes":[{{"reason":"Why"}}]}}}}"#
+            );
+            let error = from_response(StatusCode::from_u16(code).unwrap(), &HeaderMap::new(), body.as_bytes());
+            assert_eq!(error.class, class, "{code} {reason}");
+            assert_eq!((error.message.as_str(), error.causes.as_slice()), ("no", &["Why".to_owned()][..]));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_a_status_keeps_its_text() {
+        let error = from_response(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"upstream is away\n");
+        assert_eq!((error.class, error.message.as_str()), (ApiErrorClass::Server, "upstream is away"));
+        let error = from_response(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new(), b"");
+        assert_eq!(error.message, "the server answered 503 without a reason");
+    }
+}

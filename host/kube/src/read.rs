@@ -1,0 +1,281 @@
+//! Lists, watches and single reads.
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use http::{Request, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use pintle_core::api::{
+    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+};
+use pintle_core::id::ObjectKey;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::connect::Connection;
+use crate::path::{self, Place};
+use crate::{discover, error};
+
+/// Watches are ended by the server after this long, so that a load balancer's hidden limit never is what ends them.
+/// kube-controller-manager asks for five to ten minutes as well.
+const WATCH_TIMEOUT_SECONDS: &str = "290";
+
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// Reads go out under this name.
+const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informers");
+
+impl Connection {
+    pub(crate) async fn get_bytes(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
+        let body = self.open_body(url, accept).await?;
+        let limited = http_body_util::Limited::new(body, limit_bytes);
+        match limited.collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(why) if why.is::<http_body_util::LengthLimitError>() => {
+                Err(error::malformed("answer", format_args!("it is larger than {limit_bytes} bytes")))
+            }
+            Err(why) => Err(ApiError::transport(error::chain(why.as_ref()))),
+        }
+    }
+
+    async fn open_body(&self, url: &str, accept: &str) -> Result<Body, ApiError> {
+        let request = Request::get(url.trim_end_matches(['?', '&']))
+            .header(header::ACCEPT, accept)
+            .header(header::USER_AGENT, USER_AGENT)
+            .body(Body::empty())
+            .map_err(|why| error::malformed("address", why))?;
+        self.send(request).await
+    }
+
+    /// Sends a request; the body of a 2xx answer, or the classified failure.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Body, ApiError> {
+        let response = self.client.send(request).await.map_err(|why| error::from_client(&why))?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        let (head, body) = response.into_parts();
+        let body = body.collect_bytes().await.unwrap_or_default();
+        Err(error::from_response(head.status, &head.headers, &body))
+    }
+
+    async fn list_page(&self, target: &Target, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
+        let mut url = Place::collection(target).url();
+        path::selectors(&mut url, target);
+        path::param(&mut url, "limit", &limit.to_string());
+        if let Some(page) = page {
+            path::param(&mut url, "continue", page);
+        }
+        let accept = match target.detail {
+            Detail::Full => JSON,
+            Detail::Metadata => METADATA_LIST,
+        };
+        let body = self.get_bytes(&url, accept, usize::MAX).await?;
+        parse_list(&body)
+    }
+
+    async fn open_watch(&self, target: &Target, start: WatchStart) -> Result<WatchStream, ApiError> {
+        let mut url = Place::collection(target).url();
+        path::selectors(&mut url, target);
+        path::param(&mut url, "watch", "true");
+        path::param(&mut url, "allowWatchBookmarks", "true");
+        path::param(&mut url, "timeoutSeconds", WATCH_TIMEOUT_SECONDS);
+        match start {
+            WatchStart::After(resource_version) => path::param(&mut url, "resourceVersion", &resource_version),
+            WatchStart::InitialEvents => {
+                path::param(&mut url, "sendInitialEvents", "true");
+                path::param(&mut url, "resourceVersionMatch", "NotOlderThan");
+            }
+        }
+        let accept = match target.detail {
+            Detail::Full => JSON,
+            Detail::Metadata => METADATA,
+        };
+        let body = self.open_body(&url, accept).await?;
+        Ok(frames(body).boxed())
+    }
+}
+
+/// Splits the body into lines, a frame each.
+fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError>> + Send + 'static {
+    async_stream::stream! {
+        let mut chunks = body.into_data_stream();
+        let mut lines = Lines::default();
+        while let Some(chunk) = chunks.next().await {
+            match chunk {
+                Ok(chunk) => {
+                    for line in lines.push(&chunk) {
+                        yield parse_frame(&line);
+                    }
+                }
+                Err(why) => {
+                    // The server closes idle watches; what is lost with the connection comes with the next one.
+                    yield Err(ApiError::transport(error::chain(&why)));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Lines out of chunks.
+#[derive(Default)]
+struct Lines {
+    partial: Vec<u8>,
+}
+
+impl Lines {
+    fn push(&mut self, chunk: &[u8]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        let mut rest = chunk;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let mut line = std::mem::take(&mut self.partial);
+            line.extend_from_slice(&rest[..end]);
+            if !line.is_empty() {
+                lines.push(line);
+            }
+            rest = &rest[end + 1..];
+        }
+        self.partial.extend_from_slice(rest);
+        lines
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+fn parse_frame(line: &[u8]) -> Result<WatchFrame, ApiError> {
+    let bad = |why: serde_json::Error| error::malformed("watch event", why);
+    let frame: Envelope<'_> = serde_json::from_slice(line).map_err(bad)?;
+    let object = || Box::<str>::from(frame.object.get());
+    match frame.kind.as_ref() {
+        "ADDED" => Ok(WatchFrame::Added(object())),
+        "MODIFIED" => Ok(WatchFrame::Modified(object())),
+        "DELETED" => Ok(WatchFrame::Deleted(object())),
+        "BOOKMARK" => {
+            let mark: Bookmark = serde_json::from_str(frame.object.get()).map_err(bad)?;
+            let end = mark.metadata.annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
+            Ok(WatchFrame::Bookmark { resource_version: mark.metadata.resource_version, initial_events_end: end })
+        }
+        "ERROR" => {
+            let status: error::Status = serde_json::from_str(frame.object.get()).map_err(bad)?;
+            Err(error::from_status(status, 500, None))
+        }
+        other => Err(error::malformed("watch event", format_args!("its type is {other:?}"))),
+    }
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+fn parse_list(body: &[u8]) -> Result<ListPage, ApiError> {
+    let list: List<'_> = serde_json::from_slice(body).map_err(|why| error::malformed("list", why))?;
+    Ok(ListPage {
+        items: list.items.unwrap_or_default().into_iter().map(|item| item.get().into()).collect(),
+        resource_version: list.metadata.resource_version,
+        next: list.metadata.next.filter(|next| !next.is_empty()),
+    })
+}
+
+fn text(body: &Bytes) -> Result<Box<str>, ApiError> {
+    std::str::from_utf8(body).map(Into::into).map_err(|why| error::malformed("answer", why))
+}
+
+impl ApiReader for Connection {
+    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+        Box::pin(discover::discover(self))
+    }
+
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+        Box::pin(self.list_page(target, limit, page))
+    }
+
+    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+        Box::pin(self.open_watch(target, start))
+    }
+
+    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(async move {
+            let url = Place::object(resource, &object.namespace, &object.name).url();
+            text(&self.get_bytes(&url, JSON, usize::MAX).await?)
+        })
+    }
+
+    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(async move { text(&self.get_bytes(path, JSON, limit_bytes).await?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_core::api::ApiErrorClass;
+
+    #[test]
+    fn lines_are_put_together_from_chunks() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"ab"), Vec::<Vec<u8>>::new());
+        assert_eq!(lines.push(b"c\nd\n\ne"), [b"abc".to_vec(), b"d".to_vec()]);
+        assert_eq!(lines.push(b"f\n"), [b"ef".to_vec()]);
+    }
+
+    #[test]
+    fn frames_keep_the_objects_text() {
+        let frame = parse_frame(br#"{"type":"ADDED","object":{"a": 1.50}}"#).unwrap();
+        assert!(matches!(frame, WatchFrame::Added(text) if &*text == r#"{"a": 1.50}"#));
+        let frame = parse_frame(
+            br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        );
+        assert!(matches!(
+            frame.unwrap(),
+            WatchFrame::Bookmark { resource_version, initial_events_end: true } if resource_version == "7"
+        ));
+        let error = parse_frame(br#"{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}"#);
+        assert_eq!(error.unwrap_err().class, ApiErrorClass::Gone);
+        assert_eq!(parse_frame(b"{").unwrap_err().class, ApiErrorClass::Malformed);
+    }
+
+    #[test]
+    fn a_list_without_items_is_empty() {
+        let page = parse_list(br#"{"metadata":{"resourceVersion":"5","continue":""},"items":null}"#).unwrap();
+        assert_eq!((page.items.len(), page.resource_version.as_str(), page.next), (0, "5", None));
+    }
+}

@@ -1,0 +1,219 @@
+//! Writes, each under its plugin's name and rate limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Method, Request, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use parking_lot::Mutex;
+use pintle_core::api::{
+    ApiError, ApiErrorClass, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+};
+use pintle_core::outcome::{PatchType, Preconditions, Propagation};
+use pintle_core::ratelimit::TokenBucket;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::connect::Connection;
+use crate::error;
+use crate::path::{self, Place};
+
+/// The answer's metadata is enough: the object itself arrives by the watch.
+const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// How often a write that the server put off is sent again; client-go's number.
+const MAX_RETRIES: u32 = 10;
+
+/// Writes of one identity. All share the connection pool; limit and user agent are their own.
+struct Writer {
+    connection: Connection,
+    user_agent: String,
+    field_manager: String,
+    limit: Option<Mutex<TokenBucket>>,
+}
+
+impl ApiWriters for Connection {
+    fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter> {
+        Arc::new(Writer {
+            connection: self.clone(),
+            user_agent: format!("pintle/{} {}", env!("CARGO_PKG_VERSION"), identity.name),
+            field_manager: identity.name.clone(),
+            limit: identity.qps.map(|qps| Mutex::new(TokenBucket::new(f64::from(qps), identity.burst))),
+        })
+    }
+}
+
+impl ApiWriter for Writer {
+    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        Box::pin(async move {
+            let mut retries = 0;
+            loop {
+                self.wait_for_turn().await;
+                match self.send(request).await {
+                    // These two come from the server's own queueing, before a handler has seen the request.
+                    Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
+                        let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };
+                        tracing::debug!(delay = ?after, "write put off by the server");
+                        tokio::time::sleep(after).await;
+                        retries += 1;
+                    }
+                    result => return result,
+                }
+            }
+        })
+    }
+}
+
+impl Writer {
+    async fn wait_for_turn(&self) {
+        let Some(limit) = &self.limit else { return };
+        let delay = limit.lock().reserve(Instant::now().into_std());
+        if delay > Duration::ZERO {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn send(&self, write: &WriteRequest) -> Result<Written, ApiError> {
+        let request = self.request(write).map_err(|why| error::malformed("address", why))?;
+        let body = self.connection.send(request).await?;
+        let body = body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes();
+        if matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
+            return Ok(Written::default());
+        }
+        parse_written(&body)
+    }
+
+    fn request(&self, write: &WriteRequest) -> Result<Request<Body>, http::Error> {
+        let mut place = Place::object(&write.resource, &write.namespace, &write.name);
+        place.subresource = write.subresource.as_deref();
+        let mut url = place.url();
+        let mut content_type = "application/json";
+        let (method, body) = match &write.verb {
+            WriteVerb::Create { body } => {
+                path::param(&mut url, "fieldManager", &self.field_manager);
+                (Method::POST, body.clone())
+            }
+            WriteVerb::Update { body } => {
+                path::param(&mut url, "fieldManager", &self.field_manager);
+                (Method::PUT, body.clone())
+            }
+            WriteVerb::Patch { patch_type, body } => {
+                let manager = match patch_type {
+                    PatchType::Apply { field_manager, force } => {
+                        path::param(&mut url, "force", if *force { "true" } else { "false" });
+                        field_manager
+                    }
+                    _ => &self.field_manager,
+                };
+                path::param(&mut url, "fieldManager", manager);
+                content_type = patch_content_type(patch_type);
+                (Method::PATCH, body.clone())
+            }
+            WriteVerb::Delete { preconditions, propagation, grace_period_seconds } => {
+                (Method::DELETE, delete_options(preconditions, *propagation, *grace_period_seconds))
+            }
+            WriteVerb::DeleteCollection { label_selector, propagation } => {
+                if let Some(selector) = label_selector {
+                    path::param(&mut url, "labelSelector", selector);
+                }
+                (Method::DELETE, delete_options(&Preconditions::default(), *propagation, None))
+            }
+        };
+        Request::builder()
+            .method(method)
+            .uri(url.trim_end_matches(['?', '&']))
+            .header(header::ACCEPT, ACCEPT)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::USER_AGENT, &self.user_agent)
+            .body(Body::from(body.into_bytes()))
+    }
+}
+
+fn patch_content_type(patch_type: &PatchType) -> &'static str {
+    match patch_type {
+        PatchType::Json => "application/json-patch+json",
+        PatchType::Merge => "application/merge-patch+json",
+        PatchType::StrategicMerge => "application/strategic-merge-patch+json",
+        PatchType::Apply { .. } => "application/apply-patch+yaml",
+    }
+}
+
+fn delete_options(preconditions: &Preconditions, propagation: Option<Propagation>, grace: Option<u32>) -> String {
+    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    if let Some(propagation) = propagation {
+        options["propagationPolicy"] = propagation.as_str().into();
+    }
+    if let Some(grace) = grace {
+        options["gracePeriodSeconds"] = grace.into();
+    }
+    if let Some(uid) = &preconditions.uid {
+        options["preconditions"]["uid"] = uid.as_str().into();
+    }
+    if let Some(version) = &preconditions.resource_version {
+        options["preconditions"]["resourceVersion"] = version.as_str().into();
+    }
+    options.to_string()
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Answer {
+    metadata: AnswerMeta,
+    details: Option<AnswerDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AnswerMeta {
+    name: String,
+    uid: String,
+    resource_version: String,
+    deletion_timestamp: Option<String>,
+}
+
+/// What a Status says of an object that was removed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnswerDetails {
+    name: String,
+    uid: String,
+}
+
+fn parse_written(body: &[u8]) -> Result<Written, ApiError> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|why| error::malformed("answer to a write", why))?;
+    Ok(match answer.details {
+        Some(details) => Written { name: details.name, uid: details.uid, ..Written::default() },
+        None => Written {
+            name: answer.metadata.name,
+            uid: answer.metadata.uid,
+            resource_version: answer.metadata.resource_version,
+            terminating: answer.metadata.deletion_timestamp.is_some(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_object_or_the_status_of_its_removal() {
+        let written = parse_written(br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x"}}"#);
+        let expected = Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true };
+        assert_eq!(written.unwrap(), expected);
+        let removed = parse_written(br#"{"kind":"Status","metadata":{},"details":{"name":"a","uid":"u"}}"#);
+        assert_eq!(removed.unwrap(), Written { name: "a".into(), uid: "u".into(), ..Written::default() });
+    }
+
+    #[test]
+    fn delete_options_carry_preconditions_and_policy() {
+        let preconditions = Preconditions { uid: Some("u".into()), resource_version: None };
+        assert_eq!(
+            delete_options(&preconditions, Some(Propagation::Foreground), Some(0)),
+            r#"{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground","gracePeriodSeconds":0,"preconditions":{"uid":"u"}}"#
+        );
+    }
+}
