@@ -1,4 +1,172 @@
-//! Pintle: sim.
+//! The embedded cluster: an in-memory Kubernetes API server spoken to over real HTTP, simulated nodes, a controllable clock and fault scripts.
+//!
+//! *Flow*: [`SimCluster::start`] binds a port on loopback and serves it until [`SimCluster::shutdown`].
+//!
+//! ```text
+//! kubectl, the host under test, simulated nodes ── HTTP ──> server ──> store ──> watches
+//!                                                             ^          ^
+//!                                                     FaultScript     SimClock
+//! ```
+//!
+//! *Invariants*: 1. everything a client sees comes over the wire; 2. every timestamp comes from the cluster's clock; 3. no other part of Pintle is used here.
+//!
+//! *Not here*: controllers, the scheduler and kubelets; they are clients.
+//!
+//! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
 
+pub mod clock;
+pub mod discovery;
+pub mod faults;
+pub mod kubeconfig;
+pub mod nodes;
 pub mod patch;
 pub mod schema;
+pub mod server;
+pub mod store;
+pub mod table;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::clock::SimClock;
+pub use crate::faults::FaultScript;
+pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
+
+/// How an embedded cluster is set up.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Where to listen. Default: 127.0.0.1, a free port.
+    pub address: SocketAddr,
+    /// The clock of every timestamp. Default: the real one.
+    pub clock: SimClock,
+    /// Events kept per kind for watches and lists in the past; with too few, slow watches end and must list again. Default: 20,000.
+    pub watch_log_events: usize,
+    /// Writes kept for [`SimCluster::history`], 0 for none; each holds an object's serialized states. Default: 100,000.
+    pub history_writes: usize,
+    /// Real time between bookmarks of a watch. Default: one minute, as upstream.
+    pub bookmark_interval: Duration,
+    /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
+    pub service_account_admission: bool,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            clock: SimClock::real(),
+            watch_log_events: 20_000,
+            history_writes: 100_000,
+            bookmark_interval: Duration::from_secs(60),
+            service_account_admission: false,
+        }
+    }
+}
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The first objects could not be made; a bug.
+    #[error("cannot fill the new cluster")]
+    Bootstrap(#[source] server::status::ApiError),
+}
+
+/// A running embedded cluster.
+pub struct SimCluster {
+    api: Arc<server::Api>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl SimCluster {
+    /// Starts a cluster with its first namespaces.
+    ///
+    /// # Errors
+    /// [`SimError::Bind`] when the address cannot be used; another address helps.
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves nothing behind.
+    pub async fn start(config: SimConfig) -> Result<Self, SimError> {
+        let address = config.address;
+        let bind = |source| SimError::Bind { address, source };
+        let listener = server::bind(address).await.map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        let clock = config.clock.clone();
+        let api = Arc::new(server::Api::new(config, clock));
+        api.bootstrap().map_err(SimError::Bootstrap)?;
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(server::serve(Arc::clone(&api), listener, stop.clone()));
+        Ok(Self { api, address, stop, serving })
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig in YAML that kubectl works with.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig::kubeconfig(&self.base_url())
+    }
+
+    /// The fault script of this cluster.
+    pub fn faults(&self) -> &FaultScript {
+        &self.api.faults
+    }
+
+    /// The clock of this cluster.
+    pub fn clock(&self) -> &SimClock {
+        &self.api.clock
+    }
+
+    /// The last writes in order, at most [`SimConfig::history_writes`].
+    pub fn history(&self) -> Vec<Arc<WriteRecord>> {
+        self.api.store.history()
+    }
+
+    /// Number of writes since the start, the server's own included.
+    pub fn n_writes(&self) -> u64 {
+        self.api.store.n_writes()
+    }
+
+    /// The resourceVersion of the last write.
+    pub fn resource_version(&self) -> u64 {
+        self.api.store.rv()
+    }
+
+    /// Forgets all events so far: watches and lists at earlier versions get 410 from now on, as after etcd's compaction.
+    pub fn compact(&self) {
+        self.api.store.compact(self.api.store.rv());
+    }
+
+    /// The present objects of a resource by plural name and group (empty for core), parsed.
+    pub fn objects(&self, group: &str, plural: &str) -> Vec<Arc<serde_json::Value>> {
+        let storage = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+        self.api.store.view(|view| view.range(&storage, None).map(|entry| Arc::clone(&entry.value)).collect())
+    }
+
+    /// Closes every connection and stops listening.
+    ///
+    /// # Cancel safety
+    /// The server stops in any case; a dropped future only does not wait for it.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        // The task panics only with the server, which the connections would have shown.
+        if let Err(error) = self.serving.await {
+            tracing::warn!(%error, "the embedded cluster did not stop in order");
+        }
+    }
+}

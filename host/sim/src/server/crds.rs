@@ -1,0 +1,288 @@
+//! The life of a CustomResourceDefinition: its conditions, the kinds that come and go with it, the end of its objects.
+//!
+//! *Flow*: after each commit of a definition the server writes its status and builds a new registry;
+//! a definition that is being deleted takes its objects with it, and goes after the last of them.
+//!
+//! *Source*: the naming, establishing and finalizing controllers of apiextensions-apiserver; here they act before the write is answered.
+
+use serde_json::{Value, json};
+
+use super::delete::DeleteOptions;
+use super::objects::{finalizers, is_deleting, meta, metadata_mut, set_finalizers};
+use super::status::{ApiError, Cause};
+use super::{Api, Call};
+use crate::clock::rfc3339;
+use crate::discovery::Resource;
+use crate::discovery::crd::{completed_names, resources};
+use crate::store::{ListRange, WriteVerb};
+
+const STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Fills in what a definition leaves out.
+pub(crate) fn complete(object: &mut Value, is_new: bool) {
+    if is_new {
+        let mut list = finalizers(object);
+        if !list.iter().any(|finalizer| finalizer == FINALIZER) {
+            list.push(FINALIZER.to_owned());
+            set_finalizers(object, &list);
+        }
+        let stored: Vec<Value> = object["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|version| version["storage"] == true)
+            .map(|version| version["name"].clone())
+            .collect();
+        object["status"] = json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+    }
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+        let names = completed_names(&Value::Object(spec.clone()));
+        spec.insert("names".into(), names);
+    }
+}
+
+/// What is wrong with a definition.
+pub(crate) fn causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut wrong = |reason: &str, field: &str, message: String| {
+        causes.push(Cause { reason: reason.into(), message, field: field.into() });
+    };
+    let spec = &object["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+    let name = meta(object, "name");
+    if name != format!("{plural}.{group}") {
+        wrong("FieldValueInvalid", "metadata.name", format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"));
+    }
+    for (field, value) in [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &text(&spec["names"]["kind"]))] {
+        if value.is_empty() {
+            wrong("FieldValueRequired", field, "Required value".into());
+        }
+    }
+    if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
+        wrong("FieldValueNotSupported", "spec.scope", format!("Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"", text(&spec["scope"])));
+    }
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+        wrong("FieldValueInvalid", "spec.versions", "Invalid value: must have exactly one version marked as storage version".into());
+    }
+    for (n, version) in versions.iter().enumerate() {
+        if !version.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
+            wrong("FieldValueRequired", &format!("spec.versions[{n}].schema.openAPIV3Schema"), "Required value: schemas are required".into());
+        }
+    }
+    causes
+}
+
+impl Api {
+    /// Reacts to a commit.
+    pub(crate) fn after_commit(&self, resource: &Resource, object: &Value) {
+        if &*resource.storage != STORAGE {
+            return;
+        }
+        let done = if is_deleting(object) { self.terminate(object) } else { self.establish(object) };
+        if let Err(error) = done {
+            tracing::warn!(name = meta(object, "name"), %error, "cannot follow a CustomResourceDefinition");
+        }
+    }
+
+    /// Reacts to the end of an object.
+    pub(crate) fn after_removal(&self, resource: &Resource, object: &Value) {
+        if &*resource.storage == STORAGE {
+            let spec = &object["spec"];
+            let storage = format!("{}.{}", spec["names"]["plural"].as_str().unwrap_or(""), spec["group"].as_str().unwrap_or(""));
+            self.rebuild_registry();
+            self.store.close_table(&storage);
+        } else if let Some(crd) = &resource.crd
+            && let Some(definition) = self.store.get(STORAGE, &crd.crd_name)
+            && is_deleting(&definition.value)
+            && let Err(error) = self.finish(&definition.value)
+        {
+            tracing::warn!(name = crd.crd_name, %error, "cannot finish a CustomResourceDefinition");
+        }
+    }
+
+    fn own_crd_call(&self, name: &str, subresource: Option<&str>) -> Result<Call, ApiError> {
+        let registry = self.registry();
+        let resource = registry.by_plural("apiextensions.k8s.io/v1", "customresourcedefinitions").cloned().ok_or_else(ApiError::unknown_path)?;
+        Ok(Call::own(resource, None, Some(name), subresource))
+    }
+
+    fn establish(&self, object: &Value) -> Result<(), ApiError> {
+        let name = meta(object, "name").to_owned();
+        let conflict = self.name_conflict(object);
+        let now = rfc3339(self.clock.now());
+        let call = self.own_crd_call(&name, Some("status"))?;
+        self.update_object(&call, WriteVerb::Update, |current| {
+            let mut new = current.clone();
+            let condition = |kind: &str, status: bool, reason: &str, message: &str| {
+                json!({"type": kind, "status": if status { "True" } else { "False" }, "lastTransitionTime": now, "reason": reason, "message": message})
+            };
+            match &conflict {
+                Some((reason, message)) => {
+                    put_condition(&mut new, condition("NamesAccepted", false, reason, message));
+                    if !is_established(&new) {
+                        put_condition(&mut new, condition("Established", false, "NotAccepted", "not all names are accepted"));
+                    }
+                }
+                None => {
+                    new["status"]["acceptedNames"] = new["spec"]["names"].clone();
+                    put_condition(&mut new, condition("NamesAccepted", true, "NoConflicts", "no conflicts found"));
+                    put_condition(&mut new, condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"));
+                }
+            }
+            let storing = new["spec"]["versions"].as_array().into_iter().flatten().find(|version| version["storage"] == true);
+            if let Some(version) = storing.map(|version| version["name"].clone())
+                && let Some(stored) = new["status"]["storedVersions"].as_array_mut()
+                && !stored.contains(&version)
+            {
+                stored.push(version);
+            }
+            Ok(new)
+        })?;
+        self.rebuild_registry();
+        Ok(())
+    }
+
+    /// Another definition of the group that has one of the names already.
+    fn name_conflict(&self, object: &Value) -> Option<(&'static str, String)> {
+        let spec = &object["spec"];
+        self.store.view(|view| {
+            view.range(STORAGE, None)
+                .filter(|other| *other.version.name != *meta(object, "name") && other.value["spec"]["group"] == spec["group"])
+                .find_map(|other| {
+                    let taken = &other.value["status"]["acceptedNames"];
+                    let clash = |field: &str, reason: &'static str| {
+                        (spec["names"][field] == taken[field] && taken[field].is_string())
+                            .then(|| (reason, format!("{} is already in use", spec["names"][field])))
+                    };
+                    clash("kind", "KindConflict").or_else(|| clash("listKind", "ListKindConflict")).or_else(|| clash("singular", "SingularConflict"))
+                })
+        })
+    }
+
+    /// Serves the kinds of all established definitions, and no others.
+    fn rebuild_registry(&self) {
+        let mut registry = self.registry.write();
+        let custom: Vec<_> = self.store.view(|view| {
+            view.range(STORAGE, None).filter(|definition| is_established(&definition.value)).flat_map(|definition| resources(&definition.value)).collect()
+        });
+        for resource in &custom {
+            self.store.open_table(&resource.storage);
+        }
+        *registry = std::sync::Arc::new(registry.with_custom(custom));
+    }
+
+    fn terminate(&self, object: &Value) -> Result<(), ApiError> {
+        let terminating = |object: &Value| {
+            object["status"]["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == "Terminating")
+        };
+        if !finalizers(object).iter().any(|finalizer| finalizer == FINALIZER) || terminating(object) {
+            return Ok(());
+        }
+        let now = rfc3339(self.clock.now());
+        let call = self.own_crd_call(meta(object, "name"), Some("status"))?;
+        self.update_object(&call, WriteVerb::Update, |current| {
+            let mut new = current.clone();
+            put_condition(
+                &mut new,
+                json!({
+                    "type": "Terminating", "status": "True", "lastTransitionTime": now,
+                    "reason": "InstanceDeletionInProgress", "message": "CustomResource deletion is in progress",
+                }),
+            );
+            Ok(new)
+        })?;
+        if let Some(resource) = resources(object).first() {
+            let range = ListRange { namespace: None, at: None, after: None, limit: None };
+            let objects = self.store.list(&resource.storage, &range, |_| true).map(|listed| listed.items).unwrap_or_default();
+            for item in objects {
+                let call = Call::own(std::sync::Arc::clone(resource), item.namespace.as_deref(), Some(&item.name), None);
+                match self.delete_object(&call, &item.key, &DeleteOptions::default(), WriteVerb::DeleteCollection) {
+                    Err(error) if error.code != 404 => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        match self.store.get(STORAGE, meta(object, "name")) {
+            Some(definition) => self.finish(&definition.value),
+            // The last object took the definition with it.
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the definition go when its last object has gone.
+    fn finish(&self, object: &Value) -> Result<(), ApiError> {
+        let resource = resources(object).into_iter().next();
+        let empty = resource.is_none_or(|resource| self.store.view(|view| view.range(&resource.storage, None).next().is_none()));
+        if !empty {
+            return Ok(());
+        }
+        let call = self.own_crd_call(meta(object, "name"), None)?;
+        let done = self.update_object(&call, WriteVerb::Update, |current| {
+            let mut new = current.clone();
+            let rest: Vec<String> = finalizers(current).into_iter().filter(|finalizer| finalizer != FINALIZER).collect();
+            set_finalizers(&mut new, &rest);
+            metadata_mut(&mut new);
+            Ok(new)
+        });
+        match done {
+            Err(error) if error.code == 404 => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Refuses new objects of a kind that is going.
+    pub(crate) fn check_not_terminating(&self, resource: &Resource) -> Result<(), ApiError> {
+        let terminating = resource.crd.as_ref().and_then(|crd| self.store.get(STORAGE, &crd.crd_name)).is_some_and(|crd| is_deleting(&crd.value));
+        if terminating {
+            let mut error = ApiError::method_not_allowed();
+            error.message = format!(
+                "create is not supported on resources of kind {:?}: create not allowed while custom resource definition is terminating",
+                resource.group_resource().to_string()
+            );
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+fn is_established(definition: &Value) -> bool {
+    definition["status"]["conditions"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True"))
+}
+
+fn put_condition(definition: &mut Value, condition: Value) {
+    let conditions = &mut definition["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    if let Some(list) = conditions.as_array_mut() {
+        match list.iter_mut().find(|present| present["type"] == condition["type"]) {
+            Some(present) if present["status"] == condition["status"] && present["reason"] == condition["reason"] => {}
+            Some(present) => *present = condition,
+            None => list.push(condition),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_with_a_wrong_name_is_refused() {
+        let mut object = json!({"metadata": {"name": "x"}, "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        }});
+        complete(&mut object, true);
+        let found: Vec<String> = causes(&object).into_iter().map(|cause| cause.field).collect();
+        assert_eq!(found, ["metadata.name"]);
+        assert_eq!(object["spec"]["names"]["listKind"], "WidgetList");
+        assert_eq!(object["status"]["storedVersions"], json!(["v1"]));
+    }
+}

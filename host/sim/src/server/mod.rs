@@ -1,0 +1,388 @@
+//! The HTTP server: connections, dispatch of requests to verbs, faults around them.
+//!
+//! *Flow*:
+//!
+//! ```text
+//! connection ─> path ─> resource ─> fault? ─> read | watch | write | delete | subresource ─> fault? ─> response
+//! ```
+//!
+//! *Invariants*: 1. no verb holds the store's lock across an await; 2. every failure is a `Status`; 3. a killed client hears nothing.
+//!
+//! *Not here*: objects and versions (`store`), which kinds exist (`discovery`), what to break (`faults`).
+
+mod admission;
+mod bootstrap;
+mod crds;
+mod delete;
+mod objects;
+mod path;
+mod query;
+mod quota;
+mod read;
+mod reply;
+mod reviews;
+mod seam;
+mod selector;
+mod shape;
+pub mod status;
+mod strategy;
+mod subresource;
+mod watch;
+mod write;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use parking_lot::RwLock;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::path::{ObjectPath, Path};
+use self::query::Query;
+use self::reply::{Accept, Body, Format, MAX_BODY_BYTES, Reply, Shape};
+use self::status::ApiError;
+use crate::SimConfig;
+use crate::clock::SimClock;
+use crate::discovery::{Registry, Resource, documents};
+use crate::faults::{Failure, FaultScript, RequestFacts, When};
+use crate::store::Store;
+
+/// `User-Agent` under which the server's own writes are recorded.
+pub(crate) const OWN_AGENT: &str = "pintle-sim";
+
+/// The API server without its sockets.
+pub(crate) struct Api {
+    pub(crate) store: Store,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) clock: SimClock,
+    pub(crate) faults: FaultScript,
+    pub(crate) config: SimConfig,
+}
+
+/// One request on a resource.
+pub(crate) struct Call {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) path: ObjectPath,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) accept: Accept,
+    pub(crate) user_agent: String,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// A write of the server itself.
+    pub(crate) fn own(resource: Arc<Resource>, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> Self {
+        let path = ObjectPath {
+            api_version: resource.api_version(),
+            namespace: namespace.map(str::to_owned),
+            plural: resource.plural.clone(),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+            watch: false,
+        };
+        Self {
+            resource,
+            path,
+            query: Query::default(),
+            headers: HeaderMap::new(),
+            accept: Accept { shape: Shape::Native, format: Format::Json },
+            user_agent: OWN_AGENT.to_owned(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// A write that the server makes for this call, on another object.
+    pub(crate) fn derived(&self, resource: Arc<Resource>, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> Self {
+        let mut call = Self::own(resource, namespace, name, subresource);
+        call.user_agent.clone_from(&self.user_agent);
+        call.query = self.query.clone();
+        call.accept = self.accept;
+        call
+    }
+
+    /// The name in the path; verbs that reach it have one.
+    pub(crate) fn name(&self) -> &str {
+        self.path.name.as_deref().unwrap_or("")
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.path.namespace.as_deref()
+    }
+
+    pub(crate) fn subresource(&self) -> Option<&str> {
+        self.path.subresource.as_deref()
+    }
+
+    pub(crate) fn key(&self) -> String {
+        crate::store::object_key(self.namespace(), self.name())
+    }
+
+    /// Who owns the fields of this write.
+    pub(crate) fn field_manager(&self) -> &str {
+        self.query.get("fieldManager").unwrap_or_else(|| {
+            let agent = self.user_agent.split('/').next().unwrap_or("");
+            if agent.is_empty() { "unknown" } else { agent }
+        })
+    }
+}
+
+impl Api {
+    pub(crate) fn new(config: SimConfig, clock: SimClock) -> Self {
+        let registry = Registry::builtin();
+        let store = Store::new(crate::store::StoreLimits {
+            log_events: config.watch_log_events.max(1),
+            history_writes: config.history_writes,
+        });
+        for resource in registry.resources().iter().filter(|resource| resource.is_stored()) {
+            store.open_table(&resource.storage);
+        }
+        Self { store, registry: RwLock::new(Arc::new(registry)), clock, faults: FaultScript::default(), config }
+    }
+
+    /// The kinds served at the moment.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read())
+    }
+
+    pub(crate) fn set_registry(&self, registry: Registry) {
+        *self.registry.write() = Arc::new(registry);
+    }
+
+    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query());
+        let accept = Accept::parse(&parts.headers, query.flag("pretty"));
+        let format = accept.as_ref().map_or(Format::Json, |accept| accept.format);
+        let body = match Limited::new(body, MAX_BODY_BYTES).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => {
+                let error = ApiError::new(
+                    413,
+                    "RequestEntityTooLarge",
+                    format!("Request entity too large: limit is {MAX_BODY_BYTES}"),
+                );
+                return Ok(Reply::error(&error, Format::Json).into_response());
+            }
+        };
+        let reply = match accept {
+            Err(error) => Err(error),
+            Ok(accept) => match path::parse(parts.uri.path()) {
+                Path::Object(path) => self.object(parts.method, path, query, parts.headers, accept, body).await,
+                other => Ok(self.document(&other, accept, &parts.headers)),
+            },
+        };
+        match reply {
+            Ok(reply) => Ok(reply.into_response()),
+            Err(error) if error.drop_connection => Err(io::Error::other("a fault script drops the connection")),
+            Err(error) => Ok(Reply::error(&error, format).into_response()),
+        }
+    }
+
+    async fn object(
+        self: &Arc<Self>,
+        method: Method,
+        path: ObjectPath,
+        query: Query,
+        headers: HeaderMap,
+        accept: Accept,
+        body: Bytes,
+    ) -> Result<Reply, ApiError> {
+        let registry = self.registry();
+        let Some(resource) = registry.by_plural(&path.api_version, &path.plural).cloned() else {
+            return Ok(Reply::text(404, "404 page not found\n"));
+        };
+        if path.namespace.is_some() && !resource.namespaced {
+            return Ok(Reply::text(404, "404 page not found\n"));
+        }
+        let user_agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+        let call = Call { resource, path, query, headers, accept, user_agent, body };
+        let verb = verb(&method, &call);
+        let facts = RequestFacts {
+            verb,
+            resource: &call.resource.plural,
+            kind: &call.resource.kind,
+            subresource: call.subresource().unwrap_or(""),
+            namespace: call.namespace().unwrap_or(""),
+            name: call.name(),
+            user_agent: &call.user_agent,
+        };
+        let fault = self.faults.decide(&facts);
+        if let Some((When::Before, failure)) = &fault {
+            fail(failure, &facts).await?;
+        }
+        let warning = call.resource.crd.as_ref().and_then(|crd| crd.warning.clone());
+        let mut reply = self.verb(verb, &call)?;
+        reply.warnings.extend(warning);
+        if let Some((When::After, failure)) = &fault {
+            fail(failure, &facts).await?;
+        }
+        if self.faults.is_killed(&call.user_agent) {
+            return Err(ApiError::dropped());
+        }
+        Ok(reply)
+    }
+
+    fn verb(self: &Arc<Self>, verb: &str, call: &Call) -> Result<Reply, ApiError> {
+        if let Some(name) = call.subresource() {
+            let Some(sub) = call.resource.subresource(name) else {
+                return Ok(Reply::text(404, "404 page not found\n"));
+            };
+            if !sub.verbs.contains(&verb) {
+                return Err(ApiError::method_not_allowed());
+            }
+            return self.subresource(verb, name, call);
+        }
+        // Creating without a namespace is possible for kinds of the cluster only.
+        let scoped = call.resource.namespaced == call.path.namespace.is_some();
+        if !call.resource.verbs.contains(&verb) || (!scoped && !matches!(verb, "list" | "watch")) {
+            return Err(ApiError::method_not_allowed());
+        }
+        if !call.resource.is_stored() {
+            return self.review(verb, call);
+        }
+        match verb {
+            "get" => self.get(call),
+            "list" => self.list(call),
+            "watch" => self.watch(call),
+            "create" => self.create(call),
+            "update" => self.update(call),
+            "patch" => self.patch(call),
+            "delete" => self.delete(call),
+            "deletecollection" => self.delete_collection(call),
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    fn document(&self, path: &Path, accept: Accept, headers: &HeaderMap) -> Reply {
+        let registry = self.registry();
+        let aggregated = |core: bool| match accept.shape {
+            Shape::Discovery(version) => {
+                let content_type = match version {
+                    "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                    _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+                };
+                Some(Reply::bytes(200, content_type, documents::aggregated(&registry, core, version).to_string().into()))
+            }
+            _ => None,
+        };
+        let found = match path {
+            Path::CoreVersions => {
+                return aggregated(true).unwrap_or_else(|| {
+                    let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+                    Reply::json(200, accept.format, &documents::core_versions(host))
+                });
+            }
+            Path::Groups => {
+                return aggregated(false).unwrap_or_else(|| Reply::json(200, accept.format, &documents::groups(&registry)));
+            }
+            Path::Group(group) => documents::group(&registry, group),
+            Path::Version(version) => documents::resources(&registry, version),
+            Path::Other(path) => return self.other(path, accept),
+            Path::Object(_) => None,
+        };
+        found.map_or_else(|| Reply::text(404, "404 page not found\n"), |document| Reply::json(200, accept.format, &document))
+    }
+
+    fn other(&self, path: &str, accept: Accept) -> Reply {
+        let path = path.trim_end_matches('/');
+        match path {
+            "" => Reply::json(200, accept.format, &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]})),
+            "/version" => Reply::json(
+                200,
+                accept.format,
+                &json!({
+                    "major": "1", "minor": "36", "gitVersion": concat!("v1.36.3+pintle-sim-", env!("CARGO_PKG_VERSION")),
+                    "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+                    "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+                }),
+            ),
+            _ if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || path.starts_with(&format!("{health}/"))) => {
+                Reply::text(200, "ok")
+            }
+            _ => Reply::text(404, "404 page not found\n"),
+        }
+    }
+}
+
+fn verb(method: &Method, call: &Call) -> &'static str {
+    let named = call.path.name.is_some();
+    match *method {
+        Method::GET | Method::HEAD if call.path.watch || call.query.flag("watch") => "watch",
+        Method::GET | Method::HEAD if named => "get",
+        Method::GET | Method::HEAD => "list",
+        Method::POST if !named || call.path.subresource.is_some() => "create",
+        Method::PUT if named => "update",
+        Method::PATCH if named => "patch",
+        Method::DELETE if named => "delete",
+        Method::DELETE => "deletecollection",
+        _ => "unknown",
+    }
+}
+
+async fn fail(failure: &Failure, facts: &RequestFacts<'_>) -> Result<(), ApiError> {
+    if let Failure::Delay(delay) = failure {
+        tokio::time::sleep(*delay).await;
+    }
+    failure.error(facts).map_or(Ok(()), Err)
+}
+
+/// Accepts connections until `stop`, then ends those that are open.
+pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                connections.spawn(connection(Arc::clone(&api), stream, stop.clone()));
+            }
+            Err(error) => {
+                // Out of file handles: the open connections must go on, and the next accept would fail at once again.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: CancellationToken) {
+    let mut down = api.faults.subscribe_down();
+    // Nagle's algorithm would hold back each small watch event for the client's delayed acknowledgement.
+    if stream.set_nodelay(true).is_err() || *down.borrow() {
+        return;
+    }
+    let service = service_fn(move |request| {
+        let api = Arc::clone(&api);
+        async move { api.respond(request).await }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        result = serving => if let Err(error) = result {
+            tracing::debug!(%error, "connection ended");
+        },
+        () = stop.cancelled() => {}
+        _ = down.wait_for(|down| *down) => {}
+    }
+}
+
+/// Binds the server's socket.
+pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+

@@ -1,0 +1,297 @@
+//! Failures as the `Status` objects that Kubernetes answers with.
+//!
+//! *Flow*: every verb returns [`ApiError`]; the connection turns it into a response.
+//! *Invariants*: the code, the reason and the wording of the message are those that a kube-apiserver gives, because controllers and kubectl match on them.
+
+use serde_json::{Map, Value, json};
+
+/// Group and plural name, as messages name a resource: `pods`, `deployments.apps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupResource {
+    /// Empty for the core group.
+    pub group: String,
+    /// Plural name.
+    pub resource: String,
+}
+
+impl std::fmt::Display for GroupResource {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.resource)?;
+        if !self.group.is_empty() {
+            write!(out, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+/// One cause in the details of a `Status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueRequired`, `FieldManagerConflict`, ...
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Path of the field, empty when there is none.
+    pub field: String,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status.
+    pub code: u16,
+    /// Machine-readable reason.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// Group, kind (a resource or a kind), name, uid: as `Status.details`.
+    pub details: Details,
+    /// What is written into `Retry-After`, in seconds.
+    pub retry_after_seconds: Option<u32>,
+    /// The connection is closed instead of an answer.
+    pub drop_connection: bool,
+    /// The list metadata of a 410 carries a token that goes on inconsistently.
+    pub continue_token: Option<String>,
+}
+
+/// `Status.details`.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// Group of the resource or kind.
+    pub group: String,
+    /// Plural name, or the kind for validation errors.
+    pub kind: String,
+    /// Name of the object.
+    pub name: String,
+    /// Uid of the object.
+    pub uid: String,
+    /// What exactly was wrong.
+    pub causes: Vec<Cause>,
+    /// Whether `details` is written even when it is empty.
+    pub always: bool,
+}
+
+impl ApiError {
+    /// An error without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Details::default(),
+            retry_after_seconds: None,
+            drop_connection: false,
+            continue_token: None,
+        }
+    }
+
+    fn about(mut self, resource: &GroupResource, name: &str) -> Self {
+        self.details.group.clone_from(&resource.group);
+        self.details.kind.clone_from(&resource.resource);
+        self.details.name = name.to_owned();
+        self
+    }
+
+    /// The connection ends without an answer.
+    pub(crate) fn dropped() -> Self {
+        Self { drop_connection: true, ..Self::new(503, "ServiceUnavailable", "connection dropped by a fault script") }
+    }
+
+    pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{resource} {name:?} not found")).about(resource, name)
+    }
+
+    pub(crate) fn unknown_path() -> Self {
+        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
+        error.details.always = true;
+        error
+    }
+
+    pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{resource} {name:?} already exists")).about(resource, name)
+    }
+
+    pub(crate) fn generate_name_conflict(resource: &GroupResource, name: &str) -> Self {
+        let mut error = Self::new(
+            409,
+            "AlreadyExists",
+            format!("{resource} {name:?} already exists, the server was not able to generate a unique name for the object"),
+        )
+        .about(resource, name);
+        error.retry_after_seconds = Some(1);
+        error
+    }
+
+    pub(crate) fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {resource} {name:?}: {why}")).about(resource, name)
+    }
+
+    pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let message = if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} {name:?} is forbidden: {why}")
+        };
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let said: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let body = match said.as_slice() {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut error = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {body}"));
+        error.details = Details { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned(), causes, ..Details::default() };
+        error
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let mut error = Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+        error.details.always = true;
+        error
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml",
+        )
+    }
+
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}"),
+        )
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_old(wanted: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {wanted} ({oldest})"))
+    }
+
+    pub(crate) fn too_large(wanted: u64, current: u64) -> Self {
+        let mut error = Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
+        error.retry_after_seconds = Some(1);
+        error.details.causes.push(Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        });
+        error
+    }
+
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
+        error.details.causes.push(Cause { reason: String::new(), message: message.to_string(), field: String::new() });
+        error
+    }
+
+    pub(crate) fn not_served(what: &str) -> Self {
+        let mut error = Self::new(501, "NotImplemented", format!("the embedded cluster does not serve {what}: its pods have no containers"));
+        error.details.always = true;
+        error
+    }
+
+    /// The `Status` object.
+    pub fn status(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".into(), json!(token));
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata,
+            "status": "Failure", "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        let mut details = Map::new();
+        for (field, value) in
+            [("name", &self.details.name), ("group", &self.details.group), ("kind", &self.details.kind), ("uid", &self.details.uid)]
+        {
+            if !value.is_empty() {
+                details.insert(field.into(), json!(value));
+            }
+        }
+        if !self.details.causes.is_empty() {
+            details.insert("causes".into(), self.details.causes.iter().map(cause).collect());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            details.insert("retryAfterSeconds".into(), json!(seconds));
+        }
+        if self.details.always || !details.is_empty() {
+            status["details"] = Value::Object(details);
+        }
+        status["code"] = json!(self.code);
+        status
+    }
+}
+
+fn cause(cause: &Cause) -> Value {
+    let mut out = Map::new();
+    for (field, value) in [("reason", &cause.reason), ("message", &cause.message), ("field", &cause.field)] {
+        if !value.is_empty() {
+            out.insert(field.into(), json!(value));
+        }
+    }
+    Value::Object(out)
+}
+
+/// The `Status` object of a success, as a delete answers.
+pub(crate) fn success(resource: &GroupResource, name: &str, uid: &str) -> Value {
+    let mut details = Map::new();
+    for (field, value) in [("name", name), ("group", &resource.group), ("kind", &resource.resource), ("uid", uid)] {
+        if !value.is_empty() {
+            details.insert(field.into(), json!(value));
+        }
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_reads_as_upstream_writes_it() {
+        let resource = GroupResource { group: "apps".into(), resource: "deployments".into() };
+        let status = ApiError::modified(&resource, "web").status();
+        assert_eq!(
+            status,
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "Operation cannot be fulfilled on deployments.apps \"web\": the object has been modified; please apply your changes to the latest version and try again",
+                "reason": "Conflict",
+                "details": {"name": "web", "group": "apps", "kind": "deployments"}, "code": 409,
+            })
+        );
+    }
+
+    #[test]
+    fn several_causes_are_listed_in_brackets() {
+        let cause = |field: &str| Cause { reason: "FieldValueRequired".into(), message: "Required value".into(), field: field.into() };
+        let error = ApiError::invalid("", "Pod", "p", vec![cause("spec.a"), cause("spec.b")]);
+        assert_eq!(error.message, "Pod \"p\" is invalid: [spec.a: Required value, spec.b: Required value]");
+    }
+}

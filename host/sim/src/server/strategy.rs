@@ -1,0 +1,227 @@
+//! What each kind does to an object before it is stored, beyond defaults: status at creation, which half an update may touch, generations.
+//!
+//! *Source*: the `PrepareForCreate` and `PrepareForUpdate` of upstream's registry strategies.
+
+use serde_json::{Map, Value, json};
+
+use super::objects::{carry_over, generation, metadata_mut};
+use crate::discovery::Resource;
+
+/// The status of a new object, none when clients may set it at creation.
+fn initial_status(resource: &Resource) -> Option<Value> {
+    Some(match &*resource.storage {
+        "nodes" | "events" => return None,
+        "pods" => json!({"phase": "Pending"}),
+        "namespaces" => json!({"phase": "Active"}),
+        "persistentvolumes" | "persistentvolumeclaims" => json!({"phase": "Pending"}),
+        "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
+        "replicasets.apps" | "replicationcontrollers" => json!({"replicas": 0}),
+        "statefulsets.apps" => json!({"replicas": 0, "availableReplicas": 0}),
+        "daemonsets.apps" => {
+            json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0})
+        }
+        "poddisruptionbudgets.policy" => json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}),
+        "horizontalpodautoscalers.autoscaling" => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        _ if resource.subresource("status").is_some() => json!({}),
+        _ => return None,
+    })
+}
+
+/// Prepares a new object of the request's version.
+pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
+    let metadata = metadata_mut(object);
+    if resource.counts_generations {
+        metadata.insert("generation".into(), json!(1));
+    } else {
+        metadata.remove("generation");
+    }
+    let Some(fields) = object.as_object_mut() else { return };
+    if let Some(mut status) = initial_status(resource) {
+        if resource.crd.is_some() {
+            fields.remove("status");
+        } else {
+            if &*resource.storage == "pods" {
+                status["qosClass"] = json!(qos_class(fields.get("spec").unwrap_or(&Value::Null)));
+            }
+            fields.insert("status".into(), status);
+        }
+    }
+    match &*resource.storage {
+        "namespaces" => {
+            let spec = fields.entry("spec").or_insert_with(|| json!({}));
+            let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
+            if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+                finalizers.push(json!("kubernetes"));
+            }
+            spec["finalizers"] = json!(finalizers);
+            let name = metadata_mut(object).get("name").cloned().unwrap_or_default();
+            let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
+            labels["kubernetes.io/metadata.name"] = name;
+        }
+        "secrets" => merge_string_data(fields),
+        _ => {}
+    }
+}
+
+/// Moves `stringData` of a Secret into `data`.
+fn merge_string_data(fields: &mut Map<String, Value>) {
+    use base64::Engine as _;
+    if let Some(Value::Object(plain)) = fields.remove("stringData") {
+        let data = fields.entry("data").or_insert_with(|| json!({}));
+        for (name, value) in plain {
+            data[name.as_str()] = json!(base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or("")));
+        }
+    }
+}
+
+/// Prepares the successor of `old`: puts back what this endpoint must not change, and counts generations.
+pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old: &Value, new: &mut Value) {
+    let empty = Map::new();
+    let before = old.as_object().unwrap_or(&empty);
+    let Some(fields) = new.as_object_mut() else { return };
+    match subresource {
+        Some("status") => {
+            let names: Vec<String> = fields.keys().chain(before.keys()).cloned().collect();
+            for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
+                carry_over(fields, Some(before), name);
+            }
+            let old_metadata = before.get("metadata").and_then(Value::as_object);
+            let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+            if resource.crd.is_some() {
+                // Only the status of a custom object can be written here; what is left of its metadata is bookkeeping.
+                let kept: Vec<String> = metadata.keys().chain(old_metadata.into_iter().flat_map(Map::keys)).cloned().collect();
+                for name in kept.iter().filter(|name| *name != "managedFields") {
+                    carry_over(metadata, old_metadata, name);
+                }
+            } else if matches!(&*resource.storage, "deployments.apps" | "daemonsets.apps" | "statefulsets.apps") {
+                carry_over(metadata, old_metadata, "labels");
+            }
+            if &*resource.storage == "pods" {
+                for name in ["ownerReferences", "finalizers"] {
+                    carry_over(metadata, old_metadata, name);
+                }
+            }
+        }
+        // The rest of a Namespace is not touched by its finalizers.
+        Some("finalize") => {
+            let finalizers = fields.get("spec").and_then(|spec| spec.get("finalizers")).cloned();
+            carry_over(fields, Some(before), "spec");
+            carry_over(fields, Some(before), "status");
+            let spec = fields.entry("spec").or_insert_with(|| json!({}));
+            match finalizers {
+                Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => spec["finalizers"] = finalizers,
+                _ => {
+                    if let Some(spec) = spec.as_object_mut() {
+                        spec.remove("finalizers");
+                    }
+                }
+            }
+        }
+        Some("approval") => carry_over(fields, Some(before), "spec"),
+        Some("binding" | "eviction") => return,
+        Some(_) => carry_over(fields, Some(before), "status"),
+        None => {
+            if resource.subresource("status").is_some() {
+                carry_over(fields, Some(before), "status");
+            }
+            match &*resource.storage {
+                "namespaces" => carry_over(fields, Some(before), "spec"),
+                "secrets" => merge_string_data(fields),
+                _ => {}
+            }
+        }
+    }
+    count_generation(resource, subresource, old, new);
+}
+
+fn count_generation(resource: &Resource, subresource: Option<&str>, old: &Value, new: &mut Value) {
+    let before = generation(old);
+    let metadata = metadata_mut(new);
+    if before > 0 {
+        metadata.insert("generation".into(), json!(before));
+    } else {
+        metadata.remove("generation");
+    }
+    if !resource.counts_generations || subresource == Some("status") {
+        return;
+    }
+    let has_status = resource.subresource("status").is_some();
+    let ignored = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (name == "status" && has_status);
+    let differs = |left: &Value, right: &Value| {
+        left.as_object().into_iter().flatten().any(|(name, value)| !ignored(name) && right.get(name) != Some(value))
+    };
+    if differs(old, new) || differs(new, old) {
+        metadata_mut(new).insert("generation".into(), json!(before + 1));
+    }
+}
+
+/// The quality-of-service class that a Pod's resources give it.
+fn qos_class(spec: &Value) -> &'static str {
+    let containers: Vec<&Value> =
+        ["containers", "initContainers"].iter().filter_map(|list| spec[*list].as_array()).flatten().collect();
+    let amount = |container: &Value, side: &str, name: &str| {
+        container["resources"][side][name].as_str().map(str::to_owned).or_else(|| container["resources"][side][name].as_i64().map(|n| n.to_string()))
+    };
+    let mut any = false;
+    let mut guaranteed = true;
+    for container in containers {
+        for name in ["cpu", "memory"] {
+            let (limit, request) = (amount(container, "limits", name), amount(container, "requests", name));
+            any |= limit.is_some() || request.is_some();
+            guaranteed &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::Registry;
+
+    fn resource(api_version: &str, plural: &str) -> std::sync::Arc<Resource> {
+        Registry::builtin().by_plural(api_version, plural).cloned().unwrap()
+    }
+
+    #[test]
+    fn an_update_leaves_the_status_and_counts_a_generation() {
+        let deployments = resource("apps/v1", "deployments");
+        let old = json!({"metadata": {"generation": 3}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
+        let mut new = json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 9}});
+        prepare_update(&deployments, None, &old, &mut new);
+        assert_eq!(new, json!({"metadata": {"generation": 4}, "spec": {"replicas": 2}, "status": {"replicas": 1}}));
+    }
+
+    #[test]
+    fn a_status_update_leaves_the_rest() {
+        let deployments = resource("apps/v1", "deployments");
+        let old = json!({"metadata": {"generation": 3, "labels": {"a": "b"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
+        let mut new = json!({"metadata": {"labels": {}, "annotations": {"x": "y"}}, "spec": {"replicas": 2}, "status": {"replicas": 9}});
+        prepare_update(&deployments, Some("status"), &old, &mut new);
+        assert_eq!(
+            new,
+            json!({"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}, "generation": 3}, "spec": {"replicas": 1}, "status": {"replicas": 9}})
+        );
+    }
+
+    #[test]
+    fn a_new_namespace_is_active_and_has_its_finalizer_and_label() {
+        let mut object = json!({"metadata": {"name": "a"}});
+        prepare_create(&resource("v1", "namespaces"), &mut object);
+        assert_eq!(object["spec"]["finalizers"], json!(["kubernetes"]));
+        assert_eq!(object["status"]["phase"], "Active");
+        assert_eq!(object["metadata"]["labels"]["kubernetes.io/metadata.name"], "a");
+    }
+
+    #[test]
+    fn quality_of_service_follows_requests_and_limits() {
+        let pod = |resources: Value| json!({"containers": [{"resources": resources}]});
+        assert_eq!(qos_class(&pod(json!({}))), "BestEffort");
+        assert_eq!(qos_class(&pod(json!({"requests": {"cpu": "1"}}))), "Burstable");
+        assert_eq!(qos_class(&pod(json!({"limits": {"cpu": "1", "memory": "1Gi"}}))), "Guaranteed");
+    }
+}

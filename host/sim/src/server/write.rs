@@ -1,0 +1,506 @@
+//! Create, update and patch.
+//!
+//! *Flow*: a write computes the new object from the present one without a lock, then commits it if nothing has changed meanwhile, else computes again.
+//!
+//! ```text
+//! body ─> type, name ─> patch ─> strategy, defaults ─> validation ─> managed fields ─> storage version ─> commit
+//! ```
+//!
+//! *Invariants*: 1. a change that changes nothing writes nothing; 2. a client that names a resourceVersion gets a conflict, one that does not gets a retry;
+//! 3. the last finalizer of an object that is being deleted takes the object with it.
+//!
+//! *Source*: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
+
+use rand::RngExt as _;
+use serde_json::{Value, json};
+
+use super::objects::{deletion_grace, finalizers, is_deleting, meta, metadata_mut};
+use super::reply::{Reply, media_type, parse_body};
+use super::shape::{schema_of, to_version};
+use super::status::{ApiError, Cause};
+use super::{Api, Call, strategy};
+use crate::clock::rfc3339;
+use crate::discovery::{Resource, convert, crd};
+use crate::patch;
+use crate::store::{CommitError, Entry, WriteContext, WriteVerb, object_key};
+
+/// Names tried for generateName before giving up, as upstream.
+const NAME_ATTEMPTS: usize = 8;
+/// Longest prefix that leaves room for the generated suffix.
+const MAX_PREFIX: usize = 58;
+/// Letters of generated suffixes: no vowels and no lookalikes, as upstream.
+const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Times that a write which names no resourceVersion is computed again after another one came first.
+const COMMIT_ATTEMPTS: usize = 100;
+
+/// What a write did.
+pub(crate) enum Written {
+    /// It made the object.
+    Created(Entry),
+    /// It changed the object, or found nothing to change.
+    Updated(Entry),
+    /// Nothing was stored: this is what would have been. True for a creation.
+    DryRun(Value, bool),
+}
+
+impl Api {
+    pub(crate) fn context<'a>(&'a self, call: &'a Call, verb: WriteVerb) -> WriteContext<'a> {
+        WriteContext {
+            resource: &call.resource,
+            subresource: call.subresource(),
+            verb,
+            user_agent: &call.user_agent,
+            faults: &self.faults,
+            now: self.clock.now(),
+        }
+    }
+
+    pub(crate) fn create(&self, call: &Call) -> Result<Reply, ApiError> {
+        let object = parse_body(&call.headers, &call.body)?;
+        let mut warnings = Vec::new();
+        let written = self.create_object(call, object, &mut warnings, WriteVerb::Create)?;
+        self.reply_written(call, &written, warnings)
+    }
+
+    pub(crate) fn update(&self, call: &Call) -> Result<Reply, ApiError> {
+        let mut body = parse_body(&call.headers, &call.body)?;
+        let mut warnings = Vec::new();
+        check_type(&call.resource, &mut body)?;
+        check_scope(call, &mut body)?;
+        let name = meta(&body, "name");
+        if name.is_empty() {
+            return Err(ApiError::bad_request("name must be provided"));
+        }
+        if name != call.name() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                call.name()
+            )));
+        }
+        check_fields(call, &mut body, &mut warnings)?;
+        let written = match self.update_object(call, WriteVerb::Update, |_| Ok(body.clone())) {
+            Err(error) if error.code == 404 && call.resource.create_on_update && call.subresource().is_none() => {
+                self.create_object(call, body, &mut warnings, WriteVerb::Update)?
+            }
+            other => other?,
+        };
+        self.reply_written(call, &written, warnings)
+    }
+
+    pub(crate) fn patch(&self, call: &Call) -> Result<Reply, ApiError> {
+        let mut warnings = Vec::new();
+        let media = media_type(&call.headers);
+        let force = call.query.get("force").is_some();
+        let body = match media.as_str() {
+            "application/json-patch+json" | "application/merge-patch+json" => &call.body,
+            "application/strategic-merge-patch+json" if call.resource.crd.is_none() => &call.body,
+            _ => return Err(unsupported_patch(&call.resource)),
+        };
+        if force {
+            let cause = Cause {
+                reason: "FieldValueForbidden".into(),
+                message: "Forbidden: may not be specified for non-apply patch".into(),
+                field: "force".into(),
+            };
+            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+        }
+        let written = self.update_object(call, WriteVerb::Patch, |current| {
+            let mut new = match media.as_str() {
+                "application/json-patch+json" => patch::json_patch(current, body),
+                "application/merge-patch+json" => patch::merge_patch(current, body),
+                _ => patch::strategic_merge(schema_of(&call.resource), current, body),
+            }
+            .map_err(patch_error)?;
+            check_type(&call.resource, &mut new)?;
+            warnings.clear();
+            check_fields(call, &mut new, &mut warnings)?;
+            Ok(new)
+        })?;
+        self.reply_written(call, &written, warnings)
+    }
+
+    /// Answers with what a write made.
+    pub(crate) fn reply_written(&self, call: &Call, written: &Written, warnings: Vec<String>) -> Result<Reply, ApiError> {
+        let mut reply = match written {
+            Written::Created(entry) => self.reply_object(call, 201, &entry.version),
+            Written::Updated(entry) => self.reply_object(call, 200, &entry.version),
+            Written::DryRun(value, created) => self.reply_value(call, if *created { 201 } else { 200 }, value),
+        };
+        reply.warnings = warnings;
+        Ok(reply)
+    }
+
+    /// Creates an object given in the version of the call.
+    pub(crate) fn create_object(&self, call: &Call, mut object: Value, warnings: &mut Vec<String>, verb: WriteVerb) -> Result<Written, ApiError> {
+        let resource = &call.resource;
+        check_type(resource, &mut object)?;
+        check_scope(call, &mut object)?;
+        check_fields(call, &mut object, warnings)?;
+        if !meta(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        self.check_not_terminating(resource)?;
+        let dry_run = call.query.dry_run()?;
+        let prefix = meta(&object, "generateName").to_owned();
+        let generated = meta(&object, "name").is_empty() && !prefix.is_empty();
+        for _ in 0..NAME_ATTEMPTS {
+            let mut attempt = object.clone();
+            if generated {
+                metadata_mut(&mut attempt).insert("name".into(), json!(generate_name(&prefix)));
+            }
+            let name = meta(&attempt, "name").to_owned();
+            let key = object_key(call.namespace(), &name);
+            let stored = self.prepare_new(call, attempt)?;
+            let committed = if dry_run {
+                self.store.view(|view| {
+                    if view.get(&resource.storage, &key).is_some() {
+                        return Err(CommitError::Exists);
+                    }
+                    Ok(self.admit_create(view, call, &stored)?)
+                })
+                .map(|()| None)
+            } else {
+                self.store.create(&self.context(call, verb), &key, stored.clone(), |view| self.admit_create(view, call, &stored)).map(Some)
+            };
+            match committed {
+                Ok(Some(entry)) => {
+                    self.after_commit(resource, &entry.value);
+                    return Ok(Written::Created(entry));
+                }
+                Ok(None) => {
+                    let mut value = stored;
+                    to_version(resource, &mut value);
+                    return Ok(Written::DryRun(value, true));
+                }
+                Err(CommitError::Exists) if generated => {}
+                Err(CommitError::Exists) => return Err(ApiError::already_exists(&resource.group_resource(), &name)),
+                Err(CommitError::Api(error)) => return Err(error),
+                Err(CommitError::Missing | CommitError::Changed) => return Err(ApiError::internal("a create found an object to change")),
+            }
+        }
+        Err(ApiError::generate_name_conflict(&resource.group_resource(), &prefix))
+    }
+
+    /// Fills in what the server decides about a new object and returns it in the storage version.
+    fn prepare_new(&self, call: &Call, mut object: Value) -> Result<Value, ApiError> {
+        let resource = &call.resource;
+        let now = self.clock.now();
+        let metadata = metadata_mut(&mut object);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+            metadata.remove(field);
+        }
+        metadata.insert("uid".into(), json!(uuid::Uuid::new_v4().to_string()));
+        metadata.insert("creationTimestamp".into(), json!(rfc3339(now)));
+        strategy::prepare_create(resource, &mut object);
+        if resource.plural == "customresourcedefinitions" {
+            super::crds::complete(&mut object, true);
+        }
+        self.admission_defaults(call, &mut object)?;
+        self.fill_defaults(resource, &mut object);
+        self.validate(resource, None, &object)?;
+        convert::to_storage(resource, &mut object);
+        Ok(object)
+    }
+
+    /// Changes an object: `compute` gets it in the version of the call and returns its successor.
+    pub(crate) fn update_object(
+        &self,
+        call: &Call,
+        verb: WriteVerb,
+        mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Written, ApiError> {
+        let resource = &call.resource;
+        let key = call.key();
+        let dry_run = call.query.dry_run()?;
+        for _ in 0..COMMIT_ATTEMPTS {
+            let entry = self
+                .store
+                .get(&resource.storage, &key)
+                .ok_or_else(|| ApiError::not_found(&resource.group_resource(), call.name()))?;
+            let mut current = (*entry.value).clone();
+            to_version(resource, &mut current);
+            let mut new = compute(&current)?;
+            let named_version = !meta(&new, "resourceVersion").is_empty() && matches!(verb, WriteVerb::Update);
+            self.prepare_successor(call, &current, &mut new)?;
+            if same_but_for_bookkeeping(&current, &new) {
+                return Ok(Written::Updated(entry));
+            }
+            let ends = ends_deletion(&current, &new);
+            convert::to_storage(resource, &mut new);
+            if dry_run {
+                to_version(resource, &mut new);
+                return Ok(Written::DryRun(new, false));
+            }
+            let ctx = self.context(call, verb);
+            let committed = if ends {
+                // As upstream, watchers see the last stored state, which still has the finalizer.
+                self.store.remove(&ctx, &key, entry.version.rv, (*entry.value).clone())
+            } else {
+                self.store.replace(&ctx, &key, entry.version.rv, new)
+            };
+            match committed {
+                Ok(entry) => {
+                    if ends {
+                        self.after_removal(resource, &entry.value);
+                    } else {
+                        self.after_commit(resource, &entry.value);
+                    }
+                    return Ok(Written::Updated(entry));
+                }
+                Err(CommitError::Changed) if named_version => return Err(ApiError::modified(&resource.group_resource(), call.name())),
+                Err(CommitError::Changed) => {}
+                Err(CommitError::Missing) => return Err(ApiError::not_found(&resource.group_resource(), call.name())),
+                Err(CommitError::Api(error)) => return Err(error),
+                Err(CommitError::Exists) => return Err(ApiError::internal("an update found its name taken")),
+            }
+        }
+        Err(ApiError::modified(&resource.group_resource(), call.name()))
+    }
+
+    /// Checks preconditions of the successor of `old` and completes it.
+    fn prepare_successor(&self, call: &Call, old: &Value, new: &mut Value) -> Result<(), ApiError> {
+        let resource = &call.resource;
+        let group_resource = resource.group_resource();
+        let now = self.clock.now();
+        let version = meta(new, "resourceVersion");
+        if version.is_empty() || version == "0" {
+            if resource.conditional_update {
+                let cause = Cause {
+                    reason: "FieldValueInvalid".into(),
+                    message: "Invalid value: 0: must be specified for an update".into(),
+                    field: "metadata.resourceVersion".into(),
+                };
+                return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), vec![cause]));
+            }
+        } else if version != meta(old, "resourceVersion") {
+            return Err(ApiError::modified(&group_resource, call.name()));
+        }
+        let uid = meta(new, "uid");
+        if !uid.is_empty() && uid != meta(old, "uid") {
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta(old, "uid"));
+            return Err(ApiError::conflict(&group_resource, call.name(), &why));
+        }
+        let mut causes = Vec::new();
+        for field in ["name", "namespace"] {
+            let wanted = meta(new, field);
+            if !wanted.is_empty() && wanted != meta(old, field) {
+                causes.push(Cause {
+                    reason: "FieldValueInvalid".into(),
+                    message: format!("Invalid value: {wanted:?}: field is immutable"),
+                    field: format!("metadata.{field}"),
+                });
+            }
+        }
+        if is_deleting(old) {
+            let before = finalizers(old);
+            let added: Vec<String> = finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
+            if !added.is_empty() {
+                let list = added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ");
+                causes.push(Cause {
+                    reason: "FieldValueForbidden".into(),
+                    message: format!(
+                        "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
+                    ),
+                    field: "metadata.finalizers".into(),
+                });
+            }
+        }
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), causes));
+        }
+        let old_metadata = old.get("metadata").and_then(Value::as_object);
+        let metadata = metadata_mut(new);
+        for field in [
+            "name", "namespace", "uid", "creationTimestamp", "generateName", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
+        ] {
+            super::objects::carry_over(metadata, old_metadata, field);
+        }
+        metadata.remove("selfLink");
+        if finalizers(new).is_empty() {
+            metadata_mut(new).remove("finalizers");
+        }
+        strategy::prepare_update(resource, call.subresource(), old, new);
+        if resource.plural == "customresourcedefinitions" {
+            super::crds::complete(new, false);
+        }
+        self.fill_defaults(resource, new);
+        // These two act on the Pod itself, past what an update of it may change.
+        if !matches!(call.subresource(), Some("binding" | "eviction")) {
+            self.validate(resource, Some(old), new)?;
+        }
+        Ok(())
+    }
+
+    /// Defaults of the kind.
+    fn fill_defaults(&self, resource: &Resource, object: &mut Value) {
+        if let Some(custom) = &resource.crd {
+            if let Some(open_api) = &custom.open_api {
+                crd::apply_structural_defaults(open_api, object);
+            }
+        }
+    }
+}
+
+/// Whether a delete was only waiting for this write.
+fn ends_deletion(old: &Value, new: &Value) -> bool {
+    let spec_finalizers = new["kind"] == "Namespace"
+        && new.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    finalizers(new).is_empty() && !spec_finalizers && is_deleting(old) && deletion_grace(old).unwrap_or(0) == 0
+}
+
+fn same_but_for_bookkeeping(old: &Value, new: &Value) -> bool {
+    if old == new {
+        return true;
+    }
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return false };
+    let rest = |fields: &serde_json::Map<String, Value>| fields.iter().filter(|(name, _)| *name != "metadata").count();
+    if rest(old) != rest(new) || old.iter().any(|(name, value)| name != "metadata" && new.get(name) != Some(value)) {
+        return false;
+    }
+    let (Some(old), Some(new)) = (old["metadata"].as_object(), new["metadata"].as_object()) else { return false };
+    let same = |left: &serde_json::Map<String, Value>, right: &serde_json::Map<String, Value>| {
+        left.iter().filter(|(name, _)| *name != "managedFields").all(|(name, value)| right.get(name) == Some(value))
+    };
+    same(old, new) && same(new, old)
+}
+
+/// Refuses an object of another kind and fills in a missing type.
+fn check_type(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+    let Some(fields) = object.as_object() else {
+        return Err(ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: the body is no object",
+            resource.kind, resource.version, resource.kind
+        )));
+    };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("");
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let expected = resource.api_version();
+    if resource.crd.is_some() && (api_version.is_empty() || kind.is_empty()) {
+        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        return Err(ApiError::bad_request(format!("Object '{missing}' is missing in '{object}'")));
+    }
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: converting ({api_version}.{kind}) to ({expected}.{}): unknown conversion",
+            resource.version, resource.kind, resource.kind
+        )));
+    }
+    if !api_version.is_empty() && api_version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if api_version.is_empty() || kind.is_empty() {
+        object["apiVersion"] = json!(expected);
+        object["kind"] = json!(resource.kind);
+    }
+    if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+        return Err(ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta",
+            resource.kind, resource.version, resource.kind
+        )));
+    }
+    Ok(())
+}
+
+/// Puts the namespace of the path into the object.
+fn check_scope(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let given = meta(object, "namespace");
+    match call.namespace() {
+        Some(namespace) if given.is_empty() => {
+            metadata_mut(object).insert("namespace".into(), json!(namespace));
+            Ok(())
+        }
+        Some(namespace) if given == namespace => Ok(()),
+        None if given.is_empty() => Ok(()),
+        _ => Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request")),
+    }
+}
+
+/// Drops fields that the kind does not have, with the strictness that the client asks for.
+fn check_fields(call: &Call, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    let Some(schema) = schema_of(resource) else { return Ok(()) };
+    let failed = |detail: &str| {
+        ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {detail}",
+            resource.kind, resource.version, resource.kind
+        ))
+    };
+    let unknown = crate::schema::prune(&schema, object);
+    if resource.crd.is_none()
+        && let Some(detail) = super::seam::type_error(&schema, object)
+    {
+        return Err(failed(&detail));
+    }
+    match call.query.get("fieldValidation") {
+        Some("Ignore") => Ok(()),
+        Some("Strict") if !unknown.is_empty() => {
+            let list = unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ");
+            Err(if resource.crd.is_some() {
+                ApiError::bad_request(format!("strict decoding error: {list}"))
+            } else {
+                failed(&format!("strict decoding error: {list}"))
+            })
+        }
+        Some("Strict" | "Warn") | None => {
+            warnings.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+            Ok(())
+        }
+        Some(other) => {
+            let cause = Cause {
+                reason: "FieldValueNotSupported".into(),
+                message: format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""),
+                field: "fieldValidation".into(),
+            };
+            Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]))
+        }
+    }
+}
+
+fn patch_error(error: patch::PatchError) -> ApiError {
+    match error {
+        patch::PatchError::Malformed(message) => ApiError::bad_request(message),
+        patch::PatchError::Conflict(message) => ApiError::new(409, "Conflict", message),
+        patch::PatchError::Invalid(message) => {
+            let mut error = ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {message}"));
+            error.details.always = true;
+            error
+        }
+    }
+}
+
+fn unsupported_patch(resource: &Resource) -> ApiError {
+    let strategic = if resource.crd.is_none() { ", application/strategic-merge-patch+json" } else { "" };
+    ApiError::unsupported_media_type(&format!(
+        "application/json-patch+json, application/merge-patch+json{strategic}, application/apply-patch+yaml"
+    ))
+}
+
+fn generate_name(prefix: &str) -> String {
+    let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
+    let mut random = rand::rng();
+    let suffix: String = (0..5).map(|_| char::from(SUFFIX_LETTERS[random.random_range(0..SUFFIX_LETTERS.len())])).collect();
+    format!("{prefix}{suffix}")
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_fit_a_label() {
+        let name = generate_name(&"x".repeat(80));
+        assert_eq!(name.len(), 63);
+        assert!(generate_name("web-").starts_with("web-"));
+    }
+
+    #[test]
+    fn managed_fields_alone_do_not_make_a_write() {
+        let old = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
+        assert!(same_but_for_bookkeeping(&old, &old.clone()));
+        assert!(!same_but_for_bookkeeping(&old, &json!({"metadata": {"name": "a"}, "spec": {"x": 2}})));
+        assert!(!same_but_for_bookkeeping(&old, &json!({"metadata": {"name": "a", "labels": {}}, "spec": {"x": 1}})));
+    }
+}
