@@ -1,0 +1,132 @@
+//! The `--controllers` flag: which controllers run.
+//!
+//! Source: kube-controller-manager, where the first item that names a controller decides, and `*` stands for those that are on by default.
+
+use std::str::FromStr;
+
+/// A parsed `--controllers` value, for example `*,-namespace-controller,token-cleaner-controller`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllersFlag {
+    items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    All,
+    On(String),
+    Off(String),
+}
+
+impl Default for ControllersFlag {
+    /// `*`.
+    fn default() -> Self {
+        Self { items: vec![Item::All] }
+    }
+}
+
+/// An item of the flag is empty.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--controllers: {0:?} has an empty item; write `*`, `name` or `-name`, separated by commas")]
+pub struct ParseControllersError(String);
+
+impl FromStr for ControllersFlag {
+    type Err = ParseControllersError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let item = |part: &str| match part.trim() {
+            "*" => Ok(Item::All),
+            "" | "-" => Err(ParseControllersError(text.to_owned())),
+            name => {
+                Ok(name.strip_prefix('-').map_or_else(|| Item::On(name.to_owned()), |off| Item::Off(off.to_owned())))
+            }
+        };
+        Ok(Self { items: text.split(',').map(item).collect::<Result<_, _>>()? })
+    }
+}
+
+/// Names in the flag that no controller has.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--controllers: {} not known; known are {}", .unknown.join(", "), .known.join(", "))]
+pub struct UnknownControllers {
+    /// As written.
+    pub unknown: Vec<String>,
+    /// The valid names.
+    pub known: Vec<String>,
+}
+
+impl ControllersFlag {
+    /// Whether the controller of this name, also known by these aliases, runs.
+    pub fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
+        let means = |item: &str| item == name || aliases.iter().any(|alias| alias == item);
+        let explicit = self.items.iter().find_map(|item| match item {
+            Item::On(item) if means(item) => Some(true),
+            Item::Off(item) if means(item) => Some(false),
+            _ => None,
+        });
+        explicit.unwrap_or_else(|| on_by_default && self.items.contains(&Item::All))
+    }
+
+    /// Checks that every name means something. `known` yields names with their aliases.
+    ///
+    /// # Errors
+    /// [`UnknownControllers`]; retrying does not help.
+    pub fn check<'a>(&self, known: impl Iterator<Item = (&'a str, &'a [String])>) -> Result<(), UnknownControllers> {
+        let known: Vec<(&str, &[String])> = known.collect();
+        let unknown: Vec<String> = self
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::All => None,
+                Item::On(name) | Item::Off(name) => Some(name),
+            })
+            .filter(|item| !known.iter().any(|(name, aliases)| *item == name || aliases.contains(item)))
+            .cloned()
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        Err(UnknownControllers { unknown, known: known.iter().map(|(name, _)| (*name).to_owned()).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enabled(flag: &str, name: &str, on_by_default: bool) -> bool {
+        flag.parse::<ControllersFlag>().unwrap().enabled(name, &["deployment".into()], on_by_default)
+    }
+
+    #[test]
+    fn the_first_item_that_names_a_controller_decides() {
+        let cases = [
+            ("*", true, true),
+            ("*", false, false),
+            ("*,-deployment-controller", true, false),
+            ("-deployment,*", true, false),
+            ("deployment,-deployment-controller", false, true),
+            ("-deployment-controller,deployment", true, false),
+            ("*, deployment-controller", false, true),
+            ("other", true, false),
+            ("-other", true, false),
+        ];
+        for (flag, on_by_default, expected) in cases {
+            assert_eq!(enabled(flag, "deployment-controller", on_by_default), expected, "{flag}");
+        }
+        assert!(ControllersFlag::default().enabled("a", &[], true));
+    }
+
+    #[test]
+    fn names_that_mean_nothing_are_refused_with_the_valid_ones() {
+        let aliases = ["deployment".to_owned()];
+        let known = || [("deployment-controller", aliases.as_slice()), ("job-controller", &[])].into_iter();
+        "*,-deployment,job-controller".parse::<ControllersFlag>().unwrap().check(known()).unwrap();
+        let error = "*,-deplyoment".parse::<ControllersFlag>().unwrap().check(known()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--controllers: deplyoment not known; known are deployment-controller, job-controller"
+        );
+        assert!("a,,b".parse::<ControllersFlag>().is_err());
+        assert!("".parse::<ControllersFlag>().is_err());
+    }
+}
