@@ -1,0 +1,81 @@
+//! Choosing Pods to delete, and deleting them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::api::core::Pod;
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, pods};
+
+use crate::owner::Owner;
+use crate::rank::{Candidate, sort};
+
+const AGE_RATIO: &str = "replicaset_controller_sorting_deletion_age_ratio";
+
+/// Adds a step that deletes this many of the owner's active Pods, those first that are missed least.
+pub(crate) fn push<O: Owner>(
+    outcome: &mut Outcome,
+    lister: &impl Lister,
+    owner: &O,
+    active: &[Pod],
+    number: usize,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let chosen: Vec<&Pod> = if number < active.len() {
+        let neighbours = neighbours(lister, owner)?;
+        let candidates = active
+            .iter()
+            .map(|pod| Candidate::new(pod, neighbours.get(&pod.spec.node_name).copied().unwrap_or_default()))
+            .collect();
+        let sorted: Vec<&Pod> = sort(candidates, now).into_iter().map(|candidate| candidate.pod).collect();
+        if O::COUNTS_TERMINATING {
+            observe_ages(outcome, &sorted, number, now);
+        }
+        sorted.into_iter().take(number).collect()
+    } else {
+        active.iter().collect()
+    };
+    let meta = owner.metadata();
+    outcome.push(Step::parallel(chosen.into_iter().map(|pod| {
+        let name = &pod.metadata.name;
+        Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
+            .uid(&pod.metadata.uid)
+            // A conflict says that the Pod is gone and a namesake has come.
+            .tolerate([Refusal::NotFound, Refusal::Conflict])
+            .on_success(Event::normal(&O::KIND, meta, "SuccessfulDelete", format!("Deleted pod: {name}")))
+            .on_failure(Event::warning(&O::KIND, meta, "FailedDelete", "Error deleting: {error}"))
+    })));
+    Ok(())
+}
+
+/// Active Pods per node of all owners that have the same controller as this one (the ReplicaSets of one Deployment).
+/// Without a controller nobody is related.
+fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<String, usize>, Error> {
+    let mut per_node = BTreeMap::new();
+    let meta = owner.metadata();
+    let Some(controller) = meta.controller() else { return Ok(per_node) };
+    let mut seen = BTreeSet::new();
+    for sibling in lister.list::<O>(&Query::namespace(&meta.namespace).controlled_by(&controller.uid))? {
+        // A sibling with a bad selector has no Pods.
+        let Ok(selector) = sibling.selector() else { continue };
+        for pod in lister.list::<Pod>(&Query::namespace(&meta.namespace).labels(&selector))? {
+            if pods::is_active(&pod) && seen.insert(pod.metadata.uid) {
+                *per_node.entry(pod.spec.node_name).or_default() += 1;
+            }
+        }
+    }
+    Ok(per_node)
+}
+
+/// How much older than the youngest ready Pod the chosen ones are, in whole numbers as upstream has it.
+fn observe_ages(outcome: &mut Outcome, sorted: &[&Pod], number: usize, now: Timestamp) {
+    let age = |pod: &Pod| pod.metadata.creation_timestamp.map(|created| now.since(created).as_millis());
+    let youngest = sorted.iter().filter(|pod| pods::is_ready(pod)).filter_map(|pod| age(pod)).min();
+    let Some(youngest) = youngest.filter(|age| *age > 0) else { return };
+    for pod in sorted.iter().take(number).filter(|pod| pods::is_ready(pod)) {
+        if let Some(age) = age(pod) {
+            // Ratios of ages within a century are far below 2^53.
+            let ratio = (age / youngest) as f64;
+            *outcome = std::mem::take(outcome).observe(AGE_RATIO, Vec::new(), ratio);
+        }
+    }
+}

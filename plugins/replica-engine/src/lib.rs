@@ -1,0 +1,121 @@
+//! Keeps a number of Pods that are made from one template: what ReplicaSets and ReplicationControllers have in common.
+//!
+//! *Flow*: the owner -> its Pods and the orphans that it could adopt -> claim -> create or delete -> status.
+//!
+//! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
+//! 2. At most [`BURST`] Pods are created or deleted in one run; the host runs the key again when the caches have seen them.
+//! 3. The status is written only when it differs, also when a create or delete was refused.
+//! 4. An owner that is being deleted only gets its status.
+//!
+//! *Source*: Kubernetes' `pkg/controller/replicaset`. There a refusal is known before the status is written; here the
+//! condition `ReplicaFailure` comes with the next run, which follows at once. There are no expectations, because the host
+//! keeps read-your-writes.
+
+mod create;
+mod delete;
+mod owner;
+mod rank;
+mod status;
+
+pub use owner::{Owner, Spec};
+
+use std::time::Duration;
+
+use pintle_sdk::api::core::Pod;
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Step, controller_ref, log, pods};
+
+/// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
+pub const BURST: usize = 500;
+
+/// Says what should change for the owner that the key names.
+///
+/// # Errors
+/// If an object does not fit its type, or a Pod cannot be adopted at this time.
+pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some((owner, document)) = lister.get_document::<O>(&key.namespace, &key.name)? else {
+        return Ok(Outcome::new());
+    };
+    let meta = owner.metadata();
+    let spec = owner.spec();
+    let selector = match owner.selector() {
+        Ok(selector) => selector,
+        Err(error) => {
+            log::error(&format!("{error}; nothing is done until the selector changes"));
+            return Ok(Outcome::new());
+        }
+    };
+    let now = lister.now()?;
+
+    let all: Vec<Pod> = lister.list(&Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid))?;
+    let terminating = count_terminating(&all, &meta.uid, &selector);
+    let active = all.into_iter().filter(pods::is_active).collect();
+    let mut claimed = controller_ref::claim::<O, Pod>(lister, meta, &selector, active)?;
+    let mut outcome = Outcome::new().step(claimed.step());
+    let active = claimed.owned;
+
+    let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
+    let failure = Failure::of_last_run(lister, excess);
+    // Every create would fail as long as the namespace goes away, and nobody would gain from trying.
+    if !meta.is_deleting() && failure != Some(Failure::NamespaceTerminating) {
+        let number = usize::try_from(excess.unsigned_abs()).unwrap_or(usize::MAX).min(BURST);
+        if excess < 0 {
+            outcome.push(create::step(&owner, number)?);
+        } else if excess > 0 {
+            delete::push(&mut outcome, lister, &owner, &active, number, now)?;
+        }
+    }
+
+    let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
+    if let Some(document) = status::changed(&owner, document, &new) {
+        // A status from an old view is no loss: the newer object, or its end, runs this key again.
+        let update = Mutation::update_status(&O::KIND, document).tolerate([Refusal::Conflict, Refusal::NotFound]);
+        outcome.push(Step::sequential([update]).always());
+    }
+
+    if let Ok(min_ready) = u64::try_from(spec.min_ready_seconds)
+        && min_ready > 0
+        && new.ready_replicas != new.available_replicas
+    {
+        let next = active.iter().filter_map(|pod| pods::until_available(pod, spec.min_ready_seconds, now)).min();
+        outcome = outcome.requeue_after(next.unwrap_or(Duration::from_secs(min_ready)));
+    }
+    Ok(outcome)
+}
+
+fn count_terminating(all: &[Pod], uid: &str, selector: &Selector) -> usize {
+    all.iter()
+        .filter(|pod| pods::is_terminating(pod))
+        .filter(|pod| pod.metadata.is_controlled_by(uid) && selector.matches(&pod.metadata.labels))
+        .count()
+}
+
+/// What went wrong with the Pods in the previous run, if this run would try the same again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Failure {
+    Create(String),
+    Delete(String),
+    /// Not worth telling: the Pods will go anyway.
+    NamespaceTerminating,
+}
+
+impl Failure {
+    fn of_last_run(lister: &impl Lister, excess: i64) -> Option<Self> {
+        let verb = match excess {
+            ..0 => "create",
+            0 => return None,
+            1.. => "delete",
+        };
+        let mut terminating = false;
+        for failure in lister.failures().into_iter().filter(|failure| failure.verb == verb) {
+            if failure.causes.iter().any(|cause| cause == "NamespaceTerminating") {
+                terminating = true;
+            } else if verb == "create" {
+                return Some(Self::Create(failure.message));
+            } else {
+                return Some(Self::Delete(format!("unable to delete pods: {}", failure.message)));
+            }
+        }
+        terminating.then_some(Self::NamespaceTerminating)
+    }
+}

@@ -1,0 +1,75 @@
+//! What the engine needs of an owner of Pods.
+
+use pintle_sdk::api::apps::{ReplicaSet, ReplicaSetStatus};
+use pintle_sdk::api::core::{PodTemplateSpec, ReplicationController};
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Resource};
+
+/// A kind that owns a number of Pods made from one template.
+pub trait Owner: Resource {
+    /// Whether its status has `terminatingReplicas`.
+    const COUNTS_TERMINATING: bool;
+
+    /// What is wanted.
+    fn spec(&self) -> Spec<'_>;
+
+    /// Which Pods are its own.
+    ///
+    /// # Errors
+    /// If the selector in the object does not make sense.
+    fn selector(&self) -> Result<Selector, Error>;
+
+    /// What was last reported.
+    fn status(&self) -> &ReplicaSetStatus;
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec<'a> {
+    /// How many Pods.
+    pub replicas: i32,
+    /// How long a Pod must be ready before it counts as available.
+    pub min_ready_seconds: i32,
+    /// What the Pods are made from.
+    pub template: &'a PodTemplateSpec,
+}
+
+impl Owner for ReplicaSet {
+    const COUNTS_TERMINATING: bool = true;
+
+    fn spec(&self) -> Spec<'_> {
+        Spec {
+            replicas: self.spec.replicas.unwrap_or(1),
+            min_ready_seconds: self.spec.min_ready_seconds,
+            template: &self.spec.template,
+        }
+    }
+
+    fn selector(&self) -> Result<Selector, Error> {
+        Selector::from_label_selector(self.spec.selector.as_ref())
+    }
+
+    fn status(&self) -> &ReplicaSetStatus {
+        &self.status
+    }
+}
+
+impl Owner for ReplicationController {
+    const COUNTS_TERMINATING: bool = false;
+
+    fn spec(&self) -> Spec<'_> {
+        Spec {
+            replicas: self.spec.replicas.unwrap_or(1),
+            min_ready_seconds: self.spec.min_ready_seconds,
+            template: &self.spec.template,
+        }
+    }
+
+    fn selector(&self) -> Result<Selector, Error> {
+        Ok(Selector::from_map(&self.spec.selector))
+    }
+
+    fn status(&self) -> &ReplicaSetStatus {
+        &self.status
+    }
+}

@@ -1,0 +1,16 @@
+//! Keeps the number of Pods that a ReplicaSet asks for. The work is done by `replica-engine`.
+//!
+//! *Source*: Kubernetes' `pkg/controller/replicaset`.
+
+use pintle_sdk::api::apps::ReplicaSet;
+use pintle_sdk::{Error, Key, Lister, Outcome};
+
+/// Says what should change for a ReplicaSet.
+///
+/// # Errors
+/// As `replica_engine::reconcile`.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    replica_engine::reconcile::<ReplicaSet>(key, lister)
+}
+
+pintle_sdk::export!(reconcile);

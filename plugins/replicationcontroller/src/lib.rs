@@ -1,0 +1,16 @@
+//! Keeps the number of Pods that a ReplicationController asks for. The work is done by `replica-engine`.
+//!
+//! *Source*: Kubernetes' `pkg/controller/replication`, which wraps the controller of ReplicaSets.
+
+use pintle_sdk::api::core::ReplicationController;
+use pintle_sdk::{Error, Key, Lister, Outcome};
+
+/// Says what should change for a ReplicationController.
+///
+/// # Errors
+/// As `replica_engine::reconcile`.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    replica_engine::reconcile::<ReplicationController>(key, lister)
+}
+
+pintle_sdk::export!(reconcile);
