@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::outcome::json;
@@ -92,6 +92,12 @@ impl fmt::Display for Document {
             write!(f, "{comma}{}:{}", json(name), value.get())?;
         }
         f.write_str("}")
+    }
+}
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|(name, value)| (name, value)))
     }
 }
 

@@ -124,6 +124,7 @@ pub use wit_bindgen;
 macro_rules! export {
     ($reconcile:path) => {
         #[cfg(target_arch = "wasm32")]
+        #[allow(unsafe_code, reason = "the component's exports are symbols with fixed names")]
         const _: () = {
             struct Plugin;
 
@@ -141,6 +142,7 @@ macro_rules! export {
     };
     ($reconcile:path, mapping = $keys_of:path) => {
         #[cfg(target_arch = "wasm32")]
+        #[allow(unsafe_code, reason = "the component's exports are symbols with fixed names")]
         const _: () = {
             struct Plugin;
 

@@ -65,11 +65,8 @@ pub(super) fn segments(path: &str) -> Vec<String> {
         }
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
-        // `[]` and `[*]` say what holds anyway: a path goes through every element of a list.
-        let after = after.strip_prefix("[]").or_else(|| after.strip_prefix("[*]")).unwrap_or(after);
-        if !name.is_empty() {
-            segments.push(name.to_owned());
-        }
+        assert!(!name.is_empty(), "{path:?} is not a field path: write spec.nodeName or metadata.labels['example.com/x']");
+        segments.push(name.to_owned());
         rest = after.strip_prefix('.').unwrap_or(after);
     }
     segments
@@ -123,7 +120,7 @@ mod tests {
             "spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b"}]},
         });
         let paths: Vec<_> =
-            ["metadata.annotations['a.b/c']", "spec.containers[].name"].iter().map(|path| segments(path)).collect();
+            ["metadata.annotations['a.b/c']", "spec.containers.name"].iter().map(|path| segments(path)).collect();
         assert_eq!(
             project(&object, &paths),
             json!({
