@@ -1,0 +1,70 @@
+//! What a component is made of, as a digest.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+
+/// Changes when this program makes components in another way.
+const FORMAT: &[u8] = b"1";
+
+/// Digest of what all guests of a workspace share: the SDK, the contract, the workspace's settings and its libraries.
+pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {
+    let root = crate::root();
+    let mut hasher = Sha256::new();
+    hasher.update(FORMAT);
+    for input in ["sdk/rust", "wit", "host/core/src/manifest.rs"] {
+        add(&mut hasher, &root, &root.join(input))?;
+    }
+    add(&mut hasher, workspace, &workspace.join("Cargo.toml"))?;
+    let mut libraries = Vec::new();
+    for entry in fs::read_dir(workspace).with_context(|| format!("read {}", workspace.display()))? {
+        let folder = entry?.path();
+        if folder.join("Cargo.toml").is_file() && !folder.join("manifest.yaml").is_file() {
+            libraries.push(folder);
+        }
+    }
+    libraries.sort();
+    for library in libraries {
+        add(&mut hasher, workspace, &library)?;
+    }
+    Ok(hasher)
+}
+
+/// The same with the guest's own folder.
+pub(super) fn of_guest(shared: &Sha256, folder: &Path) -> anyhow::Result<Sha256> {
+    let mut hasher = shared.clone();
+    add(&mut hasher, folder, folder)?;
+    Ok(hasher)
+}
+
+/// The finished digest, which covers the versions of dependencies as they are now.
+pub(super) fn with_lock(digest: &Sha256, workspace: &Path) -> String {
+    let mut hasher = digest.clone();
+    hasher.update(fs::read(workspace.join("Cargo.lock")).unwrap_or_default());
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).with_context(|| format!("read {}", path.display()))?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            // Fixtures and native tests of a plugin are no part of its component.
+            if !name.starts_with('.') && !matches!(&*name, "target" | "tests" | "fixtures" | "Cargo.lock") {
+                add(hasher, base, &path)?;
+            }
+        }
+    } else if path.is_file() {
+        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        let name = path.strip_prefix(base).unwrap_or(path).to_string_lossy().into_owned();
+        for part in [name.as_bytes(), &bytes] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Compiles guests to core modules with whatever compiler for `wasm32-unknown-unknown` there is.
+//!
+//! Tried in turn:
+//! 1. the active toolchain, if it has the target;
+//! 2. `rustup target add`;
+//! 3. Debian's `rustc-web`, which has no library for the target but the library's source: it is built along.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::process;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// For the download of 20 MB by rustup. An environment without its server mostly refuses at once.
+const RUSTUP_LIMIT: Duration = Duration::from_secs(120);
+
+/// Packages of Debian that compile for the target.
+const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
+
+enum Toolchain {
+    /// The active one has the target.
+    Active,
+    /// Debian's, with this linker.
+    Debian { linker: PathBuf },
+}
+
+/// Compiles packages of a workspace; returns the folder of the `.wasm` files.
+pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyhow::Result<PathBuf> {
+    let toolchain = Toolchain::find()?;
+    let mut cargo = match &toolchain {
+        Toolchain::Active => Command::new("cargo"),
+        Toolchain::Debian { linker } => debian_cargo(linker),
+    };
+    // Settings for the host's own build must not reach the guests'.
+    for name in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+        cargo.env_remove(name);
+    }
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", path_flags().join("\u{1f}"));
+    // One folder for all guest workspaces, so that the library and common dependencies are built once.
+    cargo.env("CARGO_TARGET_DIR", work).current_dir(workspace);
+    cargo.args(["build", "--release", "--target", TARGET]);
+    if matches!(toolchain, Toolchain::Debian { .. }) {
+        cargo.arg("-Zbuild-std=std,panic_abort");
+    }
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
+    process::run(&mut cargo)?;
+    Ok(work.join(TARGET).join("release"))
+}
+
+/// Panic messages name source files; without these flags, by their place on the building machine.
+fn path_flags() -> Vec<String> {
+    let mut flags = vec![format!("--remap-path-prefix={}=pintle", crate::root().display())];
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let cargo_home = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    flags.push(format!("--remap-path-prefix={}=cargo", cargo_home.display()));
+    flags
+}
+
+impl Toolchain {
+    fn find() -> anyhow::Result<Self> {
+        if active_has_target() {
+            return Ok(Self::Active);
+        }
+        let rustup = Command::new("rustup").arg("--version").output().is_ok();
+        if rustup {
+            eprintln!("adding target {TARGET} to the toolchain (rustup target add {TARGET})");
+            let added = process::succeeds_within(Command::new("rustup").args(["target", "add", TARGET]), RUSTUP_LIMIT);
+            if added && active_has_target() {
+                return Ok(Self::Active);
+            }
+        }
+        if let Some(debian) = Self::debian() {
+            return Ok(debian);
+        }
+        if install_debian_packages() {
+            if let Some(debian) = Self::debian() {
+                return Ok(debian);
+            }
+        }
+        bail!(
+            "no compiler for {TARGET}: run `rustup target add {TARGET}`, or on Debian, as root, `apt-get install {}`",
+            DEBIAN_PACKAGES.join(" ")
+        )
+    }
+
+    fn debian() -> Option<Self> {
+        let library = Path::new("/usr/lib/rustlib/src/rust/library/std/Cargo.toml");
+        let complete = library.exists() && Path::new("/usr/bin/cargo").exists() && Path::new("/usr/bin/rustc").exists();
+        let linker = fs::read_dir("/usr/bin").ok()?.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("wasm-ld"))
+        })?;
+        complete.then_some(Self::Debian { linker })
+    }
+}
+
+fn active_has_target() -> bool {
+    let Ok(output) = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output() else {
+        return false;
+    };
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    output.status.success()
+        && fs::read_dir(folder).is_ok_and(|entries| {
+            entries.filter_map(Result::ok).any(|entry| entry.file_name().to_string_lossy().starts_with("libcore-"))
+        })
+}
+
+fn debian_cargo(linker: &Path) -> Command {
+    let mut cargo = Command::new("/usr/bin/cargo");
+    let rest = env::var("PATH").unwrap_or_default();
+    cargo.env("PATH", format!("/usr/bin:{rest}"));
+    cargo.env("RUSTC", "/usr/bin/rustc");
+    // -Zbuild-std is not stable.
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+    // Set by the outer cargo for its own toolchain, whose libraries do not fit this one.
+    for name in ["LD_LIBRARY_PATH", "RUSTUP_TOOLCHAIN", "CARGO", "RUSTDOC"] {
+        cargo.env_remove(name);
+    }
+    cargo
+}
+
+/// Whether there was something to install and it was installed.
+fn install_debian_packages() -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    if !root || !Path::new("/usr/bin/apt-get").exists() {
+        return false;
+    }
+    eprintln!("installing {}", DEBIAN_PACKAGES.join(", "));
+    let install = || -> anyhow::Result<()> {
+        process::run(Command::new("apt-get").args(["-qq", "update"]))?;
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "install", "--yes", "--no-install-recommends"]);
+        process::run(apt.args(DEBIAN_PACKAGES)).context("install the compiler")
+    };
+    install().map_err(|error| eprintln!("{error:#}")).is_ok()
+}

@@ -1,0 +1,12 @@
+//! Build and test chores, as a library: what `cargo xtask` does, tests can call.
+
+use std::path::{Path, PathBuf};
+
+pub mod guests;
+pub mod process;
+
+/// Root of the repository.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}

@@ -1,0 +1,57 @@
+//! Running other programs.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How often a program with a time limit is looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// If it cannot be started or does not succeed; the text holds the command line.
+pub fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("start {}", line(command)))?;
+    if !status.success() {
+        bail!("{} failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed; standard error passes through.
+///
+/// # Errors
+/// As for [`run`].
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", line(command)))?;
+    if !output.status.success() {
+        bail!("{} failed: {}", line(command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command quietly, for at most `limit`. Whether it succeeded.
+pub fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = quiet.spawn() else { return false };
+    let end = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
+            Ok(None) | Err(_) => {
+                // Nothing can be done about a child that can neither be waited for nor stopped.
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
