@@ -1,0 +1,98 @@
+//! The decision for one Deployment: claim its ReplicaSets, then pause, roll back, scale or roll out.
+//!
+//! *Flow*: a key in; one outcome out, or a retry. A write on which a decision depends is waited for: the host runs the key again
+//! when the caches show it.
+//!
+//! *Invariants*
+//! 1. A Deployment that is being deleted gets its status written, and nothing else is scaled, created, adopted or released.
+//! 2. What was adopted is not written to in the same pass: its resourceVersion is no longer the cached one.
+//!
+//! *Not here*: when to run (the manifest), how long to wait after a failure (the queue).
+//!
+//! *Source*: `syncDeployment` of deployment_controller.go.
+
+use pintle_sdk::api::apps::{Deployment, ReplicaSet};
+use pintle_sdk::api::meta::LabelSelector;
+use pintle_sdk::controller_ref::claim;
+use pintle_sdk::document::Document;
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, decode};
+
+use crate::pass::Pass;
+use crate::replicas::{Strategy, strategy};
+use crate::rollback::rollback_to;
+use crate::sync::unknown_strategy;
+
+/// Says what should change for one Deployment.
+///
+/// # Errors
+/// A live read is needed before an adoption; an object does not decode; or the Deployment cannot be acted upon
+/// (an invalid selector, a strategy that is not known).
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some(text) = lister.get_json(&Deployment::KIND, &ObjectKey::new(&key.namespace, &key.name)) else {
+        return Ok(Outcome::new());
+    };
+    let d: Deployment = decode(&Deployment::KIND, &text)?;
+    if d.spec.selector.as_ref() == Some(&LabelSelector::default()) {
+        return refuse_to_select_all(&d, &text);
+    }
+    let selector = Selector::from_label_selector(d.spec.selector.as_ref()).map_err(|why| {
+        Error::retry(format!("deployment {}/{} has invalid label selector: {why}", key.namespace, key.name))
+    })?;
+
+    let sets =
+        lister.list::<ReplicaSet>(&Query::namespace(&key.namespace).controlled_by_or_orphans(&d.metadata.uid))?;
+    let mut claimed = claim::<Deployment, ReplicaSet>(lister, &d.metadata, &selector, sets)?;
+    let claims = claimed.step();
+    if claimed.owned.iter().any(|set| !set.metadata.is_controlled_by(&d.metadata.uid)) {
+        return Ok(Outcome::new().step(claims));
+    }
+
+    let failed_before = lister.attempt() > 0;
+    let pass = Pass::new(lister.now()?, d, text, claimed.owned, lister.failures());
+    let mut outcome = run(pass, lister, failed_before)?;
+    if !claims.mutations.is_empty() {
+        outcome.steps.insert(0, claims);
+    }
+    Ok(outcome)
+}
+
+fn run(mut pass: Pass, lister: &impl Lister, failed_before: bool) -> Result<Outcome, Error> {
+    if pass.d.metadata.is_deleting() {
+        pass.sync_revision();
+        pass.sync_status();
+        return pass.finish();
+    }
+    pass.check_paused();
+    pass.sync_revision();
+    // A pause, a revision and the first sight of a ReplicaSet are reported even while other writes are refused.
+    if failed_before && pass.is_status_changed() {
+        return pass.finish_status_only();
+    }
+    if pass.d.spec.paused {
+        pass.sync();
+    } else if let Some(to) = rollback_to(&pass.d) {
+        pass.rollback(lister, to)?;
+    } else if pass.is_scaling_event() {
+        pass.sync();
+    } else {
+        match strategy(&pass.d).map_err(unknown_strategy)? {
+            Strategy::Recreate => pass.rollout_recreate(lister)?,
+            Strategy::RollingUpdate => pass.rollout_rolling(lister)?,
+        }
+    }
+    pass.finish()
+}
+
+/// An empty selector would take every ReplicaSet of the namespace.
+fn refuse_to_select_all(d: &Deployment, text: &str) -> Result<Outcome, Error> {
+    let message = "This deployment is selecting all pods. A non-empty selector is required.";
+    let mut mutations = vec![Event::warning(&Deployment::KIND, &d.metadata, "SelectingAll", message).into()];
+    if d.status.observed_generation < d.metadata.generation {
+        let mut document = Document::parse(text)?;
+        document.set(&["status", "observedGeneration"], &d.metadata.generation);
+        let update = Mutation::update_status(&Deployment::KIND, document);
+        mutations.push(update.tolerate([Refusal::Conflict, Refusal::NotFound, Refusal::Invalid, Refusal::Forbidden]));
+    }
+    Ok(Outcome::new().step(Step::sequential(mutations)))
+}

@@ -1,0 +1,72 @@
+//! Rollback by annotation, as `extensions/v1beta1` had it: the template of an old revision becomes the Deployment's.
+//!
+//! *Invariants*
+//! 1. The annotation is removed whatever comes of it, so that a rollback happens once.
+//! 2. A rollback waits until the new ReplicaSet exists and its revision is written: nothing else is written with it.
+//!
+//! *Source*: rollback.go.
+
+use pintle_sdk::api::apps::{Deployment, ReplicaSet};
+use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource};
+
+use crate::pass::Pass;
+use crate::revision::{ROLLBACK_TO, annotations_of_rollback, last_revision, revision};
+use crate::sync::Next;
+use crate::template::{HASH_LABEL, equal_ignore_hash};
+
+const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
+const UNCHANGED: &str = "DeploymentRollbackTemplateUnchanged";
+const DONE: &str = "DeploymentRollback";
+
+/// The revision that the Deployment is to be rolled back to, 0 for the last one; `None` without a valid annotation.
+pub fn rollback_to(d: &Deployment) -> Option<i64> {
+    d.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
+}
+
+impl Pass {
+    /// Rolls back to `to`.
+    ///
+    /// # Errors
+    /// As [`ensure_new`](Self::ensure_new).
+    pub fn rollback(&mut self, lister: &impl Lister, to: i64) -> Result<(), Error> {
+        if !matches!(self.ensure_new(lister)?, Next::Found(_)) || self.has_writes() || self.is_status_changed() {
+            return Ok(());
+        }
+        let to = if to == 0 { last_revision(self.all_sets()) } else { to };
+        if to == 0 {
+            self.event(EventType::Warning, NOT_FOUND, "Unable to find last revision.".into());
+            return self.clear(None);
+        }
+        let Some(set) = self.all_sets().find(|set| revision(set) == Some(to)).cloned() else {
+            self.event(EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".into());
+            return self.clear(None);
+        };
+        let name = &self.d.metadata.name;
+        if equal_ignore_hash(&self.d.spec.template, &set.spec.template) {
+            let message = format!("The rollback revision contains the same template as current deployment {name:?}");
+            self.event(EventType::Warning, UNCHANGED, message);
+            return self.clear(None);
+        }
+        self.clear(Some((&set, to)))
+    }
+
+    /// Removes the annotation, and takes over the template of a ReplicaSet and the annotations that it shares.
+    fn clear(&mut self, from: Option<(&ReplicaSet, i64)>) -> Result<(), Error> {
+        let mut document = self.document()?;
+        let Some((set, revision)) = from else {
+            document.remove(&["metadata", "annotations", ROLLBACK_TO]);
+            self.write(Mutation::update(&Deployment::KIND, document));
+            return Ok(());
+        };
+        let mut annotations = annotations_of_rollback(&self.d, set);
+        annotations.remove(ROLLBACK_TO);
+        let mut template = set.spec.template.clone();
+        template.metadata.labels.remove(HASH_LABEL);
+        document.set(&["metadata", "annotations"], &annotations);
+        document.set(&["spec", "template"], &template);
+        let message = format!("Rolled back deployment {:?} to revision {revision}", self.d.metadata.name);
+        let event = Event::normal(&Deployment::KIND, &self.d.metadata, DONE, message);
+        self.write(Mutation::update(&Deployment::KIND, document).on_success(event));
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! The Deployment's status, from those of its ReplicaSets.
+//!
+//! *Invariants*
+//! 1. `unavailableReplicas` is never negative.
+//! 2. `Available` is true as long as no more Pods are missing than the strategy allows.
+//!
+//! *Not here*: the condition `Progressing` ([`crate::progress`]).
+//!
+//! *Source*: `calculateStatus` and `syncDeploymentStatus` of sync.go.
+
+use pintle_sdk::api::apps::DeploymentStatus;
+use pintle_sdk::conditions;
+
+use crate::pass::{AVAILABLE, Pass, reason};
+use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, narrow, ready_of, terminating_of, wanted};
+
+impl Pass {
+    /// Takes over the counts and the condition `Available`.
+    pub fn sync_status(&mut self) {
+        self.d.status = self.calculate_status();
+    }
+
+    /// The status with counts and `Available` as of the cached ReplicaSets.
+    pub fn calculate_status(&self) -> DeploymentStatus {
+        let available = available_of(self.all_sets());
+        let unavailable = (desired_of(self.all_sets()) - available).max(0);
+        let mut status = DeploymentStatus {
+            observed_generation: self.d.metadata.generation,
+            replicas: narrow(actual_of(self.all_sets())),
+            updated_replicas: narrow(actual_of(self.new_set())),
+            ready_replicas: narrow(ready_of(self.all_sets())),
+            available_replicas: narrow(available),
+            unavailable_replicas: narrow(unavailable),
+            terminating_replicas: terminating_of(self.all_sets()).map(narrow),
+            collision_count: self.d.status.collision_count,
+            conditions: self.d.status.conditions.clone(),
+        };
+        let condition = if available >= wanted(&self.d) - max_unavailable(&self.d) {
+            self.condition(AVAILABLE, "True", reason::MINIMUM_AVAILABLE, "Deployment has minimum availability.")
+        } else {
+            self.condition(
+                AVAILABLE,
+                "False",
+                reason::MINIMUM_UNAVAILABLE,
+                "Deployment does not have minimum availability.",
+            )
+        };
+        conditions::set(&mut status.conditions, condition);
+        status
+    }
+}

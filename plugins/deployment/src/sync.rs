@@ -1,0 +1,296 @@
+//! What all rollouts share: finding and creating the new ReplicaSet, pausing, and forgetting old revisions.
+//!
+//! *Flow*: [`Pass::sync_revision`] finds the new ReplicaSet and brings its annotations up to date; [`Pass::ensure_new`] creates one if
+//! there is none, and answers for the attempt before this that failed.
+//!
+//! *Invariants*
+//! 1. The name of a new ReplicaSet follows from template and collision count: creating it twice makes one.
+//! 2. A name that is taken by something else raises the collision count, in the status, before another name is tried.
+//! 3. Only old ReplicaSets without Pods, present and wanted, are deleted.
+//!
+//! *Source*: sync.go.
+
+use std::collections::BTreeMap;
+
+use pintle_sdk::api::apps::{Deployment, ReplicaSet, ReplicaSetSpec};
+use pintle_sdk::api::meta::{LabelSelector, ObjectMeta, OwnerReference};
+use pintle_sdk::{Error, EventType, Lister, Mutation, Resource, conditions, json};
+use serde::Serialize;
+
+use crate::pass::{PROGRESSING, Pass, age, reason};
+use crate::replicas::{
+    DESIRED_REPLICAS, MAX_REPLICAS, desired_of, history_limit, max_surge, narrow, replicas_of_new, size, wanted,
+};
+use crate::revision::{REVISION, annotate_new, find_new, max_revision, revision};
+use crate::rollback::rollback_to;
+use crate::template::{HASH_LABEL, equal_ignore_hash, hash};
+
+/// Longest name of an object, in bytes.
+const LONGEST_NAME: usize = 253;
+/// ReplicaSets deleted in one pass; the deletions start the next one.
+const DELETIONS: usize = 500;
+
+/// How to go on with the new ReplicaSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is at this place.
+    Found(usize),
+    /// It is created by this pass; what depends on it waits for the next one.
+    Created,
+    /// It cannot be created now: the pass is over.
+    Stop,
+}
+
+/// The error for a strategy that is not known.
+pub fn unknown_strategy(kind: &str) -> Error {
+    Error::retry(format!("unexpected deployment strategy type: {kind}"))
+}
+
+impl Pass {
+    /// Finds the new ReplicaSet, and brings its revision and annotations, and the Deployment's revision, up to date.
+    pub fn sync_revision(&mut self) {
+        self.new = find_new(&self.d, &self.sets);
+        let Some(new) = self.new else { return };
+        let newest = max_revision(self.old_sets()) + 1;
+        let set = &self.sets[new];
+        let seconds = self.d.spec.min_ready_seconds;
+        let (annotations, is_due) = annotate_new(&self.d, &set.metadata.annotations, newest);
+        if is_due || set.spec.min_ready_seconds != seconds {
+            self.annotate(new, annotations, seconds);
+        }
+        self.take_revision(new);
+        if self.has_progress_deadline() && self.progressing().is_none() {
+            let message = format!("Found new replica set {:?}", self.sets[new].metadata.name);
+            self.progress("True", reason::FOUND_NEW, message);
+        }
+    }
+
+    /// Takes over the revision of a ReplicaSet.
+    fn take_revision(&mut self, i: usize) {
+        let revision = self.sets[i].metadata.annotations.get(REVISION).cloned().unwrap_or_default();
+        if self.d.metadata.annotations.get(REVISION).map_or("", String::as_str) != revision {
+            self.d.metadata.annotations.insert(REVISION.into(), revision);
+        }
+    }
+
+    fn progress(&mut self, status: &str, reason: &str, message: String) {
+        let condition = self.condition(PROGRESSING, status, reason, message);
+        conditions::set(&mut self.d.status.conditions, condition);
+    }
+
+    /// Says in the status when the Deployment is paused and resumed, so that the time between is no lack of progress.
+    pub fn check_paused(&mut self) {
+        let current = self.progressing().map(|condition| condition.reason.as_str());
+        // A lack of progress that was reported stays so.
+        if !self.has_progress_deadline() || current == Some(reason::TIMED_OUT) {
+            return;
+        }
+        match (self.d.spec.paused, current == Some(reason::PAUSED)) {
+            (true, false) => self.progress("Unknown", reason::PAUSED, "Deployment is paused".into()),
+            (false, true) => self.progress("Unknown", reason::RESUMED, "Deployment is resumed".into()),
+            _ => {}
+        }
+    }
+
+    /// Scales, outside of a rollout or while it is paused.
+    pub fn sync(&mut self) {
+        self.scale_all();
+        if self.d.spec.paused && rollback_to(&self.d).is_none() {
+            self.cleanup();
+        }
+        self.sync_status();
+    }
+
+    /// The new ReplicaSet, created if need be.
+    ///
+    /// # Errors
+    /// A strategy that is not known; or a name that is taken by an object that is not in the cache yet.
+    pub fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
+        if let Some(new) = self.new {
+            return Ok(Next::Found(new));
+        }
+        let hash = hash(&self.d.spec.template, self.d.status.collision_count);
+        let name = replica_set_name(&self.d.metadata.name, &hash);
+        let failure = self.failures.iter().find(|failure| {
+            failure.verb == "create" && failure.kind.as_ref() == Some(&ReplicaSet::KIND) && failure.object.name == name
+        });
+        if let Some(failure) = failure.cloned() {
+            if failure.reason == "AlreadyExists" {
+                return self.resolve_collision(lister, &name);
+            }
+            // All creations fail in a namespace that is going; nothing is worth reporting there.
+            if failure.causes.iter().any(|cause| cause == "NamespaceTerminating") {
+                return Ok(Next::Stop);
+            }
+            let message = format!("Failed to create new replica set {name:?}: {}", failure.message);
+            self.event(EventType::Warning, reason::FAILED_CREATE, message.clone());
+            if self.has_progress_deadline() {
+                let before = self.d.status.conditions.clone();
+                self.progress("False", reason::FAILED_CREATE, message);
+                if self.d.status.conditions != before {
+                    return Ok(Next::Stop);
+                }
+            }
+        }
+        self.create(name, &hash)?;
+        Ok(Next::Created)
+    }
+
+    /// The name of the new ReplicaSet is taken: by itself, which the cache did not show, or by another one.
+    fn resolve_collision(&mut self, lister: &impl Lister, name: &str) -> Result<Next, Error> {
+        let Some(set) = lister.get::<ReplicaSet>(&self.d.metadata.namespace, name)? else {
+            return Err(Error::retry(format!("replicaset.apps {name:?} not found")));
+        };
+        if set.metadata.is_controlled_by(&self.d.metadata.uid)
+            && equal_ignore_hash(&set.spec.template, &self.d.spec.template)
+        {
+            self.sets.push(set);
+            let new = self.sets.len() - 1;
+            self.new = Some(new);
+            self.take_revision(new);
+            return Ok(Next::Found(new));
+        }
+        self.d.status.collision_count = Some(self.d.status.collision_count.unwrap_or(0).saturating_add(1));
+        Ok(Next::Stop)
+    }
+
+    fn create(&mut self, name: String, hash: &str) -> Result<(), Error> {
+        let d = &self.d;
+        let newest = max_revision(self.old_sets()) + 1;
+        let replicas = replicas_of_new(d, desired_of(self.old_sets()), 0).map_err(unknown_strategy)?;
+        let mut annotations = annotate_new(d, &BTreeMap::new(), newest).0;
+        annotations.insert(DESIRED_REPLICAS.into(), wanted(d).to_string());
+        annotations.insert(MAX_REPLICAS.into(), (wanted(d) + max_surge(d)).to_string());
+
+        let mut template = d.spec.template.clone();
+        template.metadata.labels.insert(HASH_LABEL.into(), hash.to_owned());
+        let mut selector: LabelSelector = d.spec.selector.clone().unwrap_or_default();
+        selector.match_labels.insert(HASH_LABEL.into(), hash.to_owned());
+        let metadata = ObjectMeta {
+            name: name.clone(),
+            namespace: d.metadata.namespace.clone(),
+            labels: template.metadata.labels.clone(),
+            annotations,
+            owner_references: vec![OwnerReference::controller(&Deployment::KIND, &d.metadata)],
+            ..ObjectMeta::default()
+        };
+        let spec = ReplicaSetSpec {
+            replicas: Some(narrow(replicas)),
+            min_ready_seconds: d.spec.min_ready_seconds,
+            selector: Some(selector),
+            template,
+        };
+
+        #[derive(Serialize)]
+        struct Object<'a> {
+            metadata: &'a ObjectMeta,
+            spec: &'a ReplicaSetSpec,
+        }
+        let object = json(&Object { metadata: &metadata, spec: &spec });
+        self.write(Mutation::create(&ReplicaSet::KIND, &metadata.namespace, object));
+        if replicas > 0 {
+            let message = format!("Scaled up replica set {name} from 0 to {replicas}");
+            self.event(EventType::Normal, "ScalingReplicaSet", message);
+        }
+        self.sets.push(ReplicaSet { metadata, spec, ..ReplicaSet::default() });
+        let new = self.sets.len() - 1;
+        self.new = Some(new);
+        self.take_revision(new);
+        if self.has_progress_deadline() {
+            self.progress("True", reason::NEW_REPLICA_SET, format!("Created new replica set {name:?}"));
+        }
+        Ok(())
+    }
+
+    /// Deletes old ReplicaSets beyond the history limit, lowest revisions first.
+    pub fn cleanup(&mut self) {
+        let Some(limit) = history_limit(&self.d) else { return };
+        let mut old: Vec<&ReplicaSet> = self.old_sets().filter(|set| !set.metadata.is_deleting()).collect();
+        let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        old.sort_by(|a, b| match (revision(a), revision(b)) {
+            (Some(left), Some(right)) if left != right => left.cmp(&right),
+            _ => age(a).cmp(&age(b)),
+        });
+        let is_unused = |set: &&ReplicaSet| {
+            set.status.replicas == 0 && size(set) == 0 && set.metadata.generation <= set.status.observed_generation
+        };
+        let deletions: Vec<Mutation> = old
+            .into_iter()
+            .take(surplus)
+            .filter(is_unused)
+            .take(DELETIONS)
+            .map(|set| {
+                let meta = &set.metadata;
+                Mutation::delete(&ReplicaSet::KIND, &meta.namespace, &meta.name)
+                    .uid(&meta.uid)
+                    .resource_version(&meta.resource_version)
+            })
+            .collect();
+        for deletion in deletions {
+            self.write(deletion);
+        }
+    }
+}
+
+/// Name of a ReplicaSet; a Deployment's name that is too long is cut.
+fn replica_set_name(deployment: &str, hash: &str) -> String {
+    let longest = LONGEST_NAME - 1 - hash.len();
+    format!("{}-{hash}", deployment.get(..longest).unwrap_or(deployment))
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_sdk::Action;
+
+    use super::*;
+    use crate::test_objects::{pass, sized};
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_before_the_hash() {
+        assert_eq!(replica_set_name("web", "5d8f"), "web-5d8f");
+        let name = replica_set_name(&"a".repeat(253), "5d8f");
+        assert_eq!((name.len(), name.ends_with("a-5d8f")), (253, true));
+        assert_eq!(replica_set_name(&"a".repeat(248), "5d8f").len(), 253);
+    }
+
+    fn deletions(limit: i32, sets: &[(i64, i64, Option<&str>)]) -> Vec<String> {
+        let sets = (1..).zip(sets).map(|(i, (replicas, actual, revision))| {
+            let mut set = sized(&format!("rs{i}"), *replicas, 0);
+            set.status.replicas = narrow(*actual);
+            set.status.observed_generation = 1;
+            set.metadata.annotations.extend(revision.map(|revision| (REVISION.into(), revision.into())));
+            set
+        });
+        let mut pass = pass(&format!("revisionHistoryLimit: {limit}"), sets, None);
+        pass.cleanup();
+        let outcome = pass.finish().unwrap();
+        let name = |mutation: &Mutation| match &mutation.action {
+            Action::Delete { object, .. } => object.name.clone(),
+            other => panic!("{other:?}"),
+        };
+        outcome.steps.iter().flat_map(|step| &step.mutations).map(name).collect()
+    }
+
+    #[test]
+    fn old_replica_sets_without_pods_are_deleted_down_to_the_limit() {
+        let idle = (0, 0, None);
+        assert_eq!(deletions(1, &[idle, idle, idle]), ["rs1", "rs2"]);
+        assert_eq!(deletions(0, &[idle, (0, 1, None), (1, 0, None), (1, 1, None)]), ["rs1"]);
+        assert_eq!(deletions(0, &[idle, idle]), ["rs1", "rs2"]);
+        assert!(deletions(0, &[(1, 1, None), (1, 1, None)]).is_empty());
+        assert!(deletions(i32::MAX, &[idle, idle, idle]).is_empty());
+        assert!(deletions(5, &[idle, idle]).is_empty());
+    }
+
+    #[test]
+    fn the_lowest_revisions_go_first_and_age_breaks_ties() {
+        let at = |revision| (0, 0, Some(revision));
+        assert_eq!(deletions(1, &[at("1"), at("2")]), ["rs1"]);
+        assert_eq!(deletions(1, &[at("2"), at("1")]), ["rs2"]);
+        assert_eq!(deletions(1, &[at("1"), at("1")]), ["rs1"]);
+        assert_eq!(deletions(1, &[at("2"), (0, 0, None)]), ["rs2"]);
+        assert_eq!(deletions(2, &[at("10"), at("9"), at("3"), at("11")]), ["rs3", "rs2"]);
+        // One that is in use takes the place of another.
+        assert_eq!(deletions(1, &[(1, 1, Some("1")), at("2"), at("3")]), ["rs2"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Objects for unit tests, from YAML that says only what matters.
+
+use pintle_sdk::api::apps::{Deployment, ReplicaSet};
+use pintle_sdk::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::pass::Pass;
+
+fn template() -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+}
+
+fn overlay(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (name, value) in over {
+                overlay(base.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+fn yaml(text: &str) -> Value {
+    serde_norway::from_str(text).unwrap()
+}
+
+/// A Deployment `web` with this spec.
+pub(crate) fn deployment(spec: &str) -> Deployment {
+    let mut object = json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "d", "resourceVersion": "1", "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "strategy": {"type": "RollingUpdate"}, "template": template()},
+    });
+    overlay(&mut object["spec"], yaml(spec));
+    serde_json::from_str(&object.to_string()).unwrap()
+}
+
+/// A ReplicaSet of it, with the same template unless `fields` says otherwise.
+pub(crate) fn replica_set(name: &str, fields: &str) -> ReplicaSet {
+    let mut object = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"template": template()},
+    });
+    overlay(&mut object, yaml(fields));
+    serde_json::from_str(&object.to_string()).unwrap()
+}
+
+/// A pass over a Deployment with this spec; the ReplicaSets are given from old to new, and `new` is the name of the new one.
+pub(crate) fn pass(spec: &str, sets: impl IntoIterator<Item = ReplicaSet>, new: Option<&str>) -> Pass {
+    let sets = (0..).zip(sets).map(|(age, mut set)| {
+        set.metadata.creation_timestamp = Some(Timestamp::from_micros(age * 60_000_000));
+        set
+    });
+    let mut pass = Pass::new(Timestamp::from_micros(0), deployment(spec), "{}".into(), sets.collect(), Vec::new());
+    pass.new = new.map(|new| pass.sets.iter().position(|set| set.metadata.name == new).unwrap());
+    pass
+}
+
+/// A ReplicaSet of this size with so many available Pods.
+pub(crate) fn sized(name: &str, replicas: i64, available: i64) -> ReplicaSet {
+    let status = format!("{{replicas: {replicas}, availableReplicas: {available}}}");
+    replica_set(name, &format!("spec: {{replicas: {replicas}}}\nstatus: {status}"))
+}
+
+/// Names and sizes, from old to new.
+pub(crate) fn sizes(pass: &Pass) -> Vec<(&str, i64)> {
+    (0..pass.sets.len()).map(|i| (pass.sets[i].metadata.name.as_str(), pass.size(i))).collect()
+}
