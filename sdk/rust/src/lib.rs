@@ -36,6 +36,10 @@
 //! # Not here
 //! The manifest: its format is documented by the host (`pintle-core`, module `manifest`).
 
+// The bindings name the runtime by a path that must hold both here and in plugins, where `export!` expands.
+#[cfg(target_arch = "wasm32")]
+extern crate self as pintle_sdk;
+
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated code")]

@@ -1,0 +1,36 @@
+//! Sees to it that every active namespace has a ServiceAccount `default`.
+//!
+//! *Source*: Kubernetes' `pkg/controller/serviceaccount`, of which this is the ServiceAccountsController.
+
+use pintle_sdk::api::core::{Namespace, ServiceAccount};
+use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
+use serde_json::json;
+
+/// Upstream's default; it can be changed there by code only.
+const NAMES: [&str; 1] = ["default"];
+
+/// Says what should change for a namespace.
+///
+/// # Errors
+/// If an object does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some(namespace) = lister.get::<Namespace>("", &key.name)? else { return Ok(Outcome::new()) };
+    if namespace.status.phase != "Active" {
+        return Ok(Outcome::new());
+    }
+    // The namespace has begun to go away, and the cache does not know yet.
+    if lister.failures().iter().any(|failure| failure.causes.iter().any(|cause| cause == "NamespaceTerminating")) {
+        return Ok(Outcome::new());
+    }
+    let mut missing = Vec::new();
+    for name in NAMES {
+        if lister.get::<ServiceAccount>(&key.name, name)?.is_none() {
+            let object = json!({"metadata": {"name": name, "namespace": key.name}});
+            let create = Mutation::create(&ServiceAccount::KIND, &key.name, object);
+            missing.push(create.tolerate([Refusal::AlreadyExists]));
+        }
+    }
+    Ok(Outcome::new().step(Step::parallel(missing)))
+}
+
+pintle_sdk::export!(reconcile);
