@@ -66,7 +66,7 @@ pub enum PatchKind {
     /// RFC 7386.
     Merge,
     /// Strategic merge patch: lists merge by the keys that the schema names.
-    Strategic,
+    StrategicMerge,
     /// Server-side apply; the path must carry `fieldManager`.
     Apply,
 }
@@ -412,7 +412,7 @@ impl PatchKind {
         match self {
             PatchKind::Json => "application/json-patch+json",
             PatchKind::Merge => "application/merge-patch+json",
-            PatchKind::Strategic => "application/strategic-merge-patch+json",
+            PatchKind::StrategicMerge => "application/strategic-merge-patch+json",
             PatchKind::Apply => "application/apply-patch+yaml",
         }
     }

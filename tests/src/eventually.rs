@@ -1,7 +1,6 @@
 //! Waiting for a condition with a deadline: the only way in which these tests let time pass.
 
 use std::fmt::Display;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -19,15 +18,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(25);
 ///
 /// # Cancel safety
 /// Dropping the future drops the look in flight.
-pub async fn eventually<T, F, Fut>(
+pub async fn eventually<T>(
     deadline: Duration,
     description: impl Display,
-    mut look: F,
-) -> Result<T>
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = Result<Option<T>>>,
-{
+    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let until = Instant::now() + deadline;
     let mut last = String::from("condition not met");
     loop {

@@ -1,11 +1,14 @@
 //! Shared support of the whole-system tests.
 //!
 //! What is here: a real control plane as child processes ([`controlplane`]), a small JSON client that
-//! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually`]).
+//! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually`]),
+//! the script of API behaviours ([`behaviour`]) and the scenarios in which Pintle is compared with
+//! kube-controller-manager ([`scenarios`]).
 //!
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/sim`).
 
 pub mod api;
+pub mod behaviour;
 pub mod controlplane;
 pub mod eventually;
 pub mod kubectl;

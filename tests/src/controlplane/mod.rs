@@ -365,10 +365,8 @@ impl ControlPlane {
 /// Waits until `path` answers 200, or says why it never will.
 async fn wait_ready(process: &mut Guarded, client: &ApiClient, path: &str) -> Result<()> {
     let name = process.name().to_owned();
-    let process = std::sync::Mutex::new(process);
-    let ended = || process.lock().ok().and_then(|mut p| p.exited());
     let outcome = eventually(READY_DEADLINE, format!("{name} to be ready"), async || {
-        if let Some(status) = ended() {
+        if let Some(status) = process.exited() {
             // An answer, not a "not yet": there is nothing to wait for.
             return Ok(Some(Err(anyhow!("{name} ended: {status}"))));
         }
@@ -379,7 +377,7 @@ async fn wait_ready(process: &mut Guarded, client: &ApiClient, path: &str) -> Re
         }
     })
     .await;
-    let tail = process.lock().map(|p| p.log_tail()).unwrap_or_default();
+    let tail = process.log_tail();
     outcome
         .and_then(|inner| inner)
         .map_err(|error| error.context(format!("the log of {name} ends with:\n{tail}\n")))

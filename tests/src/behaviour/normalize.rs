@@ -1,0 +1,252 @@
+//! Makes what two servers said comparable: what must differ is replaced by its place in the story.
+//!
+//! | value | becomes |
+//! | --- | --- |
+//! | a uid | `uid-1`, `uid-2`, ... in order of appearance, in messages too |
+//! | an object's resourceVersion | `rv-1`, ... likewise; equal ones stay equal |
+//! | a list's resourceVersion, a bookmark's, a continue token | `<list>`, `<bookmark>`, `<continue>` |
+//! | a time | `<time>` |
+//! | the suffix that generateName made | `-1`, ... in order of appearance |
+//! | an age in a table | `<age>` |
+//! | the address that a server says it has | `<address>` |
+//!
+//! Fields are sorted by name; lists stay as they are. Equal inputs give equal outputs whatever the
+//! server; nothing else is dropped.
+
+use serde_json::{Map, Value};
+
+/// The replacements made so far in one case on one server.
+#[derive(Debug, Default)]
+pub struct Normalizer {
+    ignored: Vec<String>,
+    uids: Vec<String>,
+    versions: Vec<String>,
+    /// Generated name and what stands for it.
+    names: Vec<(String, String)>,
+}
+
+impl Normalizer {
+    /// A normalizer that leaves out fields with these names.
+    pub fn new(ignored: &[String]) -> Normalizer {
+        Normalizer {
+            ignored: ignored.to_vec(),
+            ..Normalizer::default()
+        }
+    }
+
+    /// Normalizes one answer or event.
+    pub fn apply(&mut self, value: &Value) -> Value {
+        self.learn(value);
+        self.rewrite(value, None)
+    }
+
+    /// Collects generated names before anything is rewritten: they occur in other fields too.
+    fn learn(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                if let (Some(prefix), Some(name)) = (
+                    fields.get("generateName").and_then(Value::as_str),
+                    fields.get("name").and_then(Value::as_str),
+                ) && let Some(suffix) = name.strip_prefix(prefix)
+                    && !suffix.is_empty()
+                    && !self.names.iter().any(|(known, _)| known == name)
+                {
+                    let n = self.names.len() + 1;
+                    // The length of the suffix is behaviour; its letters are not.
+                    let shown = format!("{prefix}<{n}:{}>", suffix.len());
+                    self.names.push((name.to_owned(), shown));
+                }
+                fields.values().for_each(|v| self.learn(v));
+            }
+            Value::Array(items) => items.iter().for_each(|v| self.learn(v)),
+            _ => {}
+        }
+    }
+
+    fn rewrite(&mut self, value: &Value, field: Option<&str>) -> Value {
+        match value {
+            Value::Object(fields) => self.rewrite_object(fields, field),
+            Value::Array(items) => {
+                let in_cells = field == Some("cells");
+                items
+                    .iter()
+                    .map(|item| match item.as_str() {
+                        Some(cell) if in_cells && is_age(cell) => "<age>".into(),
+                        _ => self.rewrite(item, None),
+                    })
+                    .collect()
+            }
+            Value::String(text) => self.rewrite_text(text, field).into(),
+            other => other.clone(),
+        }
+    }
+
+    fn rewrite_object(&mut self, fields: &Map<String, Value>, name: Option<&str>) -> Value {
+        let is_list = fields.contains_key("items") || fields.contains_key("rows");
+        let is_bookmark = fields.get("type").and_then(Value::as_str) == Some("BOOKMARK");
+        let mut keys: Vec<&String> = fields.keys().collect();
+        keys.sort();
+        let mut rewritten = Map::new();
+        for key in keys {
+            if self.ignored.contains(key) {
+                continue;
+            }
+            let value = &fields[key];
+            let mut new = match (key.as_str(), value) {
+                // An object before its resourceVersion: the order in which they are met must not
+                // depend on other fields.
+                ("continue", Value::String(t)) if name == Some("metadata") && !t.is_empty() => {
+                    "<continue>".into()
+                }
+                _ if is_list && key == "metadata" => {
+                    let mut meta = value.clone();
+                    replace_at(&mut meta, "/resourceVersion", "<list>");
+                    self.rewrite(&meta, Some(key))
+                }
+                _ => self.rewrite(value, Some(key)),
+            };
+            if is_bookmark && key == "object" {
+                new = self.bookmark(value);
+            }
+            rewritten.insert(key.clone(), new);
+        }
+        Value::Object(rewritten)
+    }
+
+    fn bookmark(&mut self, object: &Value) -> Value {
+        let mut object = object.clone();
+        replace_at(&mut object, "/metadata/resourceVersion", "<bookmark>");
+        self.rewrite(&object, Some("object"))
+    }
+
+    fn rewrite_text(&mut self, text: &str, field: Option<&str>) -> String {
+        match field {
+            Some("serverAddress") => "<address>".to_owned(),
+            Some("uid") if looks_like_uid(text) => numbered("uid", &mut self.uids, text),
+            Some("resourceVersion") if text.bytes().all(|b| b.is_ascii_digit()) && text != "0" => {
+                numbered("rv", &mut self.versions, text)
+            }
+            _ if is_time(text) => "<time>".to_owned(),
+            _ => self.replace_known(text),
+        }
+    }
+
+    fn replace_known(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (i, uid) in self.uids.iter().enumerate() {
+            text = text.replace(uid, &format!("uid-{}", i + 1));
+        }
+        for (i, version) in self.versions.iter().enumerate() {
+            // Versions are short numbers, so only where messages put them.
+            text = text.replace(&format!("({version})"), &format!("(rv-{})", i + 1));
+            text = text.replace(
+                &format!("resourceVersion={version}"),
+                &format!("resourceVersion=rv-{}", i + 1),
+            );
+        }
+        for (name, shown) in &self.names {
+            text = text.replace(name, shown);
+        }
+        text
+    }
+}
+
+fn replace_at(value: &mut Value, pointer: &str, with: &str) {
+    if let Some(found) = value.pointer_mut(pointer)
+        && found.as_str().is_some_and(|t| !t.is_empty())
+    {
+        *found = with.into();
+    }
+}
+
+fn numbered(prefix: &str, known: &mut Vec<String>, text: &str) -> String {
+    let i = known.iter().position(|k| k == text).unwrap_or_else(|| {
+        known.push(text.to_owned());
+        known.len() - 1
+    });
+    format!("{prefix}-{}", i + 1)
+}
+
+/// 8-4-4-4-12 hexadecimal digits.
+fn looks_like_uid(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    parts == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
+/// `2026-11-21T03:04:05Z`, with or without fractions of a second.
+pub fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = |range: std::ops::Range<usize>| bytes[range].iter().all(u8::is_ascii_digit);
+    bytes.len() >= 20
+        && digits(0..4)
+        && bytes[4] == b'-'
+        && digits(5..7)
+        && bytes[10] == b'T'
+        && digits(11..13)
+        && bytes[13] == b':'
+        && bytes[bytes.len() - 1] == b'Z'
+}
+
+/// `0s`, `15s`, `2m`: objects of a test are minutes old at most.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix(['s', 'm'])
+        .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(input: &Value, expected: &Value) {
+        let mut normalizer = Normalizer::new(&["dropped".to_owned()]);
+        let out = normalizer.apply(input);
+        assert_eq!(out.to_string(), expected.to_string());
+    }
+
+    #[test]
+    fn uids_and_versions_are_numbered_in_order_of_appearance() {
+        let a = "11111111-2222-3333-4444-555555555555";
+        let b = "aaaaaaaa-2222-3333-4444-555555555555";
+        check(
+            &json!([
+                {"uid": a, "resourceVersion": "7", "dropped": 1},
+                {"uid": b, "resourceVersion": "7"},
+                {"uid": a, "resourceVersion": "9", "message": format!("of {a} (9)")},
+            ]),
+            &json!([
+                {"resourceVersion": "rv-1", "uid": "uid-1"},
+                {"resourceVersion": "rv-1", "uid": "uid-2"},
+                {"message": "of uid-1 (9)", "resourceVersion": "rv-2", "uid": "uid-1"},
+            ]),
+        );
+    }
+
+    #[test]
+    fn generated_names_keep_prefix_and_length() {
+        check(
+            &json!({"metadata": {"generateName": "a-", "name": "a-x4f9k"}, "s": "no a-x4f9k"}),
+            &json!({"metadata": {"generateName": "a-", "name": "a-<1:5>"}, "s": "no a-<1:5>"}),
+        );
+    }
+
+    #[test]
+    fn lists_and_bookmarks_have_no_version_of_their_own() {
+        check(
+            &json!({"items": [], "metadata": {"resourceVersion": "5", "continue": "abc"}}),
+            &json!({"items": [], "metadata": {"continue": "<continue>", "resourceVersion": "<list>"}}),
+        );
+        check(
+            &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}),
+            &json!({"object": {"metadata": {"resourceVersion": "<bookmark>"}}, "type": "BOOKMARK"}),
+        );
+    }
+
+    #[test]
+    fn times_and_ages_are_hidden() {
+        check(
+            &json!({"t": "2026-11-21T03:04:05Z", "cells": ["a", "12s"], "n": "12s"}),
+            &json!({"cells": ["a", "<age>"], "n": "12s", "t": "<time>"}),
+        );
+    }
+}

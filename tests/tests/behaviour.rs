@@ -1,0 +1,31 @@
+//! The embedded server answers as the real kube-apiserver does.
+
+use anyhow::{Result, bail};
+use pintle_tests::behaviour::{cases, compare, report};
+use pintle_tests::{ControlPlane, Options};
+
+/// Flags without which the two cannot be compared: no controller runs, so no service account is ever
+/// made, and the real server would refuse every Pod.
+const APISERVER_FLAGS: [&str; 1] = ["--disable-admission-plugins=ServiceAccount"];
+
+async fn real() -> Result<ControlPlane> {
+    ControlPlane::start(Options {
+        apiserver_flags: APISERVER_FLAGS.map(str::to_owned).to_vec(),
+        ..Options::default()
+    })
+    .await
+}
+
+/// What differs between two runs on the real server would be blamed on the embedded one.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_server_answers_as_itself() -> Result<()> {
+    let cases = cases()?;
+    let (first, second) = tokio::try_join!(real(), real())?;
+    let differences = compare(&cases, &first.client(), &second.client()).await?;
+    if !differences.is_empty() {
+        bail!("\n{}", report(cases.len(), &differences));
+    }
+    first.stop().await;
+    second.stop().await;
+    Ok(())
+}
