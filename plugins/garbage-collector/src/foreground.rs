@@ -1,0 +1,19 @@
+//! Foreground deletion: the object goes after those of its dependents that block it.
+
+use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
+
+use crate::object::{FOREGROUND, Object};
+
+/// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are keys of their own, and each
+/// that goes brings this key back.
+pub(crate) fn finish(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
+    let blocks = |dependent: &Object| {
+        let mut owners = dependent.metadata.owner_references.iter();
+        owners.any(|owner| owner.uid == object.metadata.uid && owner.block_owner_deletion == Some(true))
+    };
+    if object.dependents(lister)?.iter().any(blocks) {
+        return Ok(Outcome::new());
+    }
+    let remove = object.remove_finalizer(FOREGROUND).tolerate([Refusal::NotFound]);
+    Ok(Outcome::new().step(Step::sequential([remove])))
+}

@@ -1,0 +1,86 @@
+//! Objects of any kind, as far as garbage collection looks at them.
+
+use pintle_sdk::api::meta::{ObjectMeta, OwnerReference};
+use pintle_sdk::{Error, Key, Kind, Lister, Mutation, ObjectKey, PatchType, decode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Finalizer of an object that waits for its dependents to go.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Finalizer of an object whose dependents shall stay.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// The metadata of an object of any kind.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Object {
+    api_version: String,
+    kind: String,
+    pub(crate) metadata: ObjectMeta,
+}
+
+impl Object {
+    /// The object of a key, if it is in the cache.
+    pub(crate) fn get(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
+        let name = ObjectKey::new(&key.namespace, &key.name);
+        lister.get_json(&key.kind, &name).map(|text| decode(&key.kind, &text)).transpose()
+    }
+
+    /// Parses an object that the lister gave.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::from_api_version(&self.api_version, &self.kind)
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.is_deleting()
+    }
+
+    pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.metadata.finalizers.iter().any(|name| name == finalizer)
+    }
+
+    /// Whether it is being deleted, its dependents before it.
+    pub(crate) fn waits_for_dependents(&self) -> bool {
+        self.is_deleting() && self.has_finalizer(FOREGROUND)
+    }
+
+    /// The objects of the cache that name it as an owner, and can: dependents of a namespaced owner live in its namespace.
+    pub(crate) fn dependents(&self, lister: &impl Lister) -> Result<Vec<Self>, Error> {
+        let namespace = &self.metadata.namespace;
+        let mut dependents = Vec::new();
+        for text in lister.dependents_json(&self.metadata.uid) {
+            let dependent = Self::parse(&text)?;
+            if namespace.is_empty() || dependent.metadata.namespace == *namespace {
+                dependents.push(dependent);
+            }
+        }
+        Ok(dependents)
+    }
+
+    /// Writes other owner references. The resourceVersion sees to it that none that was added meanwhile is lost.
+    pub(crate) fn set_owners(&self, owners: &[OwnerReference]) -> Mutation {
+        self.patch(json!({"metadata": {"ownerReferences": or_null(owners)}}))
+    }
+
+    /// Removes a finalizer.
+    pub(crate) fn remove_finalizer(&self, finalizer: &str) -> Mutation {
+        let rest: Vec<&String> = self.metadata.finalizers.iter().filter(|name| *name != finalizer).collect();
+        self.patch(json!({"metadata": {"finalizers": or_null(&rest)}}))
+    }
+
+    fn patch(&self, body: Value) -> Mutation {
+        Mutation::patch(&self.kind(), self.metadata.key(), PatchType::Merge, body)
+            .uid(&self.metadata.uid)
+            .resource_version(&self.metadata.resource_version)
+    }
+}
+
+/// An empty list is removed, as upstream's patches do.
+fn or_null<T: serde::Serialize>(list: &[T]) -> Value {
+    if list.is_empty() { Value::Null } else { json!(list) }
+}

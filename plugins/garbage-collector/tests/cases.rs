@@ -1,0 +1,6 @@
+//! Outcomes for the objects of `cases/`.
+
+#[test]
+fn outcomes_are_as_expected() {
+    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), pintle_garbage_collector::reconcile);
+}
