@@ -39,6 +39,8 @@ fn plain(shape: Shape) -> Field {
         required: false,
         patch: PatchStrategy::default(),
         default: None,
+        always: false,
+        pointer: true,
     }
 }
 

@@ -12,9 +12,11 @@
 //!
 //! Source: structured-merge-diff's schema, kube-openapi's extensions `x-kubernetes-*`.
 
+mod canonical;
 mod check;
 mod crd;
 mod parse;
+mod quantity;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -22,6 +24,7 @@ use std::sync::{Arc, LazyLock};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+pub use canonical::canonicalize;
 pub use check::{prune, type_errors, unknown_fields};
 pub use crd::from_openapi;
 
@@ -54,6 +57,10 @@ pub struct Field {
     pub patch: PatchStrategy,
     /// The value that stands in for an absent one.
     pub default: Option<Value>,
+    /// The server shows the field even when it is zero or empty.
+    pub always: bool,
+    /// A zero or empty value that was given is kept; otherwise it counts as absent.
+    pub pointer: bool,
 }
 
 /// How strategic merge patch treats a field.

@@ -62,10 +62,13 @@ fn field(builtin: &Builtin, line: &str) -> (String, Field) {
     let mut required = false;
     let mut patch = PatchStrategy::default();
     let mut default = None;
+    let (mut always, mut pointer) = (false, false);
     for flag in parts {
         let (key, value) = flag.split_once('=').unwrap_or((flag, ""));
         match (key, &mut shape) {
             ("*", _) => required = true,
+            ("+", _) => always = true,
+            ("&", _) => pointer = true,
             ("map", Shape::List { kind, .. }) => {
                 *kind = ListKind::Map(value.split(',').map(str::to_owned).collect())
             }
@@ -88,6 +91,8 @@ fn field(builtin: &Builtin, line: &str) -> (String, Field) {
             required,
             patch,
             default,
+            always,
+            pointer,
         },
     )
 }

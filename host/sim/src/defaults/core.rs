@@ -1,0 +1,180 @@
+//! Defaults of Pods and what is inside them.
+
+use serde_json::{Map, Value, json};
+
+use super::{fill, inner, is_unset, text};
+
+/// Mode of files from Secrets, ConfigMaps and projections: 0644.
+const FILE_MODE: i64 = 0o644;
+
+pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
+    let Some(name) = name.strip_prefix("core.v1.") else {
+        return;
+    };
+    match name {
+        "Pod" => pod(map),
+        "PodSpec" => pod_spec(map),
+        "Container" | "EphemeralContainer" => container(map),
+        "Probe" => {
+            for (field, value) in [
+                ("timeoutSeconds", 1),
+                ("periodSeconds", 10),
+                ("successThreshold", 1),
+                ("failureThreshold", 3),
+            ] {
+                fill(map, field, value);
+            }
+        }
+        "HTTPGetAction" => {
+            fill(map, "path", "/");
+            fill(map, "scheme", "HTTP");
+        }
+        "GRPCAction" if !map.contains_key("service") => {
+            map.insert("service".to_owned(), json!(""));
+        }
+        "Volume" => {
+            if map.keys().all(|field| field == "name") {
+                map.insert("emptyDir".to_owned(), json!({}));
+            }
+        }
+        "ImageVolumeSource" => {
+            let policy = pull_policy(text(map, "reference"));
+            fill(map, "pullPolicy", policy);
+        }
+        "SecretVolumeSource"
+        | "ConfigMapVolumeSource"
+        | "DownwardAPIVolumeSource"
+        | "ProjectedVolumeSource" => {
+            fill(map, "defaultMode", FILE_MODE);
+        }
+        "ServiceAccountTokenProjection" => fill(map, "expirationSeconds", 3600),
+        "HostPathVolumeSource" if !map.contains_key("type") => {
+            map.insert("type".to_owned(), json!(""));
+        }
+        "ObjectFieldSelector" => fill(map, "apiVersion", "v1"),
+        _ => {}
+    }
+}
+
+fn pod_spec(map: &mut Map<String, Value>) {
+    fill(map, "dnsPolicy", "ClusterFirst");
+    fill(map, "restartPolicy", "Always");
+    fill(map, "securityContext", Map::new());
+    fill(map, "terminationGracePeriodSeconds", 30);
+    fill(map, "schedulerName", "default-scheduler");
+    // The deprecated name of the same field is kept in step.
+    let account = [text(map, "serviceAccountName"), text(map, "serviceAccount")]
+        .into_iter()
+        .find(|name| !name.is_empty());
+    if let Some(account) = account.map(str::to_owned) {
+        map.insert("serviceAccountName".to_owned(), json!(account));
+        map.insert("serviceAccount".to_owned(), json!(account));
+    }
+}
+
+fn container(map: &mut Map<String, Value>) {
+    let policy = pull_policy(text(map, "image"));
+    fill(map, "imagePullPolicy", policy);
+    fill(map, "terminationMessagePath", "/dev/termination-log");
+    fill(map, "terminationMessagePolicy", "File");
+}
+
+/// `Always` for images without a tag or with `latest`, unless a digest pins them.
+fn pull_policy(image: &str) -> &'static str {
+    if image.contains('@') {
+        return "IfNotPresent";
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    match name.split_once(':') {
+        Some((_, tag)) if tag != "latest" => "IfNotPresent",
+        None | Some(_) => {
+            if image.is_empty() {
+                "IfNotPresent"
+            } else {
+                "Always"
+            }
+        }
+    }
+}
+
+/// What applies to Pods alone, not to templates.
+fn pod(map: &mut Map<String, Value>) {
+    let Some(spec) = inner(map, "spec") else {
+        return;
+    };
+    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let Some(container) = container.as_object_mut() else {
+                continue;
+            };
+            requests_from_limits(container);
+            if host_network {
+                host_ports(container);
+            }
+        }
+    }
+    if is_unset(spec, "enableServiceLinks") {
+        spec.insert("enableServiceLinks".to_owned(), json!(true));
+    }
+}
+
+fn requests_from_limits(container: &mut Map<String, Value>) {
+    let limits = container
+        .get("resources")
+        .and_then(|resources| resources["limits"].as_object())
+        .cloned();
+    let Some(limits) = limits.filter(|limits| !limits.is_empty()) else {
+        return;
+    };
+    let Some(resources) = container
+        .get_mut("resources")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    let Some(requests) = inner(resources, "requests") else {
+        return;
+    };
+    for (resource, amount) in limits {
+        requests.entry(resource).or_insert(amount);
+    }
+}
+
+fn host_ports(container: &mut Map<String, Value>) {
+    for port in container
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let number = port["containerPort"].clone();
+        if let Some(port) = port.as_object_mut() {
+            fill(port, "hostPort", number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_without_a_tag_are_always_pulled() {
+        for (image, wanted) in [
+            ("nginx", "Always"),
+            ("nginx:latest", "Always"),
+            ("nginx:1.2", "IfNotPresent"),
+            ("host:5000/nginx", "Always"),
+            ("host:5000/nginx:1", "IfNotPresent"),
+            ("nginx@sha256:abc", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), wanted, "{image}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Defaulting and validation of built-in kinds, as far as controllers and kubectl see it.
+//!
+//! Flow: the server calls [`apply_defaults`] on an object that a client sent, after pruning, and [`validate`] before it is
+//! stored. Defaults belong to types, so a walk beside the schema reaches Pod templates wherever they are.
+//!
+//! Invariants: defaulting twice changes nothing; custom kinds are left alone (their defaults are in their schema).
+//!
+//! Not here: what the server itself sets (uid, status at creation, generation), admission plugins, names of objects.
+//!
+//! Source: `pkg/apis/*/v1/defaults.go`, `pkg/apis/*/validation`.
+
+mod core;
+mod other;
+mod validate;
+mod validate_pod;
+mod workloads;
+
+use serde_json::{Map, Value};
+
+use crate::schema::{self, Node, Shape, TypeSchema};
+
+pub use validate::{FieldError, validate};
+
+/// Brings an object into the form in which the real server stores it: canonical, with defaults.
+pub fn apply_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
+    let Some(schema) = schema::lookup(group, version, kind) else {
+        return;
+    };
+    schema::canonicalize(&schema, object);
+    visit(Node::Struct(&schema), object);
+}
+
+fn visit(node: Node<'_>, value: &mut Value) {
+    match (node, value) {
+        (Node::Struct(schema), Value::Object(map)) => {
+            default_struct(schema, map);
+            for (name, child) in map.iter_mut() {
+                if child.is_object() || child.is_array() {
+                    visit(node.child(name), child);
+                }
+            }
+        }
+        (Node::Shape(Shape::Map { value: shape, .. }), Value::Object(map)) => {
+            map.values_mut()
+                .for_each(|child| visit(Node::of(shape), child));
+        }
+        (Node::Shape(Shape::List { item, .. }), Value::Array(items)) => {
+            items
+                .iter_mut()
+                .for_each(|child| visit(Node::of(item), child));
+        }
+        _ => {}
+    }
+}
+
+fn default_struct(schema: &TypeSchema, map: &mut Map<String, Value>) {
+    core::default_type(&schema.name, map);
+    workloads::default_type(&schema.name, map);
+    other::default_type(&schema.name, map);
+    for (name, field) in &schema.fields {
+        if let Some(default) = &field.default {
+            fill(map, name, default.clone());
+        }
+    }
+}
+
+/// Whether a field is absent or has the value that means absent.
+fn is_unset(map: &Map<String, Value>, name: &str) -> bool {
+    match map.get(name) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Sets a field that is absent, null or an empty text.
+fn fill(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    if is_unset(map, name) {
+        map.insert(name.to_owned(), value.into());
+    }
+}
+
+/// The struct in a field, made when absent.
+fn inner<'a>(map: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    fill(map, name, Map::new());
+    map.get_mut(name).and_then(Value::as_object_mut)
+}
+
+/// The text in a field, empty when absent.
+fn text<'a>(map: &'a Map<String, Value>, name: &str) -> &'a str {
+    map.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_minimal_deployment_is_stored_as_the_real_server_stores_it() {
+        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx:1.25", "ports": [{"containerPort": 80}]}]}}}});
+        apply_defaults("apps", "v1", "Deployment", &mut object);
+        let wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+            "progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10,
+            "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
+                "containers": [{"name": "c", "image": "nginx:1.25", "imagePullPolicy": "IfNotPresent",
+                    "ports": [{"containerPort": 80, "protocol": "TCP"}], "resources": {},
+                    "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}],
+                "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
+                "securityContext": {}, "terminationGracePeriodSeconds": 30}}},
+            "status": {}});
+        assert_eq!(object, wanted);
+        apply_defaults("apps", "v1", "Deployment", &mut object);
+        assert_eq!(object, wanted, "defaulting twice changes nothing");
+    }
+
+    #[test]
+    fn pods_get_requests_from_limits_and_probes_their_times() {
+        let mut object = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a/b",
+            "resources": {"limits": {"cpu": "1000m"}}, "livenessProbe": {"httpGet": {"port": 80}},
+            "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
+            "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "x"}}]}});
+        apply_defaults("", "v1", "Pod", &mut object);
+        let container = &object["spec"]["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "Always");
+        assert_eq!(
+            container["resources"],
+            json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}})
+        );
+        assert_eq!(
+            container["livenessProbe"],
+            json!({"httpGet": {"port": 80, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
+        );
+        assert_eq!(
+            container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"],
+            "v1"
+        );
+        assert_eq!(
+            object["spec"]["volumes"][0],
+            json!({"name": "v", "emptyDir": {}})
+        );
+        assert_eq!(object["spec"]["volumes"][1]["secret"]["defaultMode"], 420);
+        assert_eq!(object["spec"]["enableServiceLinks"], true);
+    }
+
+    #[test]
+    fn services_jobs_and_replication_controllers_get_their_defaults() {
+        let mut service = json!({"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
+        apply_defaults("", "v1", "Service", &mut service);
+        assert_eq!(
+            service["spec"],
+            json!({"selector": {"a": "b"}, "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None", "type": "ClusterIP", "internalTrafficPolicy": "Cluster"})
+        );
+        let mut job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}}});
+        apply_defaults("batch", "v1", "Job", &mut job);
+        assert_eq!(job["spec"]["backoffLimit"], 6);
+        assert_eq!(job["spec"]["completionMode"], "NonIndexed");
+        assert_eq!(job["spec"]["podReplacementPolicy"], "TerminatingOrFailed");
+        assert_eq!(job["spec"]["suspend"], false);
+        let mut controller = json!({"metadata": {"name": "r"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}}});
+        apply_defaults("", "v1", "ReplicationController", &mut controller);
+        assert_eq!(controller["spec"]["selector"], json!({"a": "b"}));
+        assert_eq!(controller["metadata"]["labels"], json!({"a": "b"}));
+        assert_eq!(controller["spec"]["replicas"], 1);
+    }
+}

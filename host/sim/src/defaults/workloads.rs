@@ -1,0 +1,141 @@
+//! Defaults of the kinds that own Pods.
+
+use serde_json::{Map, Value, json};
+
+use super::{fill, inner, is_unset, text};
+
+pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
+    match name {
+        "apps.v1.DeploymentSpec" => deployment(map),
+        "apps.v1.ReplicaSetSpec" => fill(map, "replicas", 1),
+        "apps.v1.DaemonSetSpec" => daemon_set(map),
+        "apps.v1.StatefulSetSpec" => stateful_set(map),
+        "core.v1.ReplicationController" => labels_from_template(map, true),
+        // The Job inside a CronJob is defaulted when it becomes one.
+        "batch.v1.Job" => {
+            labels_from_template(map, false);
+            if let Some(spec) = inner(map, "spec") {
+                job(spec);
+            }
+        }
+        "batch.v1.CronJobSpec" => {
+            fill(map, "concurrencyPolicy", "Allow");
+            fill(map, "suspend", false);
+            fill(map, "successfulJobsHistoryLimit", 3);
+            fill(map, "failedJobsHistoryLimit", 1);
+        }
+        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => fill(map, "status", "True"),
+        _ => {}
+    }
+}
+
+fn deployment(map: &mut Map<String, Value>) {
+    fill(map, "replicas", 1);
+    fill(map, "revisionHistoryLimit", 10);
+    fill(map, "progressDeadlineSeconds", 600);
+    let Some(strategy) = inner(map, "strategy") else {
+        return;
+    };
+    fill(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate"
+        && let Some(rolling) = inner(strategy, "rollingUpdate")
+    {
+        fill(rolling, "maxUnavailable", "25%");
+        fill(rolling, "maxSurge", "25%");
+    }
+}
+
+fn daemon_set(map: &mut Map<String, Value>) {
+    fill(map, "revisionHistoryLimit", 10);
+    let Some(strategy) = inner(map, "updateStrategy") else {
+        return;
+    };
+    fill(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate"
+        && let Some(rolling) = inner(strategy, "rollingUpdate")
+    {
+        fill(rolling, "maxUnavailable", 1);
+        fill(rolling, "maxSurge", 0);
+    }
+}
+
+fn stateful_set(map: &mut Map<String, Value>) {
+    fill(map, "replicas", 1);
+    fill(map, "revisionHistoryLimit", 10);
+    fill(map, "podManagementPolicy", "OrderedReady");
+    if let Some(strategy) = inner(map, "updateStrategy") {
+        if is_unset(strategy, "type") {
+            strategy.insert("type".to_owned(), json!("RollingUpdate"));
+            fill(strategy, "rollingUpdate", Map::new());
+        }
+        if text(strategy, "type") == "RollingUpdate"
+            && let Some(rolling) = strategy
+                .get_mut("rollingUpdate")
+                .and_then(Value::as_object_mut)
+        {
+            fill(rolling, "partition", 0);
+        }
+    }
+    if let Some(retention) = inner(map, "persistentVolumeClaimRetentionPolicy") {
+        fill(retention, "whenDeleted", "Retain");
+        fill(retention, "whenScaled", "Retain");
+    }
+    // Claims inside a StatefulSet are stored with their type and a first status.
+    for claim in map
+        .get_mut("volumeClaimTemplates")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(claim) = claim.as_object_mut() {
+            fill(claim, "apiVersion", "v1");
+            fill(claim, "kind", "PersistentVolumeClaim");
+        }
+    }
+}
+
+/// Labels, and a selector for ReplicationControllers, follow from the template when none are given.
+fn labels_from_template(map: &mut Map<String, Value>, with_selector: bool) {
+    let labels = map
+        .get("spec")
+        .map(|spec| spec["template"]["metadata"]["labels"].clone())
+        .unwrap_or_default();
+    if !labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        return;
+    }
+    let is_empty =
+        |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(Map::is_empty);
+    if with_selector
+        && let Some(spec) = inner(map, "spec")
+        && is_empty(spec.get("selector"))
+    {
+        spec.insert("selector".to_owned(), labels.clone());
+    }
+    if let Some(metadata) = inner(map, "metadata")
+        && is_empty(metadata.get("labels"))
+    {
+        metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+fn job(spec: &mut Map<String, Value>) {
+    if is_unset(spec, "completions") && is_unset(spec, "parallelism") {
+        spec.insert("completions".to_owned(), json!(1));
+    }
+    fill(spec, "parallelism", 1);
+    let limit = if is_unset(spec, "backoffLimitPerIndex") {
+        6
+    } else {
+        i32::MAX
+    };
+    fill(spec, "backoffLimit", limit);
+    fill(spec, "completionMode", "NonIndexed");
+    fill(spec, "suspend", false);
+    let replacement = if is_unset(spec, "podFailurePolicy") {
+        "TerminatingOrFailed"
+    } else {
+        "Failed"
+    };
+    fill(spec, "podReplacementPolicy", replacement);
+    fill(spec, "manualSelector", false);
+}
