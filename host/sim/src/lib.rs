@@ -15,11 +15,13 @@
 //! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
 
 pub mod clock;
+pub mod defaults;
 pub mod discovery;
 pub mod faults;
 pub mod kubeconfig;
 pub mod nodes;
 pub mod patch;
+pub mod protobuf;
 pub mod schema;
 pub mod server;
 pub mod store;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers};
-use super::reply::{Reply, media_type};
+use super::reply::{Reply, parse_body};
 use super::selector::Selector;
 use super::status::{ApiError, Cause, success};
 use super::{Api, Call};
@@ -54,10 +54,7 @@ impl DeleteOptions {
             options.propagation = query.get("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = query.get("orphanDependents").map(|_| query.flag("orphanDependents"));
         } else {
-            let body = match media_type(&call.headers).as_str() {
-                "application/yaml" => serde_norway::from_slice(&call.body).map_err(|error| ApiError::bad_request(error.to_string()))?,
-                _ => serde_json::from_slice::<Value>(&call.body).map_err(|error| ApiError::bad_request(error.to_string()))?,
-            };
+            let body = parse_body(&call.headers, &call.body)?;
             options.read(&body);
         }
         options.check()?;

@@ -16,6 +16,9 @@ use super::status::ApiError;
 /// Largest body of a request, in bytes, as kube-apiserver's default.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Media type of Kubernetes' protobuf encoding.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 /// The body of a response; an error in the middle breaks the connection.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -161,7 +164,8 @@ pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes) -> Result<Value, Api
         "application/yaml" => {
             serde_norway::from_slice(body).map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))
         }
-        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
+        PROTOBUF => crate::protobuf::decode(body).map_err(|error| ApiError::bad_request(error.to_string())),
+        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
     }
 }
 

@@ -337,6 +337,8 @@ impl Api {
             if let Some(open_api) = &custom.open_api {
                 crd::apply_structural_defaults(open_api, object);
             }
+        } else {
+            crate::defaults::apply_defaults(&resource.group, &resource.version, &resource.kind, object);
         }
     }
 }

@@ -1,0 +1,116 @@
+//! A cluster with a small client, for tests.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::time::Duration;
+
+use pintle_sim::{SimCluster, SimConfig};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+
+/// Longest wait for anything that must come.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Server {
+    pub(crate) cluster: SimCluster,
+    client: Client,
+}
+
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The body, if the answer has this code.
+    #[track_caller]
+    pub(crate) fn is(self, code: StatusCode) -> Value {
+        assert_eq!(self.code, code, "{}", self.body);
+        self.body
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(SimConfig::default()).await
+    }
+
+    pub(crate) async fn with(config: SimConfig) -> Self {
+        let client = Client::builder().user_agent("test/1").build().unwrap();
+        Self { cluster: SimCluster::start(config).await.unwrap(), client }
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.cluster.base_url()))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        answer(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        answer(self.request(Method::GET, path).header("Accept", accept)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        answer(self.request(Method::PUT, path).json(body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, kind: &str, body: &Value) -> Answer {
+        answer(self.request(Method::PATCH, path).header("Content-Type", kind).body(body.to_string())).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Answer {
+        answer(self.request(Method::DELETE, path).json(options)).await
+    }
+
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
+        let response = self.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        Watch { response, buffer: Vec::new() }
+    }
+}
+
+pub(crate) async fn answer(request: RequestBuilder) -> Answer {
+    let response = request.send().await.unwrap();
+    let (code, headers) = (response.status(), response.headers().clone());
+    let bytes = response.bytes().await.unwrap();
+    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+    Answer { code, headers, body }
+}
+
+pub(crate) struct Watch {
+    response: Response,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event's type and object.
+    pub(crate) async fn next(&mut self) -> (String, Value) {
+        self.poll().await.expect("the watch goes on")
+    }
+
+    /// Waits for the end of the watch, in order or not.
+    pub(crate) async fn ended(&mut self) {
+        while self.poll().await.is_some() {}
+    }
+
+    async fn poll(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                let event: Value = serde_json::from_slice(&line).unwrap();
+                return Some((event["type"].as_str().unwrap().to_owned(), event["object"].clone()));
+            }
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await.expect("an event comes in time");
+            match chunk {
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
