@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Kind {
 
 /// Name of an object within its kind; ordered by namespace, then name.
 #[doc(alias = "NamespacedName")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,

@@ -7,8 +7,23 @@
 //! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
 
 pub mod api;
+pub mod check;
+pub mod controllers_flag;
+pub mod correlator;
+pub mod field;
+pub mod grants;
 pub mod guest;
 pub mod id;
+pub mod ingest;
 pub mod manifest;
+pub mod object;
 pub mod outcome;
+pub mod pending;
+mod project;
+pub mod queue;
+pub mod ratelimit;
+pub mod rules;
+pub mod selector;
+pub mod settings;
+pub mod version;
 pub mod view;

@@ -177,6 +177,12 @@ pub struct Enqueue {
     /// Only objects that no controller owns.
     #[serde(default)]
     pub orphans: bool,
+    /// Only objects with an owner reference whose uid is not in the cache: its owner is gone, or not seen yet, or not watched.
+    #[serde(default)]
+    pub dangling: bool,
+    /// Only objects that have this field (a path), for example `metadata.deletionTimestamp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present: Option<String>,
     /// Enqueue only after this many milliseconds (changes until then are one run).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u32>,

@@ -1,1 +1,7 @@
 //! Pintle: runtime.
+
+pub mod caches;
+mod discovery;
+mod informer;
+mod store;
+mod view;

@@ -1,0 +1,137 @@
+//! Which kinds a subscription reads at the moment, and where they are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pintle_core::field::{FieldMask, FieldPath, FieldPathError};
+use pintle_core::id::Kind;
+use pintle_core::manifest::{Manifest, Watch};
+use pintle_core::rules::Rules;
+
+use super::Registry;
+use crate::informer::plan::{Claim, Demand};
+use crate::informer::{Listener, Scope};
+use crate::store::Store;
+use crate::store::world::StoreId;
+
+/// A watch of the manifest, prepared.
+pub(crate) struct Watched {
+    pub(crate) watch: Watch,
+    pub(crate) demand: Demand,
+    pub(crate) rules: Rules,
+}
+
+impl Watched {
+    /// # Errors
+    /// If a field path does not parse; retrying does not help.
+    pub(crate) fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
+        let rules = Rules::new(watch, manifest)?;
+        let mut fields: Vec<FieldPath> = watch.fields.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+        // What rules look at has to be kept, whether or not the plugin asked for it.
+        fields.extend(rules.fields().cloned());
+        let mut indexes = Vec::with_capacity(watch.indexes.len());
+        for index in &watch.indexes {
+            indexes.push((index.name.as_str().into(), index.field.parse()?));
+        }
+        let selects = match &watch.selects {
+            Some(selects) => Some((selects.field.parse()?, selects.form)),
+            None => None,
+        };
+        let mut demand = Demand { fields: FieldMask::new(fields), whole: watch.whole, indexes, selects };
+        if watch.every.is_some() {
+            // Of every kind, only metadata is read.
+            demand.fields = FieldMask::new(demand.fields.paths().filter(|path| path.in_metadata()).cloned());
+            demand.whole = false;
+            demand.indexes.retain(|(_, path)| path.in_metadata());
+            demand.selects = None;
+        }
+        Ok(Self { watch: watch.clone(), demand, rules })
+    }
+}
+
+/// One kind of a subscription.
+#[derive(Clone)]
+pub(crate) struct Bound {
+    pub(crate) kind: Kind,
+    /// Place of the watch in the manifest.
+    pub(crate) watch: usize,
+    pub(crate) namespaced: bool,
+    pub(crate) source: Source,
+}
+
+/// Where the objects of a kind come from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// An informer.
+    Informer { scope: Scope, store: StoreId, listener: Arc<Listener> },
+    /// The server has no such kind: there are no objects.
+    Absent,
+    /// It is not known whether the server has the kind.
+    Unknown,
+}
+
+/// All kinds of a subscription, ordered.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(crate) bound: Vec<Bound>,
+    by_kind: HashMap<Kind, usize>,
+}
+
+impl Bound {
+    /// Whether reads give all there is.
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.source {
+            Source::Informer { listener, .. } => listener.is_ready(),
+            Source::Absent => true,
+            Source::Unknown => false,
+        }
+    }
+
+    pub(crate) fn store(&self) -> Option<StoreId> {
+        match &self.source {
+            Source::Informer { store, .. } => Some(*store),
+            Source::Absent | Source::Unknown => None,
+        }
+    }
+
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        match &self.source {
+            Source::Informer { listener, .. } => Some(&listener.claim),
+            Source::Absent | Source::Unknown => None,
+        }
+    }
+
+    /// The store, if it was filled with what this subscription needs.
+    pub(crate) fn usable<'s>(&self, store: Option<&'s Arc<Store>>) -> Option<&'s Arc<Store>> {
+        let needed = self.claim()?.generation;
+        store.filter(|store| store.generation() >= needed)
+    }
+
+    pub(crate) fn leave(&self, registry: &mut Registry) {
+        if let Source::Informer { scope, listener, .. } = &self.source
+            && registry.informers.get(scope).is_some_and(|informer| informer.leave(listener))
+        {
+            registry.informers.remove(scope);
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(mut bound: Vec<Bound>) -> Self {
+        bound.sort_by(|a, b| a.kind.cmp(&b.kind));
+        let by_kind = bound.iter().enumerate().map(|(i, bound)| (bound.kind.clone(), i)).collect();
+        Self { bound, by_kind }
+    }
+
+    pub(crate) fn find(&self, kind: &Kind) -> Option<(usize, &Bound)> {
+        self.by_kind.get(kind).map(|&at| (at, &self.bound[at]))
+    }
+
+    /// The kind of this group and name, in whatever version it is read.
+    pub(crate) fn find_any_version(&self, group: &str, name: &str) -> Option<(usize, &Bound)> {
+        // Ordered by group first, then version: kinds of one group are few.
+        let from = self.bound.partition_point(|bound| *bound.kind.group < *group);
+        let of_group = self.bound[from..].iter().enumerate().take_while(|(_, bound)| *bound.kind.group == *group);
+        of_group.map(|(i, bound)| (from + i, bound)).find(|(_, bound)| *bound.kind.name == *name)
+    }
+}

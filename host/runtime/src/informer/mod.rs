@@ -1,0 +1,167 @@
+//! An informer lists and watches one kind in one scope and keeps its store current, for all plugins that watch it.
+//!
+//! Flow: API server -> frames -> objects (outside the lock) -> store (under the lock, a batch at once) -> listeners.
+//!
+//! Invariants:
+//! 1. Only the informer's task changes its store; a list becomes visible at once and whole.
+//! 2. A listener first gets everything as `initial`, then every change, in order, each after the store shows it.
+//! 3. While the API server is away or a new list is under way, the old objects stay.
+//!
+//! Not here: which informers there are (`caches`), what to do next (`machine`).
+
+pub(crate) mod machine;
+pub(crate) mod plan;
+mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use pintle_core::api::ApiReader;
+use pintle_core::id::Kind;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use self::plan::{Claim, Demand, PlanBook};
+use crate::caches::{CachesConfig, ChangeHandler};
+use crate::store::world::{StoreId, World};
+
+/// What all informers share.
+pub(crate) struct Env {
+    pub(crate) reader: Arc<dyn ApiReader>,
+    pub(crate) config: CachesConfig,
+    pub(crate) world: World,
+    /// Wakes the discovery task: the server's resources may have changed.
+    pub(crate) rediscover: Notify,
+}
+
+/// What an informer reads; each scope has at most one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) label_selector: Option<String>,
+    pub(crate) field_selector: Option<String>,
+}
+
+/// One subscription's interest in one informer.
+pub(crate) struct Listener {
+    pub(crate) handler: Arc<dyn ChangeHandler>,
+    pub(crate) claim: Claim,
+    /// It has got the initial objects.
+    served: AtomicBool,
+    /// The server refused, and this listener does not insist.
+    excused: AtomicBool,
+    /// It can do without a kind that the server refuses to list.
+    pub(crate) lenient: bool,
+    /// It is not interested any more.
+    gone: AtomicBool,
+    /// Called when the listener has become ready.
+    pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Listener {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.served.load(Ordering::Acquire) || self.excused.load(Ordering::Acquire)
+    }
+}
+
+/// Counts of one informer, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) lists: AtomicU64,
+    pub(crate) watches: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) frames: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+}
+
+/// A running informer. Dropping it ends it and frees its store.
+pub(crate) struct Informer {
+    shared: Arc<Shared>,
+    env: Arc<Env>,
+    task: AbortHandle,
+}
+
+/// Between the informer's task and those who ask something of it.
+pub(crate) struct Shared {
+    pub(crate) scope: Scope,
+    pub(crate) store: StoreId,
+    pub(crate) counts: Counts,
+    state: Mutex<Interests>,
+    /// Wakes the task: interests have changed.
+    changed: Notify,
+}
+
+struct Interests {
+    book: PlanBook,
+    listeners: Vec<Arc<Listener>>,
+}
+
+impl Informer {
+    /// Starts an informer; it does nothing before somebody joins.
+    pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
+        let book = PlanBook::new(scope.kind.clone());
+        let store = env.world.add(&book.plan().0);
+        let shared = Arc::new(Shared {
+            scope,
+            store,
+            counts: Counts::default(),
+            state: Mutex::new(Interests { book, listeners: Vec::new() }),
+            changed: Notify::new(),
+        });
+        let task = tokio::spawn(task::run(shared.clone(), env.clone())).abort_handle();
+        Self { shared, env: env.clone(), task }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Adds a listener, made for the claim that its demand gets.
+    pub(crate) fn join(&self, demand: &Demand, listener: impl FnOnce(Claim) -> NewListener) -> Arc<Listener> {
+        let mut state = self.shared.state.lock();
+        let claim = state.book.claim(demand);
+        let new = listener(claim.clone());
+        let listener = Arc::new(Listener {
+            handler: new.handler,
+            claim,
+            served: AtomicBool::new(false),
+            excused: AtomicBool::new(false),
+            lenient: new.lenient,
+            gone: AtomicBool::new(false),
+            on_ready: new.on_ready,
+        });
+        state.listeners.push(listener.clone());
+        drop(state);
+        self.shared.changed.notify_one();
+        listener
+    }
+
+    /// Takes a listener away; true if nobody is left.
+    pub(crate) fn leave(&self, listener: &Arc<Listener>) -> bool {
+        listener.gone.store(true, Ordering::Release);
+        let mut state = self.shared.state.lock();
+        let before = state.listeners.len();
+        state.listeners.retain(|ours| !Arc::ptr_eq(ours, listener));
+        if state.listeners.len() < before {
+            state.book.release(&listener.claim);
+        }
+        state.listeners.is_empty()
+    }
+}
+
+impl Drop for Informer {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.env.world.remove(self.shared.store);
+    }
+}
+
+/// What [`Informer::join`] needs of a listener.
+pub(crate) struct NewListener {
+    pub(crate) handler: Arc<dyn ChangeHandler>,
+    pub(crate) lenient: bool,
+    pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
+}

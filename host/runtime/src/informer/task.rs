@@ -1,0 +1,473 @@
+//! The informer's task: carries out what the machine says, and tells the listeners.
+
+use std::cmp::Ordering as Order;
+use std::future::Future;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::stream::ReadyChunks;
+use pintle_core::api::{ApiError, Detail, ListPage, Target, WatchFrame, WatchStart, WatchStream};
+use pintle_core::ingest::{IngestPlan, Ingester};
+use pintle_core::object::Object;
+use pintle_core::rules::Delta;
+use pintle_core::version::ResourceVersion;
+use tracing::{debug, info, warn};
+
+use super::machine::{Backoff, Machine, Step, Verdict};
+use super::{Env, Listener, Shared};
+use crate::store::Store;
+
+/// A watch that says nothing for so long, not even a bookmark (one a minute), is given up. Servers end a watch within 10 minutes.
+const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Runs until it is aborted.
+pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>) {
+    let config = &env.config;
+    // Each informer has a seed of its own, so that they do not come back all at once.
+    let seed = config.seed ^ BuildHasherDefault::<DefaultHasher>::default().hash_one(&shared.scope);
+    let backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, seed);
+    let (plan, generation) = shared.state.lock().book.plan();
+    let mut task = Task {
+        machine: Machine::new(backoff),
+        ingester: Ingester::default(),
+        plan,
+        generation,
+        full_detail_only: false,
+        stream: None,
+        building: None,
+        complained: false,
+        shared,
+        env,
+    };
+    loop {
+        task.serve();
+        task.follow_plan();
+        if task.generation == 0 {
+            task.shared.changed.notified().await;
+            continue;
+        }
+        match task.machine.step(now()) {
+            Step::List(page) => task.list(page).await,
+            Step::Watch(start) => task.open(start).await,
+            Step::Read { initial } => task.read(initial).await,
+            Step::Wait(until) => {
+                tokio::select! {
+                    () = tokio::time::sleep_until(until.into()) => {}
+                    () = task.shared.changed.notified() => {}
+                }
+            }
+        }
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+struct Task {
+    shared: Arc<Shared>,
+    env: Arc<Env>,
+    machine: Machine,
+    ingester: Ingester,
+    /// Under which the running list and watch take objects in.
+    plan: Arc<IngestPlan>,
+    generation: u64,
+    /// The server cannot give metadata alone.
+    full_detail_only: bool,
+    stream: Option<ReadyChunks<WatchStream>>,
+    /// The list under way.
+    building: Option<Store>,
+    /// A skipped object was logged already.
+    complained: bool,
+}
+
+/// What a frame does to the store.
+enum Change {
+    Put(Arc<Object>),
+    Take(Object),
+    Reach(ResourceVersion),
+}
+
+impl Task {
+    /// Gives newcomers what the store holds already.
+    fn serve(&mut self) {
+        let newcomers: Vec<Arc<Listener>> = {
+            let state = self.shared.state.lock();
+            state.listeners.iter().filter(|listener| !listener.served.load(Ordering::Acquire)).cloned().collect()
+        };
+        if newcomers.is_empty() {
+            return;
+        }
+        let Some(store) = self.env.world.store(self.shared.store) else { return };
+        let ready = newcomers.iter().filter(|listener| {
+            let filled = store.generation();
+            filled > 0 && listener.claim.generation <= filled
+        });
+        let mut initial: Option<Vec<Delta>> = None;
+        for listener in ready {
+            let initial = initial.get_or_insert_with(|| self.all_as_new(&store));
+            if !initial.is_empty() {
+                listener.handler.on_changes(initial);
+            }
+            listener.served.store(true, Ordering::Release);
+            (listener.on_ready)();
+            listener.handler.on_progress(&self.shared.scope.kind);
+        }
+    }
+
+    fn all_as_new(&self, store: &Store) -> Vec<Delta> {
+        let kind = &self.shared.scope.kind;
+        let delta = |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
+        store.iter().map(delta).collect()
+    }
+
+    /// Begins a new list if somebody needs more than the objects were taken in with. The old ones are served meanwhile.
+    fn follow_plan(&mut self) {
+        let (plan, generation) = self.shared.state.lock().book.plan();
+        if generation != self.generation {
+            self.plan = plan;
+            self.generation = generation;
+            self.machine.restart();
+            self.stream = None;
+            self.building = None;
+        }
+    }
+
+    fn target(&self) -> Target {
+        let scope = self.shared.scope.clone();
+        let detail = if self.full_detail_only { Detail::Full } else { self.plan.detail() };
+        Target {
+            kind: scope.kind,
+            plural: scope.plural,
+            namespace: scope.namespace,
+            label_selector: scope.label_selector,
+            field_selector: scope.field_selector,
+            detail,
+        }
+    }
+
+    /// Waits for the answer, and serves newcomers meanwhile; `None` if the plan changed, which makes the answer useless.
+    async fn answer<T>(&mut self, answer: impl Future<Output = T>) -> Option<T> {
+        let mut answer = pin!(answer);
+        let shared = self.shared.clone();
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Some(answer),
+                () = shared.changed.notified() => {
+                    self.serve();
+                    if shared.state.lock().book.plan().1 != self.generation {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn list(&mut self, page: Option<String>) {
+        let (env, target) = (self.env.clone(), self.target());
+        let Some(answer) = self.answer(env.reader.list(&target, env.config.page_size, page.as_deref())).await else { return };
+        match answer {
+            Ok(answer) => {
+                if page.is_none() {
+                    self.shared.counts.lists.fetch_add(1, Ordering::Relaxed);
+                    self.building = None;
+                }
+                self.take_page(answer);
+            }
+            Err(error) => self.failed("list", &error),
+        }
+    }
+
+    fn take_page(&mut self, page: ListPage) {
+        let mut building = self.building.take().unwrap_or_else(|| Store::new(&self.plan, self.generation));
+        for item in &page.items {
+            if let Some(object) = self.ingest(item) {
+                building.insert(Arc::new(object));
+            }
+        }
+        if self.machine.listed(&page.resource_version, page.next.as_deref(), now()) {
+            self.complete(building, &page.resource_version);
+        } else {
+            self.building = Some(building);
+        }
+    }
+
+    async fn open(&mut self, start: WatchStart) {
+        let (env, target) = (self.env.clone(), self.target());
+        let initial = matches!(start, WatchStart::InitialEvents);
+        let Some(answer) = self.answer(env.reader.watch(&target, start)).await else { return };
+        match answer {
+            Ok(stream) => {
+                let counts = &self.shared.counts;
+                let counter = if initial { &counts.lists } else { &counts.watches };
+                counter.fetch_add(1, Ordering::Relaxed);
+                self.stream = Some(stream.ready_chunks(self.env.config.batch.max(1)));
+                self.building = initial.then(|| Store::new(&self.plan, self.generation));
+                self.machine.opened(now());
+            }
+            Err(error) => self.failed("watch", &error),
+        }
+    }
+
+    async fn read(&mut self, initial: bool) {
+        let limit = if initial { self.env.config.stream_quiet_limit } else { IDLE_LIMIT };
+        let Some(stream) = &mut self.stream else {
+            self.machine.ended(now());
+            return;
+        };
+        let frames = tokio::select! {
+            biased;
+            frames = stream.next() => frames,
+            () = self.shared.changed.notified() => return,
+            () = tokio::time::sleep(limit) => {
+                self.stream = None;
+                if initial {
+                    info!(kind = %self.shared.scope.kind, "streaming list says nothing; listing in pages instead");
+                    self.machine.stream_silent();
+                } else {
+                    self.machine.ended(now());
+                }
+                return;
+            }
+        };
+        match frames {
+            Some(frames) => self.take_frames(frames),
+            None => {
+                debug!(kind = %self.shared.scope.kind, "watch ended");
+                self.stream = None;
+                self.building = None;
+                self.machine.ended(now());
+            }
+        }
+    }
+
+    fn take_frames(&mut self, frames: Vec<Result<WatchFrame, ApiError>>) {
+        let mut changes = Vec::with_capacity(frames.len());
+        self.shared.counts.frames.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        for frame in frames {
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.apply(changes);
+                    self.stream = None;
+                    self.building = None;
+                    self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
+                    info!(kind = %self.shared.scope.kind, %error, "watch broke");
+                    self.machine.broke(&error, now());
+                    return;
+                }
+            };
+            match (self.building.take(), frame) {
+                (Some(building), WatchFrame::Bookmark { resource_version, initial_events_end: true }) => {
+                    self.machine.streamed(&resource_version, now());
+                    self.complete(building, &resource_version);
+                }
+                (Some(building), WatchFrame::Bookmark { .. }) => self.building = Some(building),
+                (Some(mut building), WatchFrame::Added(json) | WatchFrame::Modified(json)) => {
+                    if let Some(object) = self.ingest(&json) {
+                        building.insert(Arc::new(object));
+                    }
+                    self.building = Some(building);
+                }
+                (Some(mut building), WatchFrame::Deleted(json)) => {
+                    if let Some(object) = self.ingest(&json) {
+                        building.remove(&object.meta.key);
+                    }
+                    self.building = Some(building);
+                }
+                (None, WatchFrame::Added(json) | WatchFrame::Modified(json)) => {
+                    changes.extend(self.ingest(&json).map(|object| Change::Put(Arc::new(object))));
+                }
+                (None, WatchFrame::Deleted(json)) => changes.extend(self.ingest(&json).map(Change::Take)),
+                (None, WatchFrame::Bookmark { resource_version, .. }) => {
+                    changes.push(Change::Reach(ResourceVersion::parse(&resource_version)));
+                }
+            }
+        }
+        self.apply(changes);
+    }
+
+    /// Brings changes into the store, all at once, and tells of them.
+    fn apply(&mut self, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let kind = &self.shared.scope.kind;
+        let mut deltas = Vec::with_capacity(changes.len());
+        let version = self.env.world.change(self.shared.store, |store| {
+            for change in changes {
+                if let Some((old, new)) = apply(store, change) {
+                    deltas.push(Delta { kind: kind.clone(), old, new, initial: false });
+                }
+            }
+            store.version().clone()
+        });
+        if let Some(version) = version {
+            self.machine.heard(&version.to_string());
+        }
+        self.tell(&deltas, |listener| listener.served.load(Ordering::Acquire));
+    }
+
+    /// Puts a complete list in place of the store.
+    fn complete(&mut self, mut list: Store, version: &str) {
+        list.reach(&ResourceVersion::parse(version));
+        self.building = None;
+        debug!(kind = %self.shared.scope.kind, objects = list.len(), version, "list is complete");
+        let Some(old) = self.env.world.store(self.shared.store) else { return };
+        let was_filled = old.generation() > 0;
+        let new = list.clone();
+        drop(self.env.world.replace(self.shared.store, list));
+        if was_filled {
+            let deltas = difference(&old, &new).map(|(old, new)| Delta {
+                kind: self.shared.scope.kind.clone(),
+                old,
+                new,
+                initial: false,
+            });
+            self.tell(&deltas.collect::<Vec<_>>(), |listener| listener.served.load(Ordering::Acquire));
+        }
+        self.serve();
+    }
+
+    fn tell(&self, deltas: &[Delta], to: impl Fn(&Listener) -> bool) {
+        let kind = &self.shared.scope.kind;
+        if !deltas.is_empty() && matches!(&*kind.name, "CustomResourceDefinition" | "APIService") {
+            self.env.rediscover.notify_one();
+        }
+        let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
+        for listener in listeners.iter().filter(|listener| to(listener)) {
+            if listener.gone.load(Ordering::Acquire) {
+                continue;
+            }
+            if !deltas.is_empty() {
+                listener.handler.on_changes(deltas);
+            }
+            listener.handler.on_progress(kind);
+        }
+    }
+
+    fn ingest(&mut self, json: &str) -> Option<Object> {
+        match self.ingester.ingest(&self.plan, json) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                self.shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
+                let kind = &self.shared.scope.kind;
+                if std::mem::replace(&mut self.complained, true) {
+                    debug!(%kind, %error, "object skipped");
+                } else {
+                    warn!(%kind, %error, "object skipped; further ones are only counted");
+                }
+                None
+            }
+        }
+    }
+
+    fn failed(&mut self, what: &str, error: &ApiError) {
+        self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
+        let kind = &self.shared.scope.kind;
+        // 406: metadata alone is not to be had, which says nothing about the objects.
+        if error.code == 406 && !self.full_detail_only && self.plan.detail() == Detail::Metadata {
+            info!(%kind, "server does not give metadata alone; reading whole objects");
+            self.full_detail_only = true;
+            self.machine.restart();
+            return;
+        }
+        let verdict = self.machine.failed(error, now());
+        if self.building.is_some() {
+            self.building = None;
+        }
+        warn!(%kind, %error, code = error.code, "{what} failed");
+        if verdict == Verdict::Refused {
+            if error.code == 404 {
+                self.env.rediscover.notify_one();
+            }
+            let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
+            for listener in listeners.iter().filter(|listener| listener.lenient && !listener.is_ready()) {
+                listener.excused.store(true, Ordering::Release);
+                (listener.on_ready)();
+            }
+        }
+    }
+}
+
+/// Changes the store; gives old and new state if the object is not as it was.
+fn apply(store: &mut Store, change: Change) -> Option<(Option<Arc<Object>>, Option<Arc<Object>>)> {
+    match change {
+        Change::Reach(version) => {
+            store.reach(&version);
+            None
+        }
+        Change::Put(object) => {
+            let known = store.get(&object.meta.key.namespace, &object.meta.key.name);
+            if is_late(store, known, &object) {
+                return None;
+            }
+            store.reach(&object.meta.resource_version);
+            let old = store.insert(object.clone());
+            Some((old, Some(object)))
+        }
+        Change::Take(last) => {
+            let known = store.get(&last.meta.key.namespace, &last.meta.key.name)?;
+            // A late word of an earlier object of that name.
+            let stale = known.meta.resource_version.compare(&last.meta.resource_version) == Some(Order::Greater);
+            if stale {
+                return None;
+            }
+            store.reach(&last.meta.resource_version);
+            let old = store.remove(&last.meta.key);
+            old.map(|old| (Some(old), None))
+        }
+    }
+}
+
+/// Whether the store knows this state of the object, or a later one, or that it is gone since.
+fn is_late(store: &Store, known: Option<&Arc<Object>>, object: &Object) -> bool {
+    match known {
+        Some(known) => {
+            object.meta.resource_version != ResourceVersion::Unknown
+                && known.meta.resource_version.reaches(&object.meta.resource_version)
+        }
+        None => {
+            object.meta.resource_version != ResourceVersion::Unknown
+                && store.version().reaches(&object.meta.resource_version)
+        }
+    }
+}
+
+type States = (Option<Arc<Object>>, Option<Arc<Object>>);
+
+/// Old and new state of each object that differs between two stores, in their order.
+fn difference<'s>(old: &'s Store, new: &'s Store) -> impl Iterator<Item = States> + 's {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return None,
+                (Some(_), None) => Order::Less,
+                (None, Some(_)) => Order::Greater,
+                (Some(old), Some(new)) => old.meta.key.cmp(&new.meta.key),
+            };
+            match order {
+                Order::Less => return Some((old.next().cloned(), None)),
+                Order::Greater => return Some((None, new.next().cloned())),
+                Order::Equal => {
+                    let (old, new) = (old.next(), new.next());
+                    let same = old.zip(new).is_some_and(|(old, new)| {
+                        let version = &old.meta.resource_version;
+                        *version == new.meta.resource_version
+                            && old.meta.uid == new.meta.uid
+                            && *version != ResourceVersion::Unknown
+                    });
+                    if !same {
+                        return Some((old.cloned(), new.cloned()));
+                    }
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,224 @@
+//! The objects of one informer, with their indexes, as persistent sets: a clone is a snapshot and costs a few reference counts.
+//!
+//! Invariants:
+//! 1. Every index holds exactly the objects of `objects` that it is about.
+//! 2. Everything is ordered by namespace and name within what was asked for.
+//!
+//! Not here: who may change it (`world`), how objects are made (`pintle_core::ingest`).
+
+mod entry;
+pub(crate) mod world;
+
+use std::ops::Bound::{Included, Unbounded};
+use std::sync::Arc;
+
+use imbl::OrdSet;
+use pintle_core::id::ObjectKey;
+use pintle_core::ingest::IngestPlan;
+use pintle_core::object::Object;
+use pintle_core::version::{ResourceVersion, Uid};
+
+use self::entry::{ByIndex, ByKey, ByOwner, ByUid, IndexProbe, NameProbe, OwnerProbe};
+
+/// Objects of one informer at one instant.
+#[derive(Clone)]
+pub(crate) struct Store {
+    /// Of the plan under which the objects were taken in; 0 before the first list.
+    generation: u64,
+    /// Up to which the store is current.
+    version: ResourceVersion,
+    objects: OrdSet<ByKey>,
+    uids: OrdSet<ByUid>,
+    /// Every owner reference.
+    owners: OrdSet<ByOwner>,
+    /// Objects without a controller.
+    orphans: OrdSet<ByKey>,
+    /// Declared indexes.
+    values: OrdSet<ByIndex>,
+    /// Bytes of the texts of each slot.
+    slot_bytes: Vec<u64>,
+    /// Bytes of everything else about the objects (estimated).
+    meta_bytes: u64,
+}
+
+impl Store {
+    pub(crate) fn new(plan: &IngestPlan, generation: u64) -> Self {
+        let slot_bytes = vec![0; plan.slots().len()];
+        Self {
+            generation,
+            version: ResourceVersion::Unknown,
+            objects: OrdSet::new(),
+            uids: OrdSet::new(),
+            owners: OrdSet::new(),
+            orphans: OrdSet::new(),
+            values: OrdSet::new(),
+            slot_bytes,
+            meta_bytes: 0,
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn version(&self) -> &ResourceVersion {
+        &self.version
+    }
+
+    /// Notes that everything up to this version is in the store.
+    pub(crate) fn reach(&mut self, version: &ResourceVersion) {
+        if !self.version.reaches(version) {
+            self.version = version.clone();
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
+        self.objects.get(&NameProbe(namespace, name)).map(|entry| &entry.0)
+    }
+
+    pub(crate) fn by_uid(&self, uid: &Uid) -> Option<&Arc<Object>> {
+        self.uids.get(uid).map(|entry| &entry.1)
+    }
+
+    /// All objects.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.iter().map(|entry| &entry.0)
+    }
+
+    /// Objects of a namespace.
+    pub(crate) fn in_namespace<'s, 'q>(&'s self, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+        within(&self.objects, namespace)
+    }
+
+    /// Objects of a namespace that no controller owns.
+    pub(crate) fn orphans_in<'s, 'q>(&'s self, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+        within(&self.orphans, namespace)
+    }
+
+    /// Objects that no controller owns.
+    pub(crate) fn orphans(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.orphans.iter().map(|entry| &entry.0)
+    }
+
+    /// Objects of which any owner reference has this uid.
+    pub(crate) fn owned_by<'s, 'q>(&'s self, uid: &'q Uid) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+        let from = OwnerProbe(uid, "", "");
+        self.owners.range::<_, OwnerProbe<'_>>((Included(from), Unbounded)).take_while(move |entry| entry.0 == *uid).map(|entry| &entry.1)
+    }
+
+    /// Objects with this value in this index.
+    pub(crate) fn indexed<'s, 'q>(&'s self, index: u16, value: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+        let from = IndexProbe(index, value, "", "");
+        self.values
+            .range::<_, IndexProbe<'_>>((Included(from), Unbounded))
+            .take_while(move |entry| entry.slot == index && *entry.value == *value)
+            .map(|entry| &entry.object)
+    }
+
+    /// Bytes that the texts of a slot take.
+    pub(crate) fn slot_bytes(&self, slot: u16) -> u64 {
+        self.slot_bytes.get(usize::from(slot)).copied().unwrap_or(0)
+    }
+
+    /// Bytes of all texts.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.slot_bytes.iter().sum()
+    }
+
+    /// Bytes that the objects take apart from their texts (estimated).
+    pub(crate) fn meta_bytes(&self) -> u64 {
+        self.meta_bytes
+    }
+
+    /// Puts an object in; gives the one that it replaces.
+    pub(crate) fn insert(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
+        let old = self.objects.insert(ByKey(object.clone())).map(|entry| entry.0);
+        if let Some(old) = &old {
+            self.leave_indexes(old, Some(&object));
+        }
+        self.count(&object, true);
+        if !object.meta.uid.is_empty() {
+            self.uids.insert(ByUid(object.meta.uid.clone(), object.clone()));
+        }
+        for owner in &object.meta.owners {
+            self.owners.insert(ByOwner(owner.uid.clone(), object.clone()));
+        }
+        if object.meta.controller().is_none() {
+            self.orphans.insert(ByKey(object.clone()));
+        }
+        for (slot, value) in &object.index_values {
+            self.values.insert(ByIndex { slot: *slot, value: value.clone(), object: object.clone() });
+        }
+        old
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let old = self.objects.remove(&NameProbe(&key.namespace, &key.name))?.0;
+        self.leave_indexes(&old, None);
+        Some(old)
+    }
+
+    /// Takes `old` out of the indexes in which `new` does not replace it anyway.
+    fn leave_indexes(&mut self, old: &Arc<Object>, new: Option<&Object>) {
+        self.count(old, false);
+        let ObjectKey { namespace, name } = &old.meta.key;
+        if new.is_none_or(|new| new.meta.uid != old.meta.uid) {
+            // The uid may have gone to another object meanwhile, if the server made it wrong.
+            if self.uids.get(&old.meta.uid).is_some_and(|entry| Arc::ptr_eq(&entry.1, old)) {
+                self.uids.remove(&old.meta.uid);
+            }
+        }
+        for owner in &old.meta.owners {
+            if new.is_none_or(|new| new.meta.owners.iter().all(|kept| kept.uid != owner.uid)) {
+                self.owners.remove(&OwnerProbe(&owner.uid, namespace, name));
+            }
+        }
+        if old.meta.controller().is_none() && new.is_none_or(|new| new.meta.controller().is_some()) {
+            self.orphans.remove(&NameProbe(namespace, name));
+        }
+        for (slot, value) in &old.index_values {
+            if new.is_none_or(|new| new.index_values.iter().all(|(s, v)| (s, v) != (slot, value))) {
+                self.values.remove(&IndexProbe(*slot, value, namespace, name));
+            }
+        }
+    }
+
+    fn count(&mut self, object: &Object, add: bool) {
+        let change = |total: &mut u64, bytes: usize| {
+            *total = if add { total.wrapping_add(bytes as u64) } else { total.wrapping_sub(bytes as u64) };
+        };
+        for (total, text) in self.slot_bytes.iter_mut().zip(&object.texts) {
+            change(total, text.len());
+        }
+        change(&mut self.meta_bytes, overhead_bytes(object));
+    }
+}
+
+/// What an object costs besides its texts: itself, its allocations, its places in the sets.
+fn overhead_bytes(object: &Object) -> usize {
+    const ARC: usize = 16;
+    let meta = &object.meta;
+    let sets = 2 * size_of::<ByKey>() + size_of::<ByUid>() + meta.owners.len() * size_of::<ByOwner>();
+    size_of::<Object>()
+        + ARC
+        + meta.key.name.len()
+        + ARC
+        + size_of_val(&*meta.labels)
+        + size_of_val(&*meta.owners)
+        + size_of_val(&*object.texts)
+        + object.texts.len() * ARC
+        + object.index_values.len() * (size_of_val(&object.index_values[..]) + size_of::<ByIndex>())
+        + object.selectors.iter().flatten().map(|selector| selector.heap_bytes()).sum::<usize>()
+        + size_of_val(&*object.selectors)
+        + sets
+}
+
+fn within<'s, 'q>(set: &'s OrdSet<ByKey>, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+    let from = NameProbe(namespace, "");
+    set.range::<_, NameProbe<'_>>((Included(from), Unbounded)).take_while(move |entry| *entry.0.meta.key.namespace == *namespace).map(|e| &e.0)
+}

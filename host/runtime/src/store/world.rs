@@ -1,0 +1,82 @@
+//! All stores of the host, so that a snapshot of several is one instant.
+//!
+//! Invariants:
+//! 1. A store is changed by its informer's task alone, under the lock: what one step does becomes visible at once.
+//! 2. Whoever holds a snapshot is not disturbed; a store that is in no snapshot is changed in place.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_core::ingest::IngestPlan;
+
+use super::Store;
+
+/// Place of a store in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StoreId(usize);
+
+/// All stores.
+#[derive(Default)]
+pub(crate) struct World {
+    stores: RwLock<Stores>,
+}
+
+#[derive(Default)]
+struct Stores {
+    places: Vec<Option<Arc<Store>>>,
+    free: Vec<usize>,
+}
+
+impl World {
+    /// Adds an empty store.
+    pub(crate) fn add(&self, plan: &IngestPlan) -> StoreId {
+        let mut stores = self.stores.write();
+        let store = Some(Arc::new(Store::new(plan, 0)));
+        match stores.free.pop() {
+            Some(place) => {
+                stores.places[place] = store;
+                StoreId(place)
+            }
+            None => {
+                stores.places.push(store);
+                StoreId(stores.places.len() - 1)
+            }
+        }
+    }
+
+    /// Removes a store; its place may be taken by another one.
+    pub(crate) fn remove(&self, id: StoreId) {
+        let mut stores = self.stores.write();
+        let old = stores.places[id.0].take();
+        stores.free.push(id.0);
+        drop(stores);
+        // Freeing the objects takes a while, which is nobody's business.
+        drop(old);
+    }
+
+    /// Puts another store in place of this one; gives the old one.
+    pub(crate) fn replace(&self, id: StoreId, store: Store) -> Option<Arc<Store>> {
+        self.stores.write().places[id.0].replace(Arc::new(store))
+    }
+
+    /// Changes a store.
+    pub(crate) fn change<R>(&self, id: StoreId, change: impl FnOnce(&mut Store) -> R) -> Option<R> {
+        self.stores.write().places[id.0].as_mut().map(|store| change(Arc::make_mut(store)))
+    }
+
+    /// One store.
+    pub(crate) fn store(&self, id: StoreId) -> Option<Arc<Store>> {
+        self.stores.read().places[id.0].clone()
+    }
+
+    /// Looks at one store.
+    pub(crate) fn look<R>(&self, id: StoreId, look: impl FnOnce(&Store) -> R) -> Option<R> {
+        self.stores.read().places[id.0].as_deref().map(look)
+    }
+
+    /// These stores, at one instant.
+    pub(crate) fn stores(&self, ids: impl Iterator<Item = Option<StoreId>>) -> Vec<Option<Arc<Store>>> {
+        let stores = self.stores.read();
+        ids.map(|id| id.and_then(|id| stores.places[id.0].clone())).collect()
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads of a run, answered from its snapshot.
+
+use std::sync::Arc;
+
+use pintle_core::api::ApiResource;
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::object::{Meta, Object};
+use pintle_core::outcome::{MutationFailure, Need, NeedError};
+use pintle_core::selector::Selector;
+use pintle_core::version::Uid;
+use pintle_core::view::{OwnedBy, Query, View, ViewError};
+
+use super::{Snapshot, selecting};
+use crate::caches::{Bound, RunContext, Watched};
+use crate::informer::plan::Claim;
+use crate::store::Store;
+
+/// A snapshot and what else a run sees.
+pub(super) struct RunView {
+    pub(super) snapshot: Snapshot,
+    pub(super) context: RunContext,
+}
+
+/// A kind that may be read; without claim and store if there are no objects.
+struct Readable<'s> {
+    bound: &'s Bound,
+    watched: &'s Watched,
+    objects: Option<(&'s Claim, &'s Store)>,
+}
+
+/// Conditions on owner references.
+enum Owner {
+    Controller(Uid),
+    ControllerOrOrphan(Uid),
+    Any(Uid),
+}
+
+impl RunView {
+    fn readable<'s>(&'s self, kind: &Kind, namespace: Option<&str>) -> Result<Readable<'s>, ViewError> {
+        let plugin = &self.snapshot.0.plugin;
+        let Some((bound, store)) = self.snapshot.kind(kind) else {
+            let mut watched: Vec<String> = plugin.manifest.kinds().map(ToString::to_string).collect();
+            if plugin.manifest.watches.iter().any(|watch| watch.every.is_some()) {
+                // The kind fits the watch, but the server does not have it (any more, or in this version).
+                watched.push("every kind of the server".into());
+            }
+            return Err(ViewError::NotWatched { kind: kind.clone(), watched: watched.join(", ") });
+        };
+        let watched = &plugin.watches[bound.watch];
+        if let (Some(ours), Some(asked)) = (watched.watch.namespace.as_deref(), namespace)
+            && ours != asked
+        {
+            return Err(ViewError::NotGranted(format!("{kind} in namespace {asked:?} (the watch is of {ours:?})")));
+        }
+        let objects = bound.claim().zip(store.map(|store| &**store));
+        Ok(Readable { bound, watched, objects })
+    }
+
+    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+        let readable = self.readable(kind, query.namespace.as_deref())?;
+        let watch = &readable.watched.watch;
+        if query.whole && !watch.whole {
+            return Err(ViewError::NotWhole(kind.clone()));
+        }
+        if let Some((name, _)) = &query.index
+            && watch.indexes.iter().all(|index| index.name != *name)
+        {
+            return Err(ViewError::NoSuchIndex { kind: kind.clone(), index: name.clone() });
+        }
+        let selector = match query.label_selector.as_deref() {
+            None => None,
+            Some(text) => {
+                let parsed = Selector::parse(text);
+                Some(parsed.map_err(|why| ViewError::BadSelector(text.to_owned(), why.to_string()))?)
+            }
+        };
+        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let slot = if query.whole { claim.whole } else { Some(claim.slot) };
+        let namespace = query.namespace.as_deref();
+        let owner = query.owner.as_ref().map(Owner::new);
+        // A kind of `every` declares no fields: its indexes may be fewer than the watch's.
+        let index = query.index.as_ref().map(|(name, value)| {
+            let slot = claim.indexes.iter().find(|(ours, _)| **ours == **name).map(|(_, slot)| *slot);
+            (slot, value.as_str())
+        });
+        let fits = |object: &Arc<Object>| {
+            let meta = &object.meta;
+            namespace.is_none_or(|namespace| *meta.key.namespace == *namespace)
+                && owner.as_ref().is_none_or(|owner| owner.owns(meta))
+                && selector.as_ref().is_none_or(|selector| selector.matches(|key| meta.label(key)))
+        };
+        let objects: Vec<&Arc<Object>> = match (index, &owner, namespace) {
+            (Some((Some(index), value)), _, _) => store.indexed(index, value).filter(|object| fits(object)).collect(),
+            (Some((None, _)), _, _) => Vec::new(),
+            (None, Some(Owner::Controller(uid) | Owner::Any(uid)), _) => {
+                store.owned_by(uid).filter(|object| fits(object)).collect()
+            }
+            (None, Some(Owner::ControllerOrOrphan(uid)), namespace) => {
+                let mut objects: Vec<&Arc<Object>> = store.owned_by(uid).filter(|object| fits(object)).collect();
+                // Those that are owned, but not controlled, by the uid are in both.
+                let n_owned = objects.len();
+                match namespace {
+                    Some(namespace) => objects.extend(store.orphans_in(namespace).filter(|object| fits(object))),
+                    None => objects.extend(store.orphans().filter(|object| fits(object))),
+                }
+                if n_owned > 0 && objects.len() > n_owned {
+                    objects.sort_by(|a, b| a.meta.key.cmp(&b.meta.key));
+                    objects.dedup_by(|a, b| Arc::ptr_eq(a, b));
+                }
+                objects
+            }
+            (None, None, Some(namespace)) => store.in_namespace(namespace).filter(|object| fits(object)).collect(),
+            (None, None, None) => store.iter().filter(|object| fits(object)).collect(),
+        };
+        Ok((slot, objects))
+    }
+}
+
+impl Owner {
+    fn new(owner: &OwnedBy) -> Self {
+        match owner {
+            OwnedBy::Controller(uid) => Self::Controller(Uid::parse(uid)),
+            OwnedBy::ControllerOrOrphan(uid) => Self::ControllerOrOrphan(Uid::parse(uid)),
+            OwnedBy::Any(uid) => Self::Any(Uid::parse(uid)),
+        }
+    }
+
+    fn owns(&self, meta: &Meta) -> bool {
+        match self {
+            Self::Controller(uid) => meta.controller().is_some_and(|owner| owner.uid == *uid),
+            Self::ControllerOrOrphan(uid) => meta.controller().is_none_or(|owner| owner.uid == *uid),
+            Self::Any(uid) => meta.owners.iter().any(|owner| owner.uid == *uid),
+        }
+    }
+}
+
+fn texts(slot: Option<u16>, objects: &[&Arc<Object>]) -> Vec<Arc<str>> {
+    let Some(slot) = slot else { return Vec::new() };
+    objects.iter().filter_map(|object| object.text(slot.into()).cloned()).collect()
+}
+
+impl View for RunView {
+    fn now(&self) -> &str {
+        &self.context.now
+    }
+
+    fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
+        let readable = self.readable(kind, Some(&object.namespace).map(|n| &**n).filter(|n| !n.is_empty()))?;
+        let found = readable.objects.and_then(|(claim, store)| {
+            let slot = claim.whole.unwrap_or(claim.slot);
+            store.get(&object.namespace, &object.name)?.text(slot.into())
+        });
+        Ok(found.cloned())
+    }
+
+    fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
+        let (slot, objects) = self.select(kind, query)?;
+        Ok(texts(slot, &objects))
+    }
+
+    fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
+        let everything = Query { whole: query.whole, ..Query::default() };
+        if *query == everything {
+            let readable = self.readable(kind, None)?;
+            return Ok(readable.objects.map_or(0, |(_, store)| store.len()));
+        }
+        Ok(self.select(kind, query)?.1.len())
+    }
+
+    fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
+        let readable = self.readable(kind, Some(namespace))?;
+        if readable.watched.demand.selects.is_none() {
+            return Err(ViewError::NoSelector(readable.bound.kind.clone()));
+        }
+        let Some((claim, store)) = readable.objects else { return Ok(Vec::new()) };
+        let Some(slot) = claim.selector else { return Ok(Vec::new()) };
+        let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
+        let objects: Vec<&Arc<Object>> = selecting(store, slot, namespace, label).collect();
+        Ok(texts(Some(claim.slot), &objects))
+    }
+
+    fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
+        let uid = Uid::parse(uid);
+        let mut found = Vec::new();
+        for (bound, store) in self.snapshot.kinds() {
+            let Some(claim) = bound.claim() else { continue };
+            found.extend(store.owned_by(&uid).filter_map(|object| object.text(claim.slot.into()).cloned()));
+        }
+        Ok(found)
+    }
+
+    fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
+        let uid = Uid::parse(uid);
+        let found = self.snapshot.kinds().find_map(|(bound, store)| {
+            store.by_uid(&uid)?.text(bound.claim()?.slot.into()).cloned()
+        });
+        Ok(found)
+    }
+
+    fn resources(&self) -> Result<Arc<[ApiResource]>, ViewError> {
+        if !self.snapshot.0.plugin.manifest.discovery {
+            return Err(ViewError::NoDiscovery);
+        }
+        Ok(self.snapshot.0.resources.as_ref().map_or_else(|| Arc::from([]), |resources| resources.all().clone()))
+    }
+
+    fn config(&self) -> Arc<str> {
+        self.context.config.clone()
+    }
+
+    fn state(&self, name: &str) -> Option<Arc<str>> {
+        self.context.state.get(name).cloned()
+    }
+
+    fn attempt(&self) -> u32 {
+        self.context.attempt
+    }
+
+    fn failures(&self) -> &[MutationFailure] {
+        &self.context.failures
+    }
+
+    fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
+        self.context.answers.iter().find(|(ours, _)| ours == need).map(|(_, answer)| answer.clone())
+    }
+}
