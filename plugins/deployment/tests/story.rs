@@ -3,6 +3,8 @@
 //! The world is a list of objects. Writes are applied as the API server would (resourceVersions are checked), and ReplicaSets
 //! follow their size as their controller would, in random small steps, with Pods that become available later than they come.
 
+#![allow(clippy::unwrap_used, reason = "a test; its helpers are not known as such")]
+
 use pintle_deployment::reconcile;
 use pintle_sdk::testing::Fixture;
 use pintle_sdk::{Action, Mutation, PatchType};
