@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Api;
 use super::objects::meta;
 use super::status::{ApiError, Cause};
+use crate::defaults;
 use crate::discovery::Resource;
 use crate::schema::{self, TypeRef};
 use crate::table::{self, IncludeObject};
@@ -40,6 +41,15 @@ impl Api {
         }
         if resource.plural == "customresourcedefinitions" {
             causes.extend(super::crds::causes(object));
+        }
+        if resource.crd.is_none() {
+            let errors = defaults::validate(&resource.group, &resource.version, &resource.kind, old, object);
+            for error in errors {
+                // Names are checked above, with the wording of their kind.
+                if !causes.iter().any(|cause: &Cause| cause.field == error.path) {
+                    causes.push(Cause { reason: error.reason.into(), message: error.message, field: error.path });
+                }
+            }
         }
         if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(&resource.group, &resource.kind, meta(object, "name"), causes)) }
     }
