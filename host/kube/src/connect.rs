@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -72,6 +73,7 @@ pub enum ConnectError {
 pub struct Connection {
     pub(crate) client: Client,
     url: String,
+    root_ca: Option<String>,
 }
 
 impl Connection {
@@ -88,14 +90,21 @@ impl Connection {
         // Bookmarks arrive about once a minute on an idle watch; silence for much longer is a dead connection.
         config.read_timeout = Some(Duration::from_secs(330));
         let url = config.cluster_url.to_string();
+        let root_ca = root_ca(&config);
         let builder = ClientBuilder::try_from(config)
             .map_err(|why| ConnectError::Client { url: url.clone(), why: error::chain(&why) })?;
-        Ok(Self { client: builder.build(), url })
+        Ok(Self { client: builder.build(), url, root_ca })
     }
 
     /// Address of the server.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Certificates of the authorities that sign the server's certificate, in PEM; absent for plain HTTP, or if the
+    /// system's authorities are used.
+    pub fn root_ca(&self) -> Option<String> {
+        self.root_ca.clone()
     }
 
     /// Asks the server for its version, to tell early whether address and credentials are right.
@@ -139,5 +148,42 @@ async fn load(source: &Source) -> Result<Config, ConnectError> {
                 .map_err(|why| fail(error::chain(&why)))
         }
         Source::InCluster => Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why))),
+    }
+}
+
+fn root_ca(config: &Config) -> Option<String> {
+    if let Some(file) = &config.root_cert_file {
+        return std::fs::read_to_string(file).ok();
+    }
+    let certificates = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty())?;
+    Some(certificates.iter().map(|der| pem(der)).collect())
+}
+
+/// A certificate in the form of RFC 7468: lines of 64 characters.
+fn pem(der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        // Base64 is ASCII, so every index is a character boundary.
+        let (line, after) = rest.split_at(rest.len().min(64));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = after;
+    }
+    pem.push_str("-----END CERTIFICATE-----\n");
+    pem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_become_pem_with_lines_of_64_characters() {
+        let text = pem(&[0xff; 49]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.first(), Some(&"-----BEGIN CERTIFICATE-----"));
+        assert_eq!(lines[1..lines.len() - 1].iter().map(|line| line.len()).collect::<Vec<_>>(), [64, 4]);
     }
 }
