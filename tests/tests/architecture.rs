@@ -1,0 +1,383 @@
+//! The layout of the repository is what ARCHITECTURE.md says: folders, dependency arrows, file sizes,
+//! frozen contracts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use pintle_tests::workspace_dir;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Folder, and the folders that its packages may depend on. The longest match counts.
+const ARROWS: [(&str, &[&str]); 11] = [
+    ("host/core", &[]),
+    ("host/runtime", &["host/core"]),
+    ("host/kube", &["host/core"]),
+    ("host/wasm", &["host/core"]),
+    ("host/sim", &["host/core"]),
+    ("host/xtask", &["host/core"]),
+    (
+        "host",
+        &[
+            "host/core",
+            "host/runtime",
+            "host/kube",
+            "host/wasm",
+            "host/sim",
+        ],
+    ),
+    ("sdk", &["sdk"]),
+    // Plugins may share a library; that a plugin is not a library is up to review.
+    ("plugins", &["sdk", "plugins"]),
+    ("tests/guests", &["sdk", "tests/guests"]),
+    ("tests", &["host", "sdk", "plugins", "tests"]),
+];
+
+/// Crate, and the folders whose packages alone may use it.
+const ONLY_IN: [(&str, &[&str]); 4] = [
+    ("wasmtime", &["host/wasm"]),
+    ("kube", &["host/kube"]),
+    ("k8s-openapi", &["host/kube"]),
+    ("wit-bindgen", &["sdk", "tests/guests"]),
+];
+
+/// What deciding code must do without: runtimes, clients, the sandbox.
+const NOT_IN_CORE: [&str; 9] = [
+    "tokio",
+    "kube",
+    "k8s-openapi",
+    "wasmtime",
+    "hyper",
+    "reqwest",
+    "axum",
+    "rand",
+    "rustls",
+];
+
+/// Top-level folders of the repository, those with a dot and `target` aside.
+const FOLDERS: [&str; 5] = ["host", "wit", "plugins", "sdk", "tests"];
+
+/// A file of more lines is split by meaning.
+const MAX_LINES: usize = 800;
+
+/// Released versions of the contract with the hash of their text. A line that is here stays as it is.
+const RELEASED: [(&str, &str); 0] = [];
+
+/// What a package depends on.
+#[derive(Debug, Default)]
+struct Package {
+    name: String,
+    /// Relative to the root of the repository.
+    folder: String,
+    /// Folders of ours, whatever the kind of dependency.
+    ours: Vec<String>,
+    /// Names of crates of others, those of tests aside.
+    others: Vec<String>,
+}
+
+fn packages() -> Result<Vec<Package>> {
+    let root = workspace_dir();
+    let mut all = Vec::new();
+    for manifest in [
+        "Cargo.toml",
+        "sdk/rust/Cargo.toml",
+        "plugins/Cargo.toml",
+        "tests/guests/Cargo.toml",
+    ] {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let output = Command::new(cargo)
+            .args([
+                "metadata",
+                "--no-deps",
+                "--offline",
+                "--format-version",
+                "1",
+                "--manifest-path",
+            ])
+            .arg(root.join(manifest))
+            .output()
+            .context("run cargo metadata")?;
+        ensure!(
+            output.status.success(),
+            "cargo metadata of {manifest}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let metadata: Value = serde_json::from_slice(&output.stdout)?;
+        let found = metadata["packages"].as_array().context("no packages")?;
+        for package in found {
+            all.push(read_package(&root, package)?);
+        }
+    }
+    Ok(all)
+}
+
+fn read_package(root: &Path, package: &Value) -> Result<Package> {
+    let relative = |path: &Path| -> Result<String> {
+        let path = path
+            .strip_prefix(root)
+            .context("a package outside the repository")?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    let manifest = PathBuf::from(package["manifest_path"].as_str().context("no manifest")?);
+    let mut read = Package {
+        name: package["name"].as_str().unwrap_or_default().to_owned(),
+        folder: relative(manifest.parent().context("no folder")?)?,
+        ..Package::default()
+    };
+    for dependency in package["dependencies"].as_array().into_iter().flatten() {
+        match dependency["path"].as_str() {
+            Some(path) => {
+                let ours = relative(Path::new(path))?;
+                // Tests of any package may have guests built for them.
+                if ours != "host/xtask" || dependency["kind"] != "dev" {
+                    read.ours.push(ours);
+                }
+            }
+            None if dependency["kind"] != "dev" => {
+                read.others
+                    .push(dependency["name"].as_str().unwrap_or_default().to_owned());
+            }
+            None => {}
+        }
+    }
+    Ok(read)
+}
+
+fn is_in(folder: &str, parent: &str) -> bool {
+    folder == parent
+        || folder
+            .strip_prefix(parent)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// What is wrong with these packages, one sentence each.
+fn violations(packages: &[Package]) -> Vec<String> {
+    let mut found = Vec::new();
+    for package in packages {
+        let rule = ARROWS
+            .iter()
+            .filter(|(folder, _)| is_in(&package.folder, folder))
+            .max_by_key(|(folder, _)| folder.len());
+        let Some((folder, allowed)) = rule else {
+            found.push(format!(
+                "{} is in no folder that the layout has: {}",
+                package.name, package.folder
+            ));
+            continue;
+        };
+        for ours in &package.ours {
+            if !allowed.iter().any(|a| is_in(ours, a)) {
+                found.push(format!(
+                    "{} ({folder}) depends on {ours}; it may depend on {allowed:?}",
+                    package.name
+                ));
+            }
+        }
+        for other in &package.others {
+            let owners = ONLY_IN
+                .iter()
+                .find(|(name, _)| name == other)
+                .map(|(_, in_folders)| *in_folders);
+            // Tests may look at the same things from outside.
+            let whole_system = *folder == "tests";
+            if owners.is_some_and(|o| !whole_system && !o.iter().any(|f| is_in(&package.folder, f)))
+            {
+                found.push(format!(
+                    "{} uses {other}, which is for {owners:?}",
+                    package.name
+                ));
+            }
+            if package.folder == "host/core" && NOT_IN_CORE.contains(&other.as_str()) {
+                found.push(format!(
+                    "{} uses {other}, but decides without the world",
+                    package.name
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn dependencies_follow_the_layout() -> Result<()> {
+    let packages = packages()?;
+    assert!(
+        packages.len() > 10,
+        "only {} packages found",
+        packages.len()
+    );
+    let found = violations(&packages);
+    assert!(found.is_empty(), "{found:#?}");
+    Ok(())
+}
+
+#[test]
+fn a_wrong_arrow_is_found() {
+    let package = |folder: &str, ours: &[&str], others: &[&str]| Package {
+        name: "p".to_owned(),
+        folder: folder.to_owned(),
+        ours: ours.iter().map(|s| (*s).to_owned()).collect(),
+        others: others.iter().map(|s| (*s).to_owned()).collect(),
+    };
+    let cases: [(&str, Package, usize); 9] = [
+        ("core alone", package("host/core", &[], &["serde"]), 0),
+        ("core with tokio", package("host/core", &[], &["tokio"]), 1),
+        (
+            "core of runtime",
+            package("host/core", &["host/runtime"], &[]),
+            1,
+        ),
+        (
+            "sim of kube",
+            package("host/sim", &["host/core", "host/kube"], &[]),
+            1,
+        ),
+        (
+            "wasmtime at home",
+            package("host/wasm", &["host/core"], &["wasmtime"]),
+            0,
+        ),
+        (
+            "wasmtime elsewhere",
+            package("host/runtime", &[], &["wasmtime"]),
+            1,
+        ),
+        (
+            "plugin of host",
+            package("plugins/x", &["sdk/rust", "host/core"], &[]),
+            1,
+        ),
+        (
+            "test of everything",
+            package("tests", &["host/sim", "sdk/rust"], &["kube"]),
+            0,
+        ),
+        ("a new folder", package("extras/x", &[], &[]), 1),
+    ];
+    for (name, package, expected) in cases {
+        let found = violations(&[package]);
+        assert_eq!(found.len(), expected, "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn there_are_no_other_top_level_folders() -> Result<()> {
+    for entry in fs::read_dir(workspace_dir())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let allowed = name.starts_with('.') || name == "target" || FOLDERS.contains(&name.as_str());
+        assert!(
+            !entry.file_type()?.is_dir() || allowed,
+            "what is {name} for?"
+        );
+    }
+    Ok(())
+}
+
+/// Calls `see` with each file below `folder`, build output aside.
+fn walk(folder: &Path, see: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            if name != "target" && name != "node_modules" && !name.starts_with('.') {
+                walk(&path, see)?;
+            }
+        } else {
+            see(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_source_file_is_longer_than_the_ceiling() -> Result<()> {
+    let mut too_long = BTreeMap::new();
+    let mut n_files = 0;
+    for folder in FOLDERS {
+        walk(&workspace_dir().join(folder), &mut |path| {
+            if path.extension().is_some_and(|e| e == "rs") {
+                n_files += 1;
+                let n_lines = fs::read_to_string(path)?.lines().count();
+                if n_lines > MAX_LINES {
+                    too_long.insert(path.to_owned(), n_lines);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    assert!(n_files > 50, "only {n_files} source files found");
+    assert!(too_long.is_empty(), "split by meaning: {too_long:#?}");
+    Ok(())
+}
+
+#[test]
+fn deciding_code_reads_no_clock() -> Result<()> {
+    let mut found = Vec::new();
+    walk(&workspace_dir().join("host/core/src"), &mut |path| {
+        let text = fs::read_to_string(path)?;
+        // Unit tests stand last in a file, and need an instant to start from.
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for clock in [
+            "Instant::now",
+            "SystemTime::now",
+            "Timestamp::now",
+            "Zoned::now",
+        ] {
+            if text.contains(clock) {
+                found.push(format!("{}: {clock}", path.display()));
+            }
+        }
+        Ok(())
+    })?;
+    assert!(found.is_empty(), "time is an argument: {found:#?}");
+    Ok(())
+}
+
+/// Released versions are folders `wit/released/<version>`.
+#[test]
+fn released_contracts_have_not_changed() -> Result<()> {
+    let folder = workspace_dir().join("wit/released");
+    let mut found = BTreeMap::new();
+    if folder.exists() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let version = entry.file_name().to_string_lossy().into_owned();
+            found.insert(version, hash(&entry.path())?);
+        }
+    }
+    let expected: BTreeMap<String, String> = RELEASED
+        .iter()
+        .map(|(version, hash)| ((*version).to_owned(), (*hash).to_owned()))
+        .collect();
+    assert_eq!(
+        found, expected,
+        "a released contract never changes, and each is listed here"
+    );
+    Ok(())
+}
+
+/// The hash of all files of a folder with their names, in the order of their names.
+fn hash(folder: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    walk(folder, &mut |path| {
+        files.push(path.to_owned());
+        Ok(())
+    })?;
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(file.strip_prefix(folder)?.to_string_lossy().as_bytes());
+        hash.update([0]);
+        hash.update(fs::read(&file)?);
+        hash.update([0]);
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
