@@ -114,7 +114,15 @@ impl ApiClient {
     pub fn from_kubeconfig(path: &Path) -> Result<ApiClient> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-        let config: Value = serde_norway::from_str(&text).context("parse the kubeconfig")?;
+        ApiClient::from_kubeconfig_text(&text)
+    }
+
+    /// [`ApiClient::from_kubeconfig`] of what such a file holds.
+    ///
+    /// # Errors
+    /// As `from_kubeconfig`.
+    pub fn from_kubeconfig_text(text: &str) -> Result<ApiClient> {
+        let config: Value = serde_norway::from_str(text).context("parse the kubeconfig")?;
         let named = |list: &str, name: &Value, inner: &str| -> Option<Value> {
             let entries = config[list].as_array()?;
             let entry = entries.iter().find(|e| &e["name"] == name)?;
