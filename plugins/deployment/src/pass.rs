@@ -253,15 +253,6 @@ impl Pass {
         Ok(Document::parse(&self.text)?)
     }
 
-    /// Only the status: what else the pass has decided waits for the next one.
-    ///
-    /// # Errors
-    /// As [`document`](Self::document).
-    pub fn finish_status_only(mut self) -> Result<Outcome, Error> {
-        self.writes.clear();
-        self.finish()
-    }
-
     /// The outcome.
     ///
     /// # Errors

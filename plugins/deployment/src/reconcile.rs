@@ -64,10 +64,13 @@ fn run(mut pass: Pass, lister: &impl Lister, failed_before: bool) -> Result<Outc
         return pass.finish();
     }
     pass.check_paused();
-    pass.sync_revision();
-    // A pause, a revision and the first sight of a ReplicaSet are reported even while other writes are refused.
+    // A pause is reported even while other writes are refused, and so is a revision that its ReplicaSet has.
     if failed_before && pass.is_status_changed() {
-        return pass.finish_status_only();
+        return pass.finish();
+    }
+    pass.sync_revision();
+    if failed_before && pass.is_status_changed() && !pass.has_writes() {
+        return pass.finish();
     }
     if pass.d.spec.paused {
         pass.sync();
