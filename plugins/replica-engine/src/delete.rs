@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::core::Pod;
+use pintle_sdk::pods::{self, Brief};
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, pods};
+use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step};
 
 use crate::owner::Owner;
 use crate::rank::{Candidate, sort};
@@ -14,10 +15,11 @@ pub(crate) fn push<O: Owner>(
     outcome: &mut Outcome,
     lister: &impl Lister,
     owner: &O,
-    active: &[Pod],
+    active: &[Brief<'_>],
     number: usize,
     now: Timestamp,
 ) -> Result<(), Error> {
+    let active = active.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
     let chosen: Vec<&Pod> = if number < active.len() {
         let neighbours = neighbours(lister, owner)?;
         let candidates = active

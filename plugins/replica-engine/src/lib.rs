@@ -19,11 +19,14 @@ mod status;
 
 pub use owner::{Owner, Spec};
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pintle_sdk::api::core::Pod;
+use pintle_sdk::api::meta::ObjectMeta;
+use pintle_sdk::pods::{self, Brief};
 use pintle_sdk::selector::Selector;
-use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Step, controller_ref, log, pods};
+use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, controller_ref, log};
 
 /// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
@@ -47,12 +50,12 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     };
     let now = lister.now()?;
 
-    let all: Vec<Pod> = lister.list(&Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid))?;
-    let terminating = count_terminating(&all, &meta.uid, &selector);
-    let active = all.into_iter().filter(pods::is_active).collect();
-    let mut claimed = controller_ref::claim::<O, Pod>(lister, meta, &selector, active)?;
-    let mut outcome = Outcome::new().step(claimed.step());
-    let active = claimed.owned;
+    let texts = lister.list_json(&Pod::KIND, &Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid));
+    let all = texts.iter().map(|text| Brief::decode(text)).collect::<Result<Vec<_>, _>>()?;
+    let belongs = |pod: &Brief<'_>| pod.controller_uid() == Some(&meta.uid) && selector.matches(pod.labels());
+    let terminating = all.iter().filter(|pod| pods::is_terminating(*pod) && belongs(pod)).count();
+    let (mut active, unclear): (Vec<_>, Vec<_>) = all.into_iter().filter(pods::is_active).partition(belongs);
+    let mut outcome = Outcome::new().step(claim::<O>(lister, meta, &selector, unclear, &mut active)?);
 
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
     let failure = Failure::of_last_run(lister, excess);
@@ -83,11 +86,19 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     Ok(outcome)
 }
 
-fn count_terminating(all: &[Pod], uid: &str, selector: &Selector) -> usize {
-    all.iter()
-        .filter(|pod| pods::is_terminating(pod))
-        .filter(|pod| pod.metadata.is_controlled_by(uid) && selector.matches(&pod.metadata.labels))
-        .count()
+/// Adopts and releases. Few Pods get here, because those whose case is clear already do not.
+fn claim<'a, O: Owner>(
+    lister: &impl Lister,
+    owner: &ObjectMeta,
+    selector: &Selector,
+    unclear: Vec<Brief<'a>>,
+    active: &mut Vec<Brief<'a>>,
+) -> Result<Step, Error> {
+    let full = unclear.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
+    let mut claimed = controller_ref::claim::<O, Pod>(lister, owner, selector, full)?;
+    let adopted: BTreeSet<&str> = claimed.owned.iter().map(|pod| pod.metadata.uid.as_str()).collect();
+    active.extend(unclear.into_iter().filter(|pod| adopted.contains(pod.uid())));
+    Ok(claimed.step())
 }
 
 /// What went wrong with the Pods in the previous run, if this run would try the same again.

@@ -1,12 +1,12 @@
 //! The status of an owner of Pods.
 
 use pintle_sdk::api::apps::ReplicaSetStatus;
-use pintle_sdk::api::core::Pod;
 use pintle_sdk::api::meta::Condition;
+use pintle_sdk::conditions;
 use pintle_sdk::document::Document;
+use pintle_sdk::pods::{self, Brief};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{conditions, pods};
 
 use crate::Failure;
 use crate::owner::Owner;
@@ -16,14 +16,14 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 /// What is to be reported.
 pub(crate) fn calculate<O: Owner>(
     owner: &O,
-    active: &[Pod],
+    active: &[Brief<'_>],
     terminating: usize,
     failure: Option<&Failure>,
     now: Timestamp,
 ) -> ReplicaSetStatus {
     let spec = owner.spec();
     let template_labels = Selector::from_map(&spec.template.metadata.labels);
-    let count = |is: &dyn Fn(&Pod) -> bool| to_i32(active.iter().filter(|pod| is(pod)).count());
+    let count = |is: &dyn Fn(&Brief<'_>) -> bool| to_i32(active.iter().filter(|pod| is(pod)).count());
     let mut conditions = owner.status().conditions.clone();
     let failure = match failure {
         Some(Failure::Create(message)) => Some(("FailedCreate", message)),
@@ -45,8 +45,8 @@ pub(crate) fn calculate<O: Owner>(
     }
     ReplicaSetStatus {
         replicas: to_i32(active.len()),
-        fully_labeled_replicas: count(&|pod| template_labels.matches(&pod.metadata.labels)),
-        ready_replicas: count(&pods::is_ready),
+        fully_labeled_replicas: count(&|pod| template_labels.matches(pod.labels())),
+        ready_replicas: count(&|pod| pods::is_ready(pod)),
         available_replicas: count(&|pod| pods::is_available(pod, spec.min_ready_seconds, now)),
         terminating_replicas: O::COUNTS_TERMINATING.then(|| to_i32(terminating)),
         observed_generation: owner.metadata().generation,

@@ -27,7 +27,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | read | [`Lister`], [`Query`], [`api`], [`resource!`] |
+//! | read | [`Lister`], [`Query`], [`api`], [`resource!`]; fast: [`borrowed`] |
 //! | write | [`Outcome`], [`Step`], [`Mutation`], [`Event`], [`document::Document`] |
 //! | read from the API server itself | [`Lister::live`], [`Lister::ask`] |
 //! | own objects | [`controller_ref`] |
@@ -74,6 +74,7 @@ pub mod mapping_bindings {
 }
 
 pub mod api;
+pub mod borrowed;
 pub mod conditions;
 pub mod controller_ref;
 pub mod document;

@@ -6,6 +6,18 @@ use std::fmt;
 use crate::api::meta::LabelSelector;
 use crate::error::Error;
 
+/// Labels of an object.
+pub trait Labels {
+    /// The value of a label.
+    fn value(&self, key: &str) -> Option<&str>;
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
 /// Conditions on labels, all of which must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
@@ -87,7 +99,7 @@ impl Selector {
     }
 
     /// Whether it matches these labels.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
 
@@ -145,11 +157,12 @@ impl fmt::Display for Selector {
 }
 
 impl Requirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
+    fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        let value = labels.value(&self.key);
+        let listed = |value: &str| self.values.iter().any(|one| one == value);
         match self.operator {
-            Operator::In => value.is_some_and(|value| self.values.contains(value)),
-            Operator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
         }

@@ -308,7 +308,7 @@ impl Lister for FixtureLister {
     fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
         let selects = self.watch(kind).selects.as_ref();
         let selects = selects.unwrap_or_else(|| panic!("fault: the watch of {kind} does not declare `selects`"));
-        let labels = labels.iter().cloned().collect();
+        let labels: BTreeMap<String, String> = labels.iter().cloned().collect();
         let path = segments(&selects.field);
         let matches = |object: &&StoredObject| {
             let value = path.iter().try_fold(&object.value, |value, name| value.get(name)).cloned().unwrap_or_default();

@@ -65,7 +65,10 @@ pub(super) fn segments(path: &str) -> Vec<String> {
         }
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
-        assert!(!name.is_empty(), "{path:?} is not a field path: write spec.nodeName or metadata.labels['example.com/x']");
+        assert!(
+            !name.is_empty(),
+            "{path:?} is not a field path: write spec.nodeName or metadata.labels['example.com/x']"
+        );
         segments.push(name.to_owned());
         rest = after.strip_prefix('.').unwrap_or(after);
     }

@@ -1,0 +1,160 @@
+//! States of Pods: of the typed [`Pod`], and of the cheap [`Brief`].
+
+mod brief;
+
+pub use brief::Brief;
+
+use std::time::Duration;
+
+use crate::api::core::Pod;
+use crate::api::meta::Condition;
+use crate::conditions;
+use crate::time::Timestamp;
+
+/// What the functions here look at.
+pub trait State {
+    /// `status.phase`.
+    fn phase(&self) -> &str;
+    /// Whether it is being deleted.
+    fn is_deleting(&self) -> bool;
+    /// Whether it is ready.
+    fn is_ready(&self) -> bool;
+    /// Since when it has been so; `None` if that is not known.
+    fn ready_since(&self) -> Option<Timestamp>;
+}
+
+impl State for Pod {
+    fn phase(&self) -> &str {
+        &self.status.phase
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.metadata.is_deleting()
+    }
+
+    fn is_ready(&self) -> bool {
+        ready_condition(self).is_some_and(|condition| condition.status == "True")
+    }
+
+    fn ready_since(&self) -> Option<Timestamp> {
+        ready_condition(self).filter(|condition| condition.status == "True")?.last_transition_time
+    }
+}
+
+impl<T: State + ?Sized> State for &T {
+    fn phase(&self) -> &str {
+        (**self).phase()
+    }
+
+    fn is_deleting(&self) -> bool {
+        (**self).is_deleting()
+    }
+
+    fn is_ready(&self) -> bool {
+        (**self).is_ready()
+    }
+
+    fn ready_since(&self) -> Option<Timestamp> {
+        (**self).ready_since()
+    }
+}
+
+/// The condition `Ready`.
+pub fn ready_condition(pod: &Pod) -> Option<&Condition> {
+    conditions::find(&pod.status.conditions, "Ready")
+}
+
+/// Whether it has neither ended nor is being deleted.
+#[doc(alias = "IsPodActive")]
+pub fn is_active(pod: &impl State) -> bool {
+    !is_terminal(pod) && !pod.is_deleting()
+}
+
+/// Whether all its containers have ended for good.
+pub fn is_terminal(pod: &impl State) -> bool {
+    matches!(pod.phase(), "Succeeded" | "Failed")
+}
+
+/// Whether it is being deleted and has not ended yet.
+pub fn is_terminating(pod: &impl State) -> bool {
+    !is_terminal(pod) && pod.is_deleting()
+}
+
+/// Whether it is ready.
+pub fn is_ready(pod: &impl State) -> bool {
+    pod.is_ready()
+}
+
+/// Whether it has been ready for `min_ready_seconds`.
+pub fn is_available(pod: &impl State, min_ready_seconds: i32, now: Timestamp) -> bool {
+    let min_ready = u64::try_from(min_ready_seconds).unwrap_or(0);
+    let long_enough = |since: Timestamp| since.plus(Duration::from_secs(min_ready)) <= now;
+    pod.is_ready() && (min_ready == 0 || pod.ready_since().is_some_and(long_enough))
+}
+
+/// Time until it will be [available](is_available); `None` if it is so already, or not ready.
+#[doc(alias = "nextPodAvailabilityCheck")]
+pub fn until_available(pod: &impl State, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+    let min_ready = u64::try_from(min_ready_seconds).ok().filter(|seconds| *seconds > 0)?;
+    Some(pod.ready_since()?.plus(Duration::from_secs(min_ready)).since(now)).filter(|left| !left.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Pod that is ready for `ready` seconds, or not ready.
+    fn texts(ready: Option<&str>) -> String {
+        let condition = match ready {
+            None => r#"{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}"#.to_owned(),
+            Some("") => r#"{"type": "Ready", "status": "True", "lastTransitionTime": null}"#.to_owned(),
+            Some(time) => format!(r#"{{"type": "Ready", "status": "True", "lastTransitionTime": "{time}"}}"#),
+        };
+        format!(
+            r#"{{"status": {{"phase": "Running", "conditions": [{{"type": "\u003cother>", "status": "True"}}, {condition}]}}}}"#
+        )
+    }
+
+    #[test]
+    fn availability_is_the_same_for_both_types() {
+        let now = Timestamp::parse("2026-01-01T00:01:00Z").unwrap();
+        for (ready, min_ready, available, left) in [
+            (None, 0, false, None),
+            (Some("2026-01-01T00:01:00Z"), 0, true, None),
+            (Some(""), 0, true, None),
+            (Some(""), 1, false, None),
+            (Some("2026-01-01T00:01:00Z"), 1, false, Some(1)),
+            (Some("2026-01-01T00:00:30Z"), 31, false, Some(1)),
+            (Some("2026-01-01T00:00:30Z"), 30, true, None),
+            (Some("2026-01-01T00:01:10Z"), 30, false, Some(40)),
+        ] {
+            let text = texts(ready);
+            let pod: Pod = serde_json::from_str(&text).unwrap();
+            let brief = Brief::decode(&text).unwrap();
+            let left = left.map(Duration::from_secs);
+            assert_eq!((is_available(&pod, min_ready, now), until_available(&pod, min_ready, now)), (available, left));
+            assert_eq!(
+                (is_available(&brief, min_ready, now), until_available(&brief, min_ready, now)),
+                (available, left)
+            );
+        }
+    }
+
+    #[test]
+    fn pods_end_and_go_away_independently() {
+        for (phase, deleting, active, terminating) in [
+            ("Pending", false, true, false),
+            ("Running", true, false, true),
+            ("Failed", false, false, false),
+            ("Succeeded", true, false, false),
+        ] {
+            let deletion = if deleting { r#""2026-01-01T00:00:00Z""# } else { "null" };
+            let text =
+                format!(r#"{{"metadata": {{"deletionTimestamp": {deletion}}}, "status": {{"phase": "{phase}"}}}}"#);
+            let pod: Pod = serde_json::from_str(&text).unwrap();
+            let brief = Brief::decode(&text).unwrap();
+            assert_eq!((is_active(&pod), is_terminating(&pod)), (active, terminating), "{phase}");
+            assert_eq!((is_active(&brief), is_terminating(&brief)), (active, terminating), "{phase}");
+        }
+    }
+}
