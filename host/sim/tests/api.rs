@@ -295,3 +295,63 @@ async fn a_custom_kind_comes_and_goes_with_its_definition() {
     server.get(widgets).await.is(StatusCode::NOT_FOUND);
     watch.ended().await;
 }
+
+#[tokio::test]
+async fn an_update_of_a_namesake_is_a_conflict() {
+    let server = Server::start().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let mut first = server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
+    let uid = first["metadata"]["uid"].as_str().unwrap().to_owned();
+    server.delete(&path, &json!({})).await.is(StatusCode::OK);
+    let status = server.put(&path, &first).await.is(StatusCode::CONFLICT);
+    assert!(status["message"].as_str().unwrap().ends_with(&format!("UID in precondition: {uid}, UID in object meta: ")));
+    server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
+    first["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    server.put(&path, &first).await.is(StatusCode::CONFLICT);
+    server.patch(&path, "application/merge-patch+json", &json!({"metadata": {"uid": uid}})).await.is(StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn an_eviction_obeys_the_budget() {
+    let server = Server::start().await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    server.post(PODS, &pod("p")).await.is(StatusCode::CREATED);
+    let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    server.patch(&format!("{PODS}/p/status"), "application/merge-patch+json", &running).await.is(StatusCode::OK);
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}}});
+    server.post(budgets, &budget).await.is(StatusCode::CREATED);
+    let status = |allowed: u64| json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
+    server.patch(&format!("{budgets}/b/status"), "application/merge-patch+json", &status(0)).await.is(StatusCode::OK);
+    let eviction = json!({"metadata": {"name": "p"}});
+    let refused = server.post(&format!("{PODS}/p/eviction"), &eviction).await.is(StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused["details"]["causes"][0]["reason"], "DisruptionBudget");
+    server.patch(&format!("{budgets}/b/status"), "application/merge-patch+json", &status(1)).await.is(StatusCode::OK);
+    server.post(&format!("{PODS}/p/eviction"), &eviction).await.is(StatusCode::CREATED);
+    server.get(&format!("{PODS}/p")).await.is(StatusCode::NOT_FOUND);
+    let budget = server.get(&format!("{budgets}/b")).await.is(StatusCode::OK);
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+    assert!(budget["status"]["disruptedPods"]["p"].is_string());
+}
+
+#[tokio::test]
+async fn a_foreground_delete_waits_for_the_collector() {
+    let server = Server::start().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
+    let held = server.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.is(StatusCode::OK);
+    assert_eq!(held["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    let refused = server.delete(&path, &json!({"propagationPolicy": "Sideways"})).await.is(StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(refused["reason"], "Invalid");
+}
+
+#[tokio::test]
+async fn unknown_fields_are_dropped_warned_of_or_refused() {
+    let server = Server::start().await;
+    let mut object = pod("p");
+    object["spec"]["foo"] = json!(1);
+    let strict = server.post(&format!("{PODS}?fieldValidation=Strict"), &object).await.is(StatusCode::BAD_REQUEST);
+    assert!(strict["message"].as_str().unwrap().contains("strict decoding error: unknown field \"spec.foo\""), "{strict}");
+    let warned = server.post(PODS, &object).await;
+    assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.foo\\\"\"");
+    assert!(warned.is(StatusCode::CREATED)["spec"].get("foo").is_none());
+}

@@ -43,6 +43,9 @@ impl Api {
 
     /// Fills in what admission plugins fill in before the object is stored.
     pub(crate) fn admission_defaults(&self, call: &Call, object: &mut Value) -> Result<(), ApiError> {
+        if &*call.resource.storage == "services" {
+            return self.allocate_service(object);
+        }
         if &*call.resource.storage != "pods" {
             return Ok(());
         }

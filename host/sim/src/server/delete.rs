@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::objects::{deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers};
 use super::reply::{Reply, parse_body};
 use super::selector::Selector;
-use super::status::{ApiError, Cause, success};
+use super::status::{ApiError, Cause, GroupResource, success};
 use super::{Api, Call};
 use crate::clock::rfc3339;
 use crate::discovery::Resource;
@@ -108,7 +108,12 @@ impl DeleteOptions {
     }
 
     fn check_preconditions(&self, resource: &Resource, object: &Value) -> Result<(), ApiError> {
-        let conflict = |why: String| Err(ApiError::conflict(&resource.group_resource(), meta(object, "name"), &why));
+        // Upstream names the kind here, where other messages name the resource.
+        let about = GroupResource { group: resource.group.clone(), resource: resource.kind.clone() };
+        let conflict = |why: String| Err(ApiError::conflict(&about, meta(object, "name"), &why));
+        if &*resource.storage == "namespaces" {
+            return self.check_namespace(resource, object);
+        }
         match (&self.uid, &self.resource_version) {
             (Some(uid), _) if uid != meta(object, "uid") => conflict(format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
@@ -120,6 +125,20 @@ impl DeleteOptions {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+impl DeleteOptions {
+    fn check_namespace(&self, resource: &Resource, object: &Value) -> Result<(), ApiError> {
+        for (what, field, given) in [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)] {
+            if let Some(given) = given
+                && given != meta(object, field)
+            {
+                let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {}", meta(object, field));
+                return Err(ApiError::conflict(&resource.group_resource(), meta(object, "name"), &why));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -23,6 +23,7 @@ mod reply;
 mod reviews;
 mod seam;
 mod selector;
+mod services;
 mod shape;
 pub mod status;
 mod strategy;
@@ -155,10 +156,6 @@ impl Api {
         Arc::clone(&self.registry.read())
     }
 
-    pub(crate) fn set_registry(&self, registry: Registry) {
-        *self.registry.write() = Arc::new(registry);
-    }
-
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query());
@@ -175,12 +172,12 @@ impl Api {
                 return Ok(Reply::error(&error, Format::Json).into_response());
             }
         };
-        let reply = match accept {
-            Err(error) => Err(error),
-            Ok(accept) => match path::parse(parts.uri.path()) {
-                Path::Object(path) => self.object(parts.method, path, query, parts.headers, accept, body).await,
-                other => Ok(self.document(&other, accept, &parts.headers)),
-            },
+        let reply = match (path::parse(parts.uri.path()), accept) {
+            // These have media types of their own.
+            (Path::Other(path), _) => Ok(self.other(&path, format)),
+            (_, Err(error)) => Err(error),
+            (Path::Object(path), Ok(accept)) => self.object(parts.method, path, query, parts.headers, accept, body).await,
+            (document, Ok(accept)) => Ok(self.document(&document, accept, &parts.headers)),
         };
         match reply {
             Ok(reply) => Ok(reply.into_response()),
@@ -288,19 +285,18 @@ impl Api {
             }
             Path::Group(group) => documents::group(&registry, group),
             Path::Version(version) => documents::resources(&registry, version),
-            Path::Other(path) => return self.other(path, accept),
-            Path::Object(_) => None,
+            Path::Other(_) | Path::Object(_) => None,
         };
         found.map_or_else(|| Reply::text(404, "404 page not found\n"), |document| Reply::json(200, accept.format, &document))
     }
 
-    fn other(&self, path: &str, accept: Accept) -> Reply {
+    fn other(&self, path: &str, format: Format) -> Reply {
         let path = path.trim_end_matches('/');
         match path {
-            "" => Reply::json(200, accept.format, &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]})),
+            "" => Reply::json(200, format, &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]})),
             "/version" => Reply::json(
                 200,
-                accept.format,
+                format,
                 &json!({
                     "major": "1", "minor": "36", "gitVersion": concat!("v1.36.3+pintle-sim-", env!("CARGO_PKG_VERSION")),
                     "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",

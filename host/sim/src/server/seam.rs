@@ -42,6 +42,9 @@ impl Api {
         if resource.plural == "customresourcedefinitions" {
             causes.extend(super::crds::causes(object));
         }
+        if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.open_api.as_ref()) {
+            causes.extend(crate::discovery::validate::causes(open_api, object));
+        }
         if resource.crd.is_none() {
             let errors = defaults::validate(&resource.group, &resource.version, &resource.kind, old, object);
             for error in errors {

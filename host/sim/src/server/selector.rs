@@ -58,11 +58,6 @@ impl Selector {
             && self.fields.iter().all(|term| (object.field(&term.field).unwrap_or("") == term.value) == term.equal)
     }
 
-    /// The one name that the field selector asks for.
-    pub(crate) fn only_name(&self) -> Option<&str> {
-        self.fields.iter().find(|term| term.equal && term.field == "metadata.name").map(|term| term.value.as_str())
-    }
-
     /// Adds the demand for one name, as the deprecated watch of an object does.
     pub(crate) fn require_name(&mut self, name: &str) {
         self.fields.push(FieldTerm { field: "metadata.name".into(), value: name.to_owned(), equal: true });
@@ -165,13 +160,8 @@ fn selectable(resource: &Resource, field: &str) -> Result<String, ApiError> {
     let known = crate::discovery::selectable_fields(resource, &serde_json::Value::Null);
     if general || known.iter().any(|(name, _)| **name == *stored) {
         Ok(stored)
-    } else if resource.group.is_empty() {
-        Err(ApiError::bad_request(format!("field label not supported: {field}")))
     } else {
-        Err(ApiError::bad_request(format!(
-            "Unable to find {:?} that match label selector \"\", field selector {field:?}: field label not supported: {field}",
-            resource.group_resource().to_string()
-        )))
+        Err(ApiError::bad_request(format!("field label not supported: {field}")))
     }
 }
 

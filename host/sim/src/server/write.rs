@@ -82,6 +82,8 @@ impl Api {
             Err(error) if error.code == 404 && call.resource.create_on_update && call.subresource().is_none() => {
                 self.create_object(call, body, &mut warnings, WriteVerb::Update)?
             }
+            // Upstream checks the uid before it finds that there is no object.
+            Err(error) if error.code == 404 && !meta(&body, "uid").is_empty() => return Err(other_uid(call, meta(&body, "uid"), "")),
             other => other?,
         };
         self.reply_written(call, &written, warnings)
@@ -277,8 +279,7 @@ impl Api {
         }
         let uid = meta(new, "uid");
         if !uid.is_empty() && uid != meta(old, "uid") {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta(old, "uid"));
-            return Err(ApiError::conflict(&group_resource, call.name(), &why));
+            return Err(other_uid(call, uid, meta(old, "uid")));
         }
         let mut causes = Vec::new();
         for field in ["name", "namespace"] {
@@ -341,6 +342,17 @@ impl Api {
             crate::defaults::apply_defaults(&resource.group, &resource.version, &resource.kind, object);
         }
     }
+}
+
+/// The object that the client means is not the one that has its name now.
+fn other_uid(call: &Call, wanted: &str, found: &str) -> ApiError {
+    let resource = &call.resource;
+    let prefix = if resource.crd.is_some() { format!("{}/{}", resource.group, resource.plural) } else { resource.plural.clone() };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{prefix}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+        call.key()
+    );
+    ApiError::conflict(&resource.group_resource(), call.name(), &why)
 }
 
 /// Whether a delete was only waiting for this write.

@@ -1,0 +1,141 @@
+//! Custom objects against their `openAPIV3Schema`.
+//!
+//! *Not here*: patterns, formats, combinators and CEL rules; a definition may have them, and they are not checked.
+//! *Source*: the messages of `k8s.io/kube-openapi/pkg/validation`.
+
+use serde_json::Value;
+
+use crate::server::status::Cause;
+
+/// What is wrong with an object.
+pub(crate) fn causes(schema: &Value, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        for (name, property) in properties.iter().filter(|(name, _)| !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")) {
+            if let Some(value) = object.get(name) {
+                check(property, value, name, &mut causes);
+            }
+        }
+    }
+    required(schema, object, "", &mut causes);
+    causes
+}
+
+fn add(causes: &mut Vec<Cause>, reason: &str, field: &str, message: String) {
+    causes.push(Cause { reason: reason.to_owned(), message, field: field.to_owned() });
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn required(schema: &Value, object: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        if object.get(name).is_none() {
+            let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            add(causes, "FieldValueRequired", &field, "Required value".into());
+        }
+    }
+}
+
+fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if value.is_null() && schema["nullable"] == true {
+        return;
+    }
+    let found = type_name(value);
+    let int_or_string = schema["x-kubernetes-int-or-string"] == true;
+    if let Some(wanted) = schema["type"].as_str().filter(|_| !int_or_string)
+        && wanted != found
+        && !(wanted == "number" && found == "integer")
+    {
+        add(
+            causes,
+            "FieldValueTypeInvalid",
+            path,
+            format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}"),
+        );
+        return;
+    }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        let list = allowed.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+        add(causes, "FieldValueNotSupported", path, format!("Unsupported value: {value}: supported values: {list}"));
+    }
+    let mut bound = |name: &str, broken: &dyn Fn(f64) -> bool, text: &str| {
+        if let Some(limit) = schema.get(name).and_then(Value::as_f64)
+            && broken(limit)
+        {
+            let limit = &schema[name];
+            add(causes, "FieldValueInvalid", path, format!("Invalid value: {value}: {path} in body should {text} {limit}"));
+        }
+    };
+    match value {
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(0.0);
+            bound("minimum", &|limit| number < limit, "be greater than or equal to");
+            bound("maximum", &|limit| number > limit, "be less than or equal to");
+        }
+        Value::String(text) => {
+            let length = text.chars().count() as f64;
+            bound("minLength", &|limit| length < limit, "be at least this many chars long:");
+            bound("maxLength", &|limit| length > limit, "be at most this many chars long:");
+        }
+        Value::Array(items) => {
+            let count = items.len() as f64;
+            bound("minItems", &|limit| count < limit, "have at least this many items:");
+            bound("maxItems", &|limit| count > limit, "have at most this many items:");
+            if let Some(every) = schema.get("items") {
+                for (n, item) in items.iter().enumerate() {
+                    check(every, item, &format!("{path}[{n}]"), causes);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            required(schema, value, path, causes);
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, field) in fields {
+                let inner = properties.and_then(|properties| properties.get(name)).or_else(|| schema.get("additionalProperties"));
+                if let Some(inner) = inner.filter(|inner| inner.is_object()) {
+                    check(inner, field, &format!("{path}.{name}"), causes);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(object: Value) -> Vec<String> {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": {
+            "size": {"type": "integer", "minimum": 1},
+            "mode": {"type": "string", "enum": ["a", "b"]},
+            "port": {"x-kubernetes-int-or-string": true},
+            "list": {"type": "array", "items": {"type": "string"}},
+        }}}});
+        causes(&schema, &object).into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn each_broken_rule_is_named() {
+        assert!(found(json!({"spec": {"size": 1, "mode": "a", "port": "http", "list": ["x"]}})).is_empty());
+        assert_eq!(found(json!({"spec": {}})), ["spec.size: Required value"]);
+        assert_eq!(found(json!({"spec": {"size": "x"}})), [r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#]);
+        assert_eq!(found(json!({"spec": {"size": 0}})), ["spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"]);
+        assert_eq!(found(json!({"spec": {"size": 1, "mode": "c"}})), [r#"spec.mode: Unsupported value: "c": supported values: "a", "b""#]);
+        assert_eq!(found(json!({"spec": {"size": 1, "list": [1]}})), [r#"spec.list[0]: Invalid value: "integer": spec.list[0] in body must be of type string: "integer""#]);
+    }
+}
