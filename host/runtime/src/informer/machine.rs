@@ -315,3 +315,180 @@ fn is_invalid(error: &ApiError) -> bool {
 fn refuses(error: &ApiError) -> bool {
     matches!(error.class, ApiErrorClass::NotFound | ApiErrorClass::Forbidden) || matches!(error.code, 403 | 404 | 405)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(class: ApiErrorClass, code: u16) -> ApiError {
+        ApiError { class, code, ..ApiError::transport("x") }
+    }
+
+    /// Runs a script of events against a machine and writes down what it does after each: `list`, `list PAGE`, `stream`,
+    /// `watch VERSION`, `read`, `read initial`; a wait is skipped and marked `wait,`.
+    struct Bench {
+        machine: Machine,
+        now: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 1);
+            Self { machine: Machine::new(backoff), now: Instant::now() }
+        }
+
+        fn step(&mut self) -> String {
+            match self.machine.step(self.now) {
+                Step::List(None) => "list".into(),
+                Step::List(Some(page)) => format!("list {page}"),
+                Step::Watch(WatchStart::InitialEvents) => "stream".into(),
+                Step::Watch(WatchStart::After(version)) => format!("watch {version}"),
+                Step::Read { initial: true } => "read initial".into(),
+                Step::Read { initial: false } => "read".into(),
+                Step::Wait(until) => {
+                    self.now = until;
+                    format!("wait, {}", self.step())
+                }
+            }
+        }
+
+        fn run(&mut self, events: &str) -> String {
+            let mut steps = vec![self.step()];
+            for event in events.split_whitespace() {
+                let (name, value) = event.split_once(':').unwrap_or((event, ""));
+                let failure = match name {
+                    "down" => error(ApiErrorClass::Transport, 0),
+                    "invalid" => error(ApiErrorClass::Invalid, 422),
+                    "gone" => error(ApiErrorClass::Gone, 410),
+                    "missing" => error(ApiErrorClass::NotFound, 404),
+                    "malformed" => error(ApiErrorClass::Malformed, 200),
+                    _ => error(ApiErrorClass::Server, 500),
+                };
+                match name {
+                    "opened" => self.machine.opened(self.now),
+                    "page" => {
+                        self.machine.listed("0", Some(value), self.now);
+                    }
+                    "listed" => {
+                        self.machine.listed(value, None, self.now);
+                    }
+                    "streamed" => self.machine.streamed(value, self.now),
+                    "heard" => self.machine.heard(value),
+                    "ended" => self.machine.ended(self.now),
+                    "silent" => self.machine.stream_silent(),
+                    "restart" => self.machine.restart(),
+                    "later" => self.now += Duration::from_secs(60),
+                    _ if matches!(self.machine.state, State::Streaming | State::Watching { .. }) => {
+                        self.machine.broke(&failure, self.now);
+                    }
+                    _ => {
+                        self.machine.failed(&failure, self.now);
+                    }
+                }
+                steps.push(self.step());
+            }
+            steps.join(" | ")
+        }
+    }
+
+    fn check(events: &str, steps: &str) {
+        assert_eq!(Bench::new().run(events), steps, "{events}");
+    }
+
+    #[test]
+    fn a_streaming_list_turns_into_a_watch() {
+        check("opened streamed:7", "stream | read initial | read");
+    }
+
+    #[test]
+    fn a_server_without_streaming_lists_is_asked_for_pages() {
+        check("invalid page:p2 listed:7 opened", "stream | list | list p2 | watch 7 | read");
+        check("opened silent", "stream | read initial | list");
+    }
+
+    #[test]
+    fn a_streaming_list_that_keeps_failing_is_replaced_by_pages() {
+        check("down down down", "stream | wait, stream | wait, stream | wait, list");
+        check("opened ended opened down down", "stream | read initial | wait, stream | read initial | wait, stream | wait, list");
+    }
+
+    #[test]
+    fn an_ended_watch_goes_on_at_once_where_it_was() {
+        check("opened streamed:7 heard:9 ended", "stream | read initial | read | read | watch 9");
+    }
+
+    #[test]
+    fn a_watch_that_ends_at_once_is_not_opened_in_a_tight_loop() {
+        let steps = "stream | list | watch 7 | read | wait, watch 7 | read | wait, watch 7";
+        check("invalid listed:7 opened ended opened ended", steps);
+    }
+
+    #[test]
+    fn a_broken_watch_keeps_its_place() {
+        check("opened streamed:7 ended missing", "stream | read initial | read | watch 7 | wait, stream");
+        check("opened streamed:7 heard:9 down down", "stream | read initial | read | read | wait, watch 9 | wait, watch 9");
+    }
+
+    #[test]
+    fn gone_leads_to_a_new_list_and_soon_again_to_a_wait() {
+        check("opened streamed:7 later gone", "stream | read initial | read | read | stream");
+        check("opened streamed:7 gone", "stream | read initial | read | wait, stream");
+        check("invalid listed:7 later gone", "stream | list | watch 7 | watch 7 | list");
+    }
+
+    #[test]
+    fn pages_that_are_gone_begin_anew() {
+        check("invalid page:p2 gone", "stream | list | list p2 | wait, list");
+    }
+
+    #[test]
+    fn a_watch_that_cannot_be_understood_again_and_again_is_replaced_by_a_list() {
+        let steps = "stream | read initial | read | wait, watch 7 | read | wait, watch 7 | read | wait, stream";
+        check("opened streamed:7 malformed opened malformed opened malformed", steps);
+    }
+
+    #[test]
+    fn a_new_plan_begins_a_new_list_and_respects_a_wait() {
+        check("opened streamed:7 restart", "stream | read initial | read | stream");
+        check("opened streamed:7 down restart", "stream | read initial | read | wait, watch 7 | stream");
+    }
+
+    #[test]
+    fn delays_double_to_the_limit_with_jitter_and_start_anew_after_a_quiet_time() {
+        let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 3);
+        let mut now = Instant::now();
+        for base in [800, 1600, 3200, 6400, 12800, 25600, 30000, 30000] {
+            let delay = backoff.failed(now).as_millis();
+            assert!((base..=2 * base).contains(&delay), "{delay} for {base}");
+            now += Duration::from_millis(delay as u64);
+        }
+        now += Duration::from_secs(121);
+        assert!(backoff.failed(now) <= Duration::from_millis(1600));
+    }
+
+    #[test]
+    fn a_server_that_names_a_time_is_obeyed() {
+        let mut bench = Bench::new();
+        let throttled = error(ApiErrorClass::Throttled(Some(Duration::from_secs(90))), 429);
+        bench.step();
+        bench.machine.failed(&throttled, bench.now);
+        let Step::Wait(until) = bench.machine.step(bench.now) else { panic!("no wait") };
+        assert_eq!(until - bench.now, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn refusals_are_told_apart_from_failures() {
+        for (failure, verdict) in [
+            (error(ApiErrorClass::NotFound, 404), Verdict::Refused),
+            (error(ApiErrorClass::Forbidden, 403), Verdict::Refused),
+            (error(ApiErrorClass::Invalid, 405), Verdict::Refused),
+            (error(ApiErrorClass::Server, 500), Verdict::Passing),
+            (error(ApiErrorClass::Unauthorized, 401), Verdict::Passing),
+        ] {
+            let mut bench = Bench::new();
+            // The streaming list is given up first.
+            bench.run("invalid");
+            assert_eq!(bench.machine.failed(&failure, bench.now), verdict, "{failure:?}");
+        }
+    }
+}

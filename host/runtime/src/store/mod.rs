@@ -7,6 +7,8 @@
 //! Not here: who may change it (`world`), how objects are made (`pintle_core::ingest`).
 
 mod entry;
+#[cfg(test)]
+mod tests;
 pub(crate) mod world;
 
 use std::ops::Bound::{Included, Unbounded};

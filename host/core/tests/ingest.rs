@@ -1,0 +1,301 @@
+//! Taking objects in, against a model that works on trees of values.
+
+use std::sync::Arc;
+
+use pintle_core::api::Detail;
+use pintle_core::field::{FieldMask, FieldPath};
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::manifest::SelectorForm;
+use pintle_core::object::Object;
+use pintle_core::version::{ResourceVersion, Uid};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+fn mask(paths: &[&str]) -> FieldMask {
+    FieldMask::new(paths.iter().map(|path| path.parse::<FieldPath>().unwrap()))
+}
+
+fn plan(slots: Vec<Option<Projection>>) -> IngestPlan {
+    IngestPlan::new(Kind::new("apps", "v1", "Thing"), slots, Vec::new(), Vec::new())
+}
+
+fn ingest(plan: &IngestPlan, object: &Value) -> Object {
+    Ingester::default().ingest(plan, &object.to_string()).unwrap()
+}
+
+fn text(object: &Object, slot: usize) -> Value {
+    serde_json::from_str(object.text(slot).unwrap()).unwrap()
+}
+
+fn thing() -> Value {
+    json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {
+            "name": "a", "namespace": "ns", "uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "resourceVersion": "42",
+            "labels": {"app": "web"}, "annotations": {"x/y": "1", "z": "2"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"manager": "kubectl"}],
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u1", "controller": true},
+                {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u2"},
+            ],
+        },
+        "spec": {"nodeName": "n1", "volumes": [{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}, 5], "n": 1.50},
+        "status": {"phase": "Running"},
+    })
+}
+
+#[test]
+fn metadata_is_extracted() {
+    let object = ingest(&plan(vec![]), &thing());
+    let meta = &object.meta;
+    assert_eq!(meta.key, ObjectKey::new("ns", "a"));
+    assert_eq!(meta.uid.to_string(), "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+    assert_eq!(meta.resource_version, ResourceVersion::Number(42));
+    assert_eq!(meta.label("app"), Some("web"));
+    assert!(meta.terminating);
+    assert_eq!(meta.owners.len(), 2);
+    let controller = meta.controller().unwrap();
+    assert_eq!((controller.kind.to_string(), &controller.uid), ("apps/v1/ReplicaSet".into(), &Uid::parse("u1")));
+}
+
+#[test]
+fn every_text_has_its_kind_and_identity_and_none_has_managed_fields() {
+    let slots = [
+        Projection::Fields(mask(&[])),
+        Projection::Fields(mask(&["spec.nodeName", "metadata.annotations['x/y']", "kind"])),
+        Projection::Fields(mask(&["metadata", "spec.volumes.claim"])),
+        Projection::Fields(mask(&["metadata.managedFields", "spec.missing", "status.phase.deeper"])),
+        Projection::Whole,
+    ];
+    let plan = plan(slots.into_iter().map(Some).chain([None]).collect());
+    let object = ingest(&plan, &thing());
+    let identity = json!({
+        "name": "a", "namespace": "ns", "uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "resourceVersion": "42",
+    });
+    let with = |fields: Value| {
+        let mut whole = json!({"apiVersion": "apps/v1", "kind": "Thing", "metadata": identity});
+        for (key, value) in fields.as_object().unwrap() {
+            match whole.get_mut(key).and_then(Value::as_object_mut) {
+                Some(object) => object.extend(value.as_object().unwrap().clone()),
+                None => whole[key] = value.clone(),
+            }
+        }
+        whole
+    };
+    let mut metadata = thing()["metadata"].clone();
+    metadata.as_object_mut().unwrap().remove("managedFields");
+    assert_eq!(text(&object, 0), with(json!({})));
+    assert_eq!(
+        text(&object, 1),
+        with(json!({"spec": {"nodeName": "n1"}, "metadata": {"annotations": {"x/y": "1"}}}))
+    );
+    let volumes = json!([{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]);
+    assert_eq!(text(&object, 2), with(json!({"metadata": metadata, "spec": {"volumes": volumes}})));
+    assert_eq!(text(&object, 3), with(json!({"spec": {}, "status": {}})));
+    let whole = with(json!({"metadata": metadata, "spec": thing()["spec"], "status": thing()["status"]}));
+    assert_eq!(text(&object, 4), whole);
+    assert!(object.text(5).is_none(), "a slot that nobody uses is empty");
+    assert!(object.text(4).unwrap().contains("\"n\":1.5"), "numbers are copied as they are written");
+}
+
+#[test]
+fn index_values_and_selectors_are_extracted() {
+    let plan = IngestPlan::new(
+        Kind::new("", "v1", "Service"),
+        vec![Some(Projection::Fields(mask(&["spec.volumes.claim"])))],
+        ["spec.volumes.claim", "spec.nodeName", "spec.none", "metadata.name", "metadata.labels.app", "spec.n"]
+            .map(|path| Some(path.parse().unwrap()))
+            .into(),
+        vec![
+            Some(("spec.selector".parse().unwrap(), SelectorForm::Map)),
+            Some(("spec.bad".parse().unwrap(), SelectorForm::LabelSelector)),
+            Some(("spec.none".parse().unwrap(), SelectorForm::Map)),
+        ],
+    );
+    let mut service = thing();
+    service["spec"]["selector"] = json!({"app": "web"});
+    service["spec"]["bad"] = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    let object = ingest(&plan, &service);
+    let values: Vec<(u16, &str)> = object.index_values.iter().map(|(slot, value)| (*slot, &**value)).collect();
+    assert_eq!(values, [(0, "c1"), (0, "c2"), (1, "n1"), (3, "a"), (4, "web"), (5, "1.5")]);
+    assert!(object.selectors[0].as_ref().unwrap().matches(|key| (key == "app").then_some("web")));
+    assert!(object.selectors[1].is_none() && object.selectors[2].is_none());
+    assert_eq!(text(&object, 0)["spec"], json!({"volumes": [{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]}));
+}
+
+#[test]
+fn metadata_alone_is_enough_when_nobody_looks_further() {
+    let fields = |paths: &[&str]| Some(Projection::Fields(mask(paths)));
+    assert_eq!(plan(vec![]).detail(), Detail::Metadata);
+    assert_eq!(plan(vec![fields(&["metadata.ownerReferences", "kind"]), None]).detail(), Detail::Metadata);
+    assert_eq!(plan(vec![fields(&["metadata"]), fields(&["spec.x"])]).detail(), Detail::Full);
+    assert_eq!(plan(vec![Some(Projection::Whole)]).detail(), Detail::Full);
+    let kind = Kind::new("", "v1", "Pod");
+    let indexed = IngestPlan::new(kind, vec![], vec![Some("spec.nodeName".parse().unwrap())], vec![]);
+    assert_eq!(indexed.detail(), Detail::Full);
+}
+
+#[test]
+fn an_object_that_does_not_parse_is_an_error_and_the_next_one_is_not() {
+    let plan = plan(vec![Some(Projection::Whole)]);
+    let mut ingester = Ingester::default();
+    for bad in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        r#"{"metadata":5}"#,
+        r#"{"metadata":{}}"#,
+        r#"{"metadata":{"name":""}}"#,
+        r#"{"metadata":{"name":7}}"#,
+        r#"{"metadata":{"name":"a","labels":{"a":1}}}"#,
+        r#"{"metadata":{"name":"a","ownerReferences":{}}}"#,
+        r#"{"metadata":{"name":"a"},"spec":}"#,
+        r#"{"metadata":{"name":"a"}} x"#,
+    ] {
+        assert!(ingester.ingest(&plan, bad).is_err(), "{bad}");
+    }
+    let good = ingester.ingest(&plan, r#"{"metadata":{"name":"a","labels":null,"ownerReferences":null}}"#).unwrap();
+    assert_eq!(text(&good, 0)["metadata"], json!({"name": "a", "labels": null, "ownerReferences": null}));
+}
+
+#[test]
+fn more_projections_than_one_pass_holds_are_all_made() {
+    let slots = (0..150).map(|i| Some(Projection::Fields(mask(&[&format!("spec.f{i}")])))).collect();
+    let plan = plan(slots);
+    let spec: Map<String, Value> = (0..150).map(|i| (format!("f{i}"), json!(i))).collect();
+    let object = ingest(&plan, &json!({"metadata": {"name": "a"}, "spec": spec}));
+    for i in 0..150 {
+        assert_eq!(text(&object, i)["spec"], json!({format!("f{i}"): i}));
+    }
+}
+
+#[test]
+fn texts_that_stand_in_many_objects_are_shared() {
+    let plan = plan(vec![]);
+    let mut ingester = Ingester::default();
+    let json = |name: &str| json!({"metadata": {"name": name, "namespace": "ns", "labels": {"app": "web"}}}).to_string();
+    let a = ingester.ingest(&plan, &json("a")).unwrap();
+    let b = ingester.ingest(&plan, &json("b")).unwrap();
+    assert!(Arc::ptr_eq(&a.meta.key.namespace, &b.meta.key.namespace));
+    assert!(Arc::ptr_eq(&a.meta.labels[0].1, &b.meta.labels[0].1));
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-c\"\\\\\n é]{0,4}".prop_map(Value::from),
+    ]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![4 => "[a-c]".prop_map(String::from), 1 => Just("a/b.c".to_owned()), 1 => Just("q\"\n".to_owned())]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(4, 48, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(name(), inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    let fields = || prop::collection::btree_map(name(), value(), 0..4);
+    (fields(), fields(), any::<bool>(), any::<bool>()).prop_map(|(top, meta, managed, other_kind)| {
+        let mut metadata: Map<String, Value> = meta.into_iter().collect();
+        metadata.insert("name".into(), json!("the-name"));
+        metadata.insert("resourceVersion".into(), json!("7"));
+        if managed {
+            metadata.insert("managedFields".into(), json!([{"a": 1}]));
+        }
+        let mut object: Map<String, Value> = top.into_iter().collect();
+        if other_kind {
+            object.insert("kind".into(), json!("Other"));
+        }
+        object.insert("metadata".into(), metadata.into());
+        Value::Object(object)
+    })
+}
+
+fn path() -> impl Strategy<Value = Vec<String>> {
+    let rest = prop::collection::vec(name(), 0..4);
+    (prop_oneof![name(), Just("metadata".to_owned())], rest).prop_map(|(first, mut rest)| {
+        rest.insert(0, first);
+        rest
+    })
+}
+
+/// The parts of `value` that the paths name.
+fn model(value: &Value, paths: &[&[String]]) -> Option<Value> {
+    if paths.iter().any(|path| path.is_empty()) {
+        return Some(value.clone());
+    }
+    match value {
+        Value::Object(map) => {
+            let mut out = Map::new();
+            for (key, value) in map {
+                let below: Vec<&[String]> = paths.iter().filter(|path| path[0] == *key).map(|path| &path[1..]).collect();
+                if let Some(part) = (!below.is_empty()).then(|| model(value, &below)).flatten() {
+                    out.insert(key.clone(), part);
+                }
+            }
+            Some(Value::Object(out))
+        }
+        Value::Array(list) => Some(list.iter().filter_map(|element| model(element, paths)).collect()),
+        _ => None,
+    }
+}
+
+fn model_text(object: &Value, paths: Option<&[Vec<String>]>) -> Value {
+    let mut stripped = object.clone();
+    stripped.as_object_mut().unwrap().remove("kind");
+    stripped["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let mut out = match paths {
+        None => stripped,
+        Some(paths) => {
+            let always = [vec!["metadata".to_owned(), "name".to_owned()], vec!["metadata".to_owned(), "resourceVersion".to_owned()]];
+            let paths: Vec<&[String]> = paths.iter().chain(&always).map(Vec::as_slice).collect();
+            model(&stripped, &paths).unwrap()
+        }
+    };
+    out["apiVersion"] = json!("apps/v1");
+    out["kind"] = json!("Thing");
+    out
+}
+
+proptest! {
+    #[test]
+    fn texts_are_what_the_model_says(
+        object in object(),
+        masks in prop::collection::vec(prop::option::weighted(0.85, prop::collection::vec(path(), 0..5)), 0..5),
+        pretty in any::<bool>(),
+    ) {
+        let slots = masks.iter().map(|paths| Some(match paths {
+            None => Projection::Whole,
+            Some(paths) => Projection::Fields(FieldMask::new(paths.iter().map(|path| {
+                FieldPath::of(&path.iter().map(String::as_str).collect::<Vec<_>>())
+            }))),
+        }));
+        let plan = plan(slots.collect());
+        let json = if pretty { serde_json::to_string_pretty(&object).unwrap() } else { object.to_string() };
+        let ingested = Ingester::default().ingest(&plan, &json).unwrap();
+        for (slot, paths) in masks.iter().enumerate() {
+            prop_assert_eq!(text(&ingested, slot), model_text(&object, paths.as_deref()), "slot {}", slot);
+        }
+    }
+
+    #[test]
+    fn nonsense_never_panics(text in "[{}\\[\\]\",:a-z0-9 \\\\]{0,60}") {
+        let plan = plan(vec![Some(Projection::Whole), Some(Projection::Fields(mask(&["a.b"])))]);
+        let _ = Ingester::default().ingest(&plan, &text);
+        let _ = mask(&["a.b"]).project(&text);
+        let _ = text.parse::<FieldPath>();
+        let _ = pintle_core::selector::Selector::parse(&text);
+    }
+}
