@@ -50,7 +50,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         seen += chunk.iter().filter(|byte| **byte == b'\n').count();
     }
     let seconds = written.as_secs_f64();
-    eprintln!("{n_pods} pods in {seconds:.2} s, {:.0} per second; all seen by a watch after {:.2} s", n_pods as f64 / seconds, start.elapsed().as_secs_f64());
+    eprintln!(
+        "{n_pods} pods in {seconds:.2} s, {:.0} per second; all seen by a watch after {:.2} s",
+        n_pods as f64 / seconds,
+        start.elapsed().as_secs_f64()
+    );
     cluster.shutdown().await;
     Ok(())
 }

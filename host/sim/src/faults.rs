@@ -230,7 +230,9 @@ impl FaultScript {
 
     /// Fails the `nth` (from 1) matching request and the `times - 1` after it.
     pub fn fail(&self, matching: RequestMatch, nth: u64, times: u64, when: When, failure: Failure) {
-        self.arm(|rules| rules.requests.push(Rule { matching, skip: nth.saturating_sub(1), left: times, when, failure }));
+        self.arm(|rules| {
+            rules.requests.push(Rule { matching, skip: nth.saturating_sub(1), left: times, when, failure })
+        });
     }
 
     /// Fails the next matching request before it takes effect.
@@ -345,7 +347,14 @@ impl FaultScript {
 
     /// Whether this client must not hear an answer any more.
     pub(crate) fn is_killed(&self, user_agent: &str) -> bool {
-        self.armed() && self.0.rules.lock().kills.iter().any(|kill| *kill.killed.borrow() && user_agent.contains(&kill.user_agent))
+        self.armed()
+            && self
+                .0
+                .rules
+                .lock()
+                .kills
+                .iter()
+                .any(|kill| *kill.killed.borrow() && user_agent.contains(&kill.user_agent))
     }
 
     /// A write has taken effect; the store is locked.
@@ -378,11 +387,23 @@ impl FaultScript {
             return None;
         }
         let rules = self.0.rules.lock();
-        rules.slow_watches.iter().rev().find(|(wanted, _)| wanted.as_deref().is_none_or(|wanted| wanted == resource)).map(|(_, delay)| *delay)
+        rules
+            .slow_watches
+            .iter()
+            .rev()
+            .find(|(wanted, _)| wanted.as_deref().is_none_or(|wanted| wanted == resource))
+            .map(|(_, delay)| *delay)
     }
 
     pub(crate) fn duplicates(&self, resource: &str) -> bool {
-        self.armed() && self.0.rules.lock().duplicated.iter().any(|wanted| wanted.as_deref().is_none_or(|wanted| wanted == resource))
+        self.armed()
+            && self
+                .0
+                .rules
+                .lock()
+                .duplicated
+                .iter()
+                .any(|wanted| wanted.as_deref().is_none_or(|wanted| wanted == resource))
     }
 }
 
@@ -391,7 +412,15 @@ mod tests {
     use super::*;
 
     fn request<'a>(verb: &'a str, resource: &'a str) -> RequestFacts<'a> {
-        RequestFacts { verb, resource, kind: "Pod", subresource: "", namespace: "default", name: "a", user_agent: "test" }
+        RequestFacts {
+            verb,
+            resource,
+            kind: "Pod",
+            subresource: "",
+            namespace: "default",
+            name: "a",
+            user_agent: "test",
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //!
 //! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
 
+pub mod apply;
 pub mod clock;
 pub mod defaults;
 pub mod discovery;

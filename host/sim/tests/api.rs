@@ -26,7 +26,10 @@ async fn a_created_object_has_what_the_server_decides() {
         assert!(made["metadata"][field].is_string(), "{field}");
     }
     let again = server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CONFLICT);
-    assert_eq!((&again["reason"], &again["message"]), (&json!("AlreadyExists"), &json!("configmaps \"a\" already exists")));
+    assert_eq!(
+        (&again["reason"], &again["message"]),
+        (&json!("AlreadyExists"), &json!("configmaps \"a\" already exists"))
+    );
     assert_eq!(again["details"], json!({"name": "a", "kind": "configmaps"}));
 }
 
@@ -60,7 +63,8 @@ async fn a_write_that_changes_nothing_makes_no_version() {
     let server = Server::start().await;
     let path = format!("{CONFIG_MAPS}/a");
     let first = server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
-    let second = server.patch(&path, "application/merge-patch+json", &json!({"data": {"a": "1"}})).await.is(StatusCode::OK);
+    let second =
+        server.patch(&path, "application/merge-patch+json", &json!({"data": {"a": "1"}})).await.is(StatusCode::OK);
     assert_eq!(first["metadata"]["resourceVersion"], second["metadata"]["resourceVersion"]);
 }
 
@@ -70,7 +74,12 @@ async fn delete_preconditions_protect_the_successor_of_an_object() {
     let path = format!("{CONFIG_MAPS}/a");
     server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
     let status = server.delete(&path, &json!({"preconditions": {"uid": "other"}})).await.is(StatusCode::CONFLICT);
-    assert!(status["message"].as_str().unwrap().contains("the UID in the precondition (other) does not match the UID in record ("));
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .contains("the UID in the precondition (other) does not match the UID in record (")
+    );
     let status = server.delete(&path, &json!({})).await.is(StatusCode::OK);
     assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
     server.get(&path).await.is(StatusCode::NOT_FOUND);
@@ -87,8 +96,13 @@ async fn a_finalizer_holds_an_object_until_it_is_removed() {
     assert!(held["metadata"]["deletionTimestamp"].is_string());
     let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
     let status = server.patch(&path, "application/merge-patch+json", &more).await.is(StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(status["message"].as_str().unwrap().contains("no new finalizers can be added if the object is being deleted"));
-    server.patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}})).await.is(StatusCode::OK);
+    assert!(
+        status["message"].as_str().unwrap().contains("no new finalizers can be added if the object is being deleted")
+    );
+    server
+        .patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .is(StatusCode::OK);
     server.get(&path).await.is(StatusCode::NOT_FOUND);
 }
 
@@ -100,9 +114,15 @@ async fn a_bound_pod_is_deleted_in_two_steps_and_seen_so_by_a_watch() {
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     server.post(&format!("{path}/binding"), &binding).await.is(StatusCode::CREATED);
     let again = server.post(&format!("{path}/binding"), &binding).await.is(StatusCode::CONFLICT);
-    assert_eq!(again["message"], "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\"");
+    assert_eq!(
+        again["message"],
+        "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
+    );
     let bound = server.get(&path).await.is(StatusCode::OK);
-    assert_eq!((&bound["spec"]["nodeName"], &bound["status"]["conditions"][0]["type"]), (&json!("n"), &json!("PodScheduled")));
+    assert_eq!(
+        (&bound["spec"]["nodeName"], &bound["status"]["conditions"][0]["type"]),
+        (&json!("n"), &json!("PodScheduled"))
+    );
     let rv = bound["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let marked = server.delete(&path, &json!({"gracePeriodSeconds": 7})).await.is(StatusCode::OK);
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 7);
@@ -138,7 +158,10 @@ async fn selectors_filter_lists_and_turn_changes_into_arrivals_and_departures() 
     for name in ["a", "b"] {
         server.post(PODS, &pod(name)).await.is(StatusCode::CREATED);
     }
-    let list = server.get(&format!("{PODS}?labelSelector=app%20in%20(a)&fieldSelector=metadata.name!=b")).await.is(StatusCode::OK);
+    let list = server
+        .get(&format!("{PODS}?labelSelector=app%20in%20(a)&fieldSelector=metadata.name!=b"))
+        .await
+        .is(StatusCode::OK);
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
     let rv = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let mut watch = server.watch(&format!("{PODS}?watch=true&labelSelector=app=a&resourceVersion={rv}")).await;
@@ -185,7 +208,10 @@ async fn metadata_alone_is_served_to_those_who_ask() {
     server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let list = server.get_as(CONFIG_MAPS, accept).await.is(StatusCode::OK);
-    assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata")));
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["kind"]),
+        (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata"))
+    );
     assert!(list["items"][0].get("data").is_none());
     let table = server.get_as(CONFIG_MAPS, "application/json;as=Table;g=meta.k8s.io;v=v1").await.is(StatusCode::OK);
     assert_eq!((&table["kind"], &table["rows"][0]["cells"][0]), (&json!("Table"), &json!("a")));
@@ -214,7 +240,10 @@ async fn a_quota_refuses_the_pod_that_is_one_too_many() {
     server.post("/api/v1/namespaces/default/resourcequotas", &quota).await.is(StatusCode::CREATED);
     server.post(PODS, &pod("a")).await.is(StatusCode::CREATED);
     let status = server.post(PODS, &pod("b")).await.is(StatusCode::FORBIDDEN);
-    assert_eq!(status["message"], "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1");
+    assert_eq!(
+        status["message"],
+        "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    );
 }
 
 #[tokio::test]
@@ -249,8 +278,12 @@ async fn an_event_reads_in_the_version_that_is_asked_for() {
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "message": "m", "reason": "R", "type": "Normal"});
     server.post("/api/v1/namespaces/default/events", &event).await.is(StatusCode::CREATED);
     let new = server.get("/apis/events.k8s.io/v1/namespaces/default/events/e").await.is(StatusCode::OK);
-    assert_eq!((&new["regarding"]["name"], &new["note"], &new["apiVersion"]), (&json!("p"), &json!("m"), &json!("events.k8s.io/v1")));
-    let list = server.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p").await.is(StatusCode::OK);
+    assert_eq!(
+        (&new["regarding"]["name"], &new["note"], &new["apiVersion"]),
+        (&json!("p"), &json!("m"), &json!("events.k8s.io/v1"))
+    );
+    let list =
+        server.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p").await.is(StatusCode::OK);
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
 }
 
@@ -278,16 +311,24 @@ async fn a_custom_kind_comes_and_goes_with_its_definition() {
     }});
     server.post(definitions, &definition).await.is(StatusCode::CREATED);
     let stored = server.get(&format!("{definitions}/widgets.example.com")).await.is(StatusCode::OK);
-    let conditions: Vec<&Value> = stored["status"]["conditions"].as_array().unwrap().iter().map(|condition| &condition["type"]).collect();
+    let conditions: Vec<&Value> =
+        stored["status"]["conditions"].as_array().unwrap().iter().map(|condition| &condition["type"]).collect();
     assert_eq!(conditions, ["NamesAccepted", "Established"]);
     let groups = server.get("/apis").await.is(StatusCode::OK);
     assert!(groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "example.com"));
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}, "status": {"x": 1}});
     let made = server.post(widgets, &widget).await.is(StatusCode::CREATED);
-    assert_eq!((&made["spec"]["size"], made.get("status"), &made["metadata"]["generation"]), (&json!(3), None, &json!(1)));
+    assert_eq!(
+        (&made["spec"]["size"], made.get("status"), &made["metadata"]["generation"]),
+        (&json!(3), None, &json!(1))
+    );
     let status = json!({"status": {"x": 2}, "spec": {"size": 9}});
-    let made = server.patch(&format!("{widgets}/w/status"), "application/merge-patch+json", &status).await.is(StatusCode::OK);
-    assert_eq!((&made["spec"]["size"], &made["status"]["x"], &made["metadata"]["generation"]), (&json!(3), &json!(2), &json!(1)));
+    let made =
+        server.patch(&format!("{widgets}/w/status"), "application/merge-patch+json", &status).await.is(StatusCode::OK);
+    assert_eq!(
+        (&made["spec"]["size"], &made["status"]["x"], &made["metadata"]["generation"]),
+        (&json!(3), &json!(2), &json!(1))
+    );
     let mut watch = server.watch(&format!("{widgets}?watch=true")).await;
     assert_eq!(watch.next().await.0, "ADDED");
     server.delete(&format!("{definitions}/widgets.example.com"), &json!({})).await.is(StatusCode::OK);
@@ -304,11 +345,16 @@ async fn an_update_of_a_namesake_is_a_conflict() {
     let uid = first["metadata"]["uid"].as_str().unwrap().to_owned();
     server.delete(&path, &json!({})).await.is(StatusCode::OK);
     let status = server.put(&path, &first).await.is(StatusCode::CONFLICT);
-    assert!(status["message"].as_str().unwrap().ends_with(&format!("UID in precondition: {uid}, UID in object meta: ")));
+    assert!(
+        status["message"].as_str().unwrap().ends_with(&format!("UID in precondition: {uid}, UID in object meta: "))
+    );
     server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
     first["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     server.put(&path, &first).await.is(StatusCode::CONFLICT);
-    server.patch(&path, "application/merge-patch+json", &json!({"metadata": {"uid": uid}})).await.is(StatusCode::CONFLICT);
+    server
+        .patch(&path, "application/merge-patch+json", &json!({"metadata": {"uid": uid}}))
+        .await
+        .is(StatusCode::CONFLICT);
 }
 
 #[tokio::test]
@@ -318,7 +364,8 @@ async fn an_eviction_obeys_the_budget() {
     server.post(PODS, &pod("p")).await.is(StatusCode::CREATED);
     let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     server.patch(&format!("{PODS}/p/status"), "application/merge-patch+json", &running).await.is(StatusCode::OK);
-    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}}});
+    let budget =
+        json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}}});
     server.post(budgets, &budget).await.is(StatusCode::CREATED);
     let status = |allowed: u64| json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
     server.patch(&format!("{budgets}/b/status"), "application/merge-patch+json", &status(0)).await.is(StatusCode::OK);
@@ -340,7 +387,8 @@ async fn a_foreground_delete_waits_for_the_collector() {
     server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
     let held = server.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.is(StatusCode::OK);
     assert_eq!(held["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-    let refused = server.delete(&path, &json!({"propagationPolicy": "Sideways"})).await.is(StatusCode::UNPROCESSABLE_ENTITY);
+    let refused =
+        server.delete(&path, &json!({"propagationPolicy": "Sideways"})).await.is(StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(refused["reason"], "Invalid");
 }
 
@@ -350,8 +398,36 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
     let mut object = pod("p");
     object["spec"]["foo"] = json!(1);
     let strict = server.post(&format!("{PODS}?fieldValidation=Strict"), &object).await.is(StatusCode::BAD_REQUEST);
-    assert!(strict["message"].as_str().unwrap().contains("strict decoding error: unknown field \"spec.foo\""), "{strict}");
+    assert!(
+        strict["message"].as_str().unwrap().contains("strict decoding error: unknown field \"spec.foo\""),
+        "{strict}"
+    );
     let warned = server.post(PODS, &object).await;
     assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.foo\\\"\"");
     assert!(warned.is(StatusCode::CREATED)["spec"].get("foo").is_none());
+}
+
+#[tokio::test]
+async fn apply_makes_an_object_owns_its_fields_and_conflicts_with_other_owners() {
+    let server = Server::start().await;
+    let path = |manager: &str| format!("{CONFIG_MAPS}/a?fieldManager={manager}");
+    let apply = "application/apply-patch+yaml";
+    let config =
+        |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": value}});
+    let made = server.patch(&path("one"), apply, &config("1")).await.is(StatusCode::CREATED);
+    assert_eq!(
+        (&made["metadata"]["managedFields"][0]["manager"], &made["metadata"]["managedFields"][0]["operation"]),
+        (&json!("one"), &json!("Apply"))
+    );
+    let again = server.patch(&path("one"), apply, &config("1")).await.is(StatusCode::OK);
+    assert_eq!(made["metadata"]["resourceVersion"], again["metadata"]["resourceVersion"]);
+    let status = server.patch(&path("two"), apply, &config("2")).await.is(StatusCode::CONFLICT);
+    assert_eq!(
+        (&status["details"]["causes"][0]["reason"], &status["details"]["causes"][0]["field"]),
+        (&json!("FieldManagerConflict"), &json!(".data.x"))
+    );
+    server.patch(&format!("{}&force=true", path("two")), apply, &config("2")).await.is(StatusCode::OK);
+    let status =
+        server.patch(&format!("{CONFIG_MAPS}/a"), apply, &config("2")).await.is(StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(status["message"].as_str().unwrap().contains("fieldManager: Required value: is required for apply patch"));
 }

@@ -18,7 +18,13 @@ fn config_map(name: &str) -> Value {
 #[tokio::test]
 async fn the_nth_create_fails_as_told_and_the_next_one_works() {
     let server = Server::start().await;
-    server.cluster.faults().fail(RequestMatch::new("create", "configmaps"), 2, 1, When::Before, Failure::too_many_requests(3));
+    server.cluster.faults().fail(
+        RequestMatch::new("create", "configmaps"),
+        2,
+        1,
+        When::Before,
+        Failure::too_many_requests(3),
+    );
     server.post(CONFIG_MAPS, &config_map("a")).await.is(StatusCode::CREATED);
     let refused = server.post(CONFIG_MAPS, &config_map("b")).await;
     assert_eq!((refused.code, &refused.headers["retry-after"]), (StatusCode::TOO_MANY_REQUESTS, &"3".parse().unwrap()));

@@ -50,7 +50,8 @@ fn stamp(object: &mut Value, api_version: &str, kind: &str) {
     let Some(fields) = object.as_object_mut() else { return };
     let mut first = fields.iter();
     // Lists cut these two fields off the front of the serialized object, so that they must be there.
-    let right = first.next() == Some((&"apiVersion".to_owned(), &json!(api_version))) && first.next() == Some((&"kind".to_owned(), &json!(kind)));
+    let right = first.next() == Some((&"apiVersion".to_owned(), &json!(api_version)))
+        && first.next() == Some((&"kind".to_owned(), &json!(kind)));
     if !right {
         let mut out = Map::with_capacity(fields.len() + 2);
         out.insert("apiVersion".into(), json!(api_version));
@@ -75,7 +76,9 @@ fn rename(object: &mut Value, direction: impl Fn(&'static str, &'static str) -> 
 }
 
 fn is_cpu_utilization(metric: &Value) -> bool {
-    metric["type"] == "Resource" && metric["resource"]["name"] == "cpu" && metric["resource"]["target"]["type"] == "Utilization"
+    metric["type"] == "Resource"
+        && metric["resource"]["name"] == "cpu"
+        && metric["resource"]["target"]["type"] == "Utilization"
 }
 
 fn hpa_to_v1(object: &mut Value) {
@@ -84,7 +87,10 @@ fn hpa_to_v1(object: &mut Value) {
         if let Some(Value::Array(mut metrics)) = spec.remove("metrics") {
             if let Some(at) = metrics.iter().position(is_cpu_utilization) {
                 let cpu = metrics.remove(at);
-                spec.insert("targetCPUUtilizationPercentage".into(), cpu["resource"]["target"]["averageUtilization"].clone());
+                spec.insert(
+                    "targetCPUUtilizationPercentage".into(),
+                    cpu["resource"]["target"]["averageUtilization"].clone(),
+                );
             }
             if !metrics.is_empty() {
                 annotations.insert(HPA_METRICS.into(), Value::String(Value::Array(metrics).to_string()));
@@ -97,7 +103,8 @@ fn hpa_to_v1(object: &mut Value) {
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         status.remove("conditions");
         if let Some(Value::Array(metrics)) = status.remove("currentMetrics")
-            && let Some(cpu) = metrics.iter().find(|metric| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu")
+            && let Some(cpu) =
+                metrics.iter().find(|metric| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu")
             && let Some(percent) = cpu.pointer("/resource/current/averageUtilization")
         {
             status.insert("currentCPUUtilizationPercentage".into(), percent.clone());

@@ -45,7 +45,8 @@ pub(crate) fn completed_names(spec: &Value) -> Value {
     let mut names = spec.get("names").cloned().unwrap_or_else(|| json!({}));
     if let Some(fields) = names.as_object_mut() {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
-        let empty = |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("").is_empty();
+        let empty =
+            |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("").is_empty();
         if empty(fields, "singular") {
             fields.insert("singular".into(), json!(kind.to_lowercase()));
         }
@@ -65,7 +66,11 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
     let group = text(&spec["group"]);
     let plural = text(&names["plural"]);
     let mut versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
-    let storage_version = versions.iter().find(|version| version["storage"] == true).map(|version| text(&version["name"])).unwrap_or_default();
+    let storage_version = versions
+        .iter()
+        .find(|version| version["storage"] == true)
+        .map(|version| text(&version["name"]))
+        .unwrap_or_default();
     versions.retain(|version| version["served"] == true);
     versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or("")));
     versions
@@ -168,7 +173,9 @@ pub(crate) fn apply_structural_defaults(schema: &Value, object: &mut Value) {
         Value::Object(fields) => {
             if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
                 for (name, property) in properties {
-                    let missing = fields.get(name).is_none_or(|value| value.is_null() && property.get("nullable") != Some(&json!(true)));
+                    let missing = fields
+                        .get(name)
+                        .is_none_or(|value| value.is_null() && property.get("nullable") != Some(&json!(true)));
                     if missing && let Some(default) = property.get("default") {
                         fields.insert(name.clone(), default.clone());
                     }

@@ -100,7 +100,11 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, format: &str) -> Value
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if name.is_empty() { json!({"creationTimestamp": null}) } else { json!({"name": name, "creationTimestamp": null}) };
+            let metadata = if name.is_empty() {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": name, "creationTimestamp": null})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -110,7 +114,10 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, format: &str) -> Value
 fn aggregated_resource(resource: &Resource) -> Value {
     let mut fields = Map::new();
     fields.insert("resource".into(), json!(resource.plural));
-    fields.insert("responseKind".into(), json!({"group": resource.group, "version": resource.version, "kind": resource.kind}));
+    fields.insert(
+        "responseKind".into(),
+        json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
+    );
     fields.insert("scope".into(), json!(if resource.namespaced { "Namespaced" } else { "Cluster" }));
     fields.insert("singularResource".into(), json!(resource.singular));
     fields.insert("verbs".into(), json!(resource.verbs));
@@ -140,8 +147,12 @@ mod tests {
     #[test]
     fn a_scale_says_whose_kind_it_speaks() {
         let list = resources(&Registry::builtin(), "apps/v1").unwrap();
-        let scale = list["resources"].as_array().unwrap().iter().find(|one| one["name"] == "deployments/scale").unwrap();
-        assert_eq!((&scale["group"], &scale["version"], &scale["kind"]), (&json!("autoscaling"), &json!("v1"), &json!("Scale")));
+        let scale =
+            list["resources"].as_array().unwrap().iter().find(|one| one["name"] == "deployments/scale").unwrap();
+        assert_eq!(
+            (&scale["group"], &scale["version"], &scale["kind"]),
+            (&json!("autoscaling"), &json!("v1"), &json!("Scale"))
+        );
         assert!(resources(&Registry::builtin(), "apps/v9").is_none());
     }
 
@@ -149,7 +160,10 @@ mod tests {
     fn the_aggregated_form_lists_every_resource_once() {
         let registry = Registry::builtin();
         let count = |core| {
-            aggregated(&registry, core, "v2")["items"].as_array().unwrap().iter()
+            aggregated(&registry, core, "v2")["items"]
+                .as_array()
+                .unwrap()
+                .iter()
                 .flat_map(|group| group["versions"].as_array().unwrap().clone())
                 .map(|version| version["resources"].as_array().unwrap().len())
                 .sum::<usize>()

@@ -194,7 +194,8 @@ fn parse(text: &str) -> Vec<Arc<Resource>> {
                     verbs: parse_verbs(verbs),
                 });
             }
-        } else if let [version, plural, singular, kind, scope, verbs, short, categories, flags, hash] = words.as_slice() {
+        } else if let [version, plural, singular, kind, scope, verbs, short, categories, flags, hash] = words.as_slice()
+        {
             let (group, version) = split_version(version);
             // Events are one table that two groups show; every other kind is stored in its preferred version.
             let storage_version = match *plural {
@@ -202,7 +203,11 @@ fn parse(text: &str) -> Vec<Arc<Resource>> {
                 "horizontalpodautoscalers" => (group.clone(), "v2".to_owned()),
                 _ => (group.clone(), version.clone()),
             };
-            let storage = if storage_version.0.is_empty() { (*plural).to_owned() } else { format!("{plural}.{}", storage_version.0) };
+            let storage = if storage_version.0.is_empty() {
+                (*plural).to_owned()
+            } else {
+                format!("{plural}.{}", storage_version.0)
+            };
             resources.push(Resource {
                 group,
                 version,
@@ -293,7 +298,11 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Vec<(Box
             put("reason", &["reason"], "");
             put("reportingComponent", &["reportingComponent"], "");
             let source = object.pointer("/source/component").and_then(Value::as_str).unwrap_or("");
-            if source.is_empty() { put("source", &["reportingComponent"], "") } else { put("source", &["source", "component"], "") }
+            if source.is_empty() {
+                put("source", &["reportingComponent"], "")
+            } else {
+                put("source", &["source", "component"], "")
+            }
             put("type", &["type"], "");
         }
         "nodes" => put("spec.unschedulable", &["spec", "unschedulable"], "false"),
@@ -327,7 +336,8 @@ mod tests {
         let registry = Registry::builtin();
         let lines = BUILTIN.lines().filter(|line| !line.starts_with(['#', ' '])).count();
         assert_eq!(registry.resources().len(), lines);
-        let scale = registry.by_plural("apps/v1", "deployments").and_then(|found| found.subresource("scale").cloned()).unwrap();
+        let scale =
+            registry.by_plural("apps/v1", "deployments").and_then(|found| found.subresource("scale").cloned()).unwrap();
         assert_eq!((scale.group.as_str(), scale.version.as_str(), scale.kind.as_str()), ("autoscaling", "v1", "Scale"));
     }
 

@@ -11,7 +11,9 @@ use crate::server::status::Cause;
 pub(crate) fn causes(schema: &Value, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-        for (name, property) in properties.iter().filter(|(name, _)| !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")) {
+        for (name, property) in
+            properties.iter().filter(|(name, _)| !matches!(name.as_str(), "metadata" | "apiVersion" | "kind"))
+        {
             if let Some(value) = object.get(name) {
                 check(property, value, name, &mut causes);
             }
@@ -75,7 +77,12 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
             && broken(limit)
         {
             let limit = &schema[name];
-            add(causes, "FieldValueInvalid", path, format!("Invalid value: {value}: {path} in body should {text} {limit}"));
+            add(
+                causes,
+                "FieldValueInvalid",
+                path,
+                format!("Invalid value: {value}: {path} in body should {text} {limit}"),
+            );
         }
     };
     match value {
@@ -103,7 +110,9 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
             required(schema, value, path, causes);
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, field) in fields {
-                let inner = properties.and_then(|properties| properties.get(name)).or_else(|| schema.get("additionalProperties"));
+                let inner = properties
+                    .and_then(|properties| properties.get(name))
+                    .or_else(|| schema.get("additionalProperties"));
                 if let Some(inner) = inner.filter(|inner| inner.is_object()) {
                     check(inner, field, &format!("{path}.{name}"), causes);
                 }
@@ -133,9 +142,21 @@ mod tests {
     fn each_broken_rule_is_named() {
         assert!(found(json!({"spec": {"size": 1, "mode": "a", "port": "http", "list": ["x"]}})).is_empty());
         assert_eq!(found(json!({"spec": {}})), ["spec.size: Required value"]);
-        assert_eq!(found(json!({"spec": {"size": "x"}})), [r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#]);
-        assert_eq!(found(json!({"spec": {"size": 0}})), ["spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"]);
-        assert_eq!(found(json!({"spec": {"size": 1, "mode": "c"}})), [r#"spec.mode: Unsupported value: "c": supported values: "a", "b""#]);
-        assert_eq!(found(json!({"spec": {"size": 1, "list": [1]}})), [r#"spec.list[0]: Invalid value: "integer": spec.list[0] in body must be of type string: "integer""#]);
+        assert_eq!(
+            found(json!({"spec": {"size": "x"}})),
+            [r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#]
+        );
+        assert_eq!(
+            found(json!({"spec": {"size": 0}})),
+            ["spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"]
+        );
+        assert_eq!(
+            found(json!({"spec": {"size": 1, "mode": "c"}})),
+            [r#"spec.mode: Unsupported value: "c": supported values: "a", "b""#]
+        );
+        assert_eq!(
+            found(json!({"spec": {"size": 1, "list": [1]}})),
+            [r#"spec.list[0]: Invalid value: "integer": spec.list[0] in body must be of type string: "integer""#]
+        );
     }
 }

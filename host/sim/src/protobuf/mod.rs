@@ -142,7 +142,9 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
         }
     }
     let message = message_name(&api_version, &kind);
-    let (name, _) = TABLE.get_key_value(message.as_str()).ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.clone(), kind: kind.clone() })?;
+    let (name, _) = TABLE
+        .get_key_value(message.as_str())
+        .ok_or_else(|| ProtobufError::UnknownKind { api_version: api_version.clone(), kind: kind.clone() })?;
     let mut object = Map::new();
     object.insert("kind".into(), json!(kind));
     object.insert("apiVersion".into(), json!(api_version));
@@ -225,7 +227,9 @@ fn message_into(name: &str, bytes: &[u8], out: &mut Map<String, Value>, depth: u
         let Some(field) = known.iter().find(|field| field.number == number) else { continue };
         let shape = field.shape;
         match (shape.holder, &wire, shape.of) {
-            (Holder::One, Wire::Bytes(inner), Of::Message(name)) if field.name.is_empty() => message_into(name, inner, out, depth)?,
+            (Holder::One, Wire::Bytes(inner), Of::Message(name)) if field.name.is_empty() => {
+                message_into(name, inner, out, depth)?
+            }
             (Holder::One, ..) => {
                 let value = scalar(shape.of, &wire, depth)?;
                 if shape.optional || !(is_empty(&value) && (field.omit_empty || value.is_null())) {
@@ -253,7 +257,11 @@ fn message_into(name: &str, bytes: &[u8], out: &mut Map<String, Value>, depth: u
 fn map_entry(shape: Shape, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
     // A value that is missing on the wire is the empty one.
-    let mut value = if shape.holder == Holder::MapOfLists { json!([]) } else { scalar(shape.of, &Wire::Bytes(&[]), depth).unwrap_or_default() };
+    let mut value = if shape.holder == Holder::MapOfLists {
+        json!([])
+    } else {
+        scalar(shape.of, &Wire::Bytes(&[]), depth).unwrap_or_default()
+    };
     for part in fields(bytes) {
         match part? {
             (1, Wire::Bytes(text)) => key = String::from_utf8_lossy(text).into_owned(),
@@ -369,7 +377,8 @@ mod tests {
         let entry = bytes(2, &[bytes(1, b"k"), bytes(2, b"v")].concat());
         let body = envelope("v1", "ConfigMap", &entry);
         assert_eq!(decode(&body).unwrap()["data"], json!({"k": "v"}));
-        let volume = message("core.v1.Volume", &[bytes(1, b"tmp"), bytes(2, &bytes(2, b""))].concat(), MAX_DEPTH).unwrap();
+        let volume =
+            message("core.v1.Volume", &[bytes(1, b"tmp"), bytes(2, &bytes(2, b""))].concat(), MAX_DEPTH).unwrap();
         assert_eq!(volume, json!({"name": "tmp", "emptyDir": {}}));
     }
 

@@ -34,7 +34,9 @@ impl Api {
         if &*resource.storage == "pods" && self.config.service_account_admission {
             let account = object["spec"]["serviceAccountName"].as_str().unwrap_or("default");
             if view.get("serviceaccounts", &format!("{namespace}/{account}")).is_none() {
-                let why = format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found");
+                let why = format!(
+                    "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
+                );
                 return Err(ApiError::forbidden(&resource.group_resource(), meta(object, "name"), &why));
             }
         }
@@ -95,7 +97,11 @@ impl Api {
         }
         let value = class.as_ref().map_or(json!(0), |class| class["value"].clone());
         spec.insert("priority".into(), value);
-        let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str()).unwrap_or("PreemptLowerPriority").to_owned();
+        let policy = class
+            .as_ref()
+            .and_then(|class| class["preemptionPolicy"].as_str())
+            .unwrap_or("PreemptLowerPriority")
+            .to_owned();
         spec.entry("preemptionPolicy").or_insert_with(|| json!(policy));
         Ok(())
     }

@@ -25,8 +25,16 @@ impl Api {
             }),
         )?;
         for (name, value, for_what) in [
-            ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-            ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+            (
+                "system-cluster-critical",
+                2_000_000_000,
+                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+            ),
+            (
+                "system-node-critical",
+                2_000_001_000,
+                "Used for system critical pods that must not be moved from their current node.",
+            ),
         ] {
             self.put(
                 "scheduling.k8s.io/v1",

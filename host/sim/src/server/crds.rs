@@ -34,7 +34,8 @@ pub(crate) fn complete(object: &mut Value, is_new: bool) {
             .filter(|version| version["storage"] == true)
             .map(|version| version["name"].clone())
             .collect();
-        object["status"] = json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+        object["status"] =
+            json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     }
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
@@ -54,23 +55,41 @@ pub(crate) fn causes(object: &Value) -> Vec<Cause> {
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
     let name = meta(object, "name");
     if name != format!("{plural}.{group}") {
-        wrong("FieldValueInvalid", "metadata.name", format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"));
+        wrong(
+            "FieldValueInvalid",
+            "metadata.name",
+            format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
+        );
     }
-    for (field, value) in [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &text(&spec["names"]["kind"]))] {
+    for (field, value) in
+        [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &text(&spec["names"]["kind"]))]
+    {
         if value.is_empty() {
             wrong("FieldValueRequired", field, "Required value".into());
         }
     }
     if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
-        wrong("FieldValueNotSupported", "spec.scope", format!("Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"", text(&spec["scope"])));
+        wrong(
+            "FieldValueNotSupported",
+            "spec.scope",
+            format!("Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"", text(&spec["scope"])),
+        );
     }
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
-        wrong("FieldValueInvalid", "spec.versions", "Invalid value: must have exactly one version marked as storage version".into());
+        wrong(
+            "FieldValueInvalid",
+            "spec.versions",
+            "Invalid value: must have exactly one version marked as storage version".into(),
+        );
     }
     for (n, version) in versions.iter().enumerate() {
         if !version.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
-            wrong("FieldValueRequired", &format!("spec.versions[{n}].schema.openAPIV3Schema"), "Required value: schemas are required".into());
+            wrong(
+                "FieldValueRequired",
+                &format!("spec.versions[{n}].schema.openAPIV3Schema"),
+                "Required value: schemas are required".into(),
+            );
         }
     }
     causes
@@ -92,7 +111,8 @@ impl Api {
     pub(crate) fn after_removal(&self, resource: &Resource, object: &Value) {
         if &*resource.storage == STORAGE {
             let spec = &object["spec"];
-            let storage = format!("{}.{}", spec["names"]["plural"].as_str().unwrap_or(""), spec["group"].as_str().unwrap_or(""));
+            let storage =
+                format!("{}.{}", spec["names"]["plural"].as_str().unwrap_or(""), spec["group"].as_str().unwrap_or(""));
             self.rebuild_registry();
             self.store.close_table(&storage);
         } else if let Some(crd) = &resource.crd
@@ -106,7 +126,10 @@ impl Api {
 
     fn own_crd_call(&self, name: &str, subresource: Option<&str>) -> Result<Call, ApiError> {
         let registry = self.registry();
-        let resource = registry.by_plural("apiextensions.k8s.io/v1", "customresourcedefinitions").cloned().ok_or_else(ApiError::unknown_path)?;
+        let resource = registry
+            .by_plural("apiextensions.k8s.io/v1", "customresourcedefinitions")
+            .cloned()
+            .ok_or_else(ApiError::unknown_path)?;
         Ok(Call::own(resource, None, Some(name), subresource))
     }
 
@@ -151,14 +174,18 @@ impl Api {
         let spec = &object["spec"];
         self.store.view(|view| {
             view.range(STORAGE, None)
-                .filter(|other| *other.version.name != *meta(object, "name") && other.value["spec"]["group"] == spec["group"])
+                .filter(|other| {
+                    *other.version.name != *meta(object, "name") && other.value["spec"]["group"] == spec["group"]
+                })
                 .find_map(|other| {
                     let taken = &other.value["status"]["acceptedNames"];
                     let clash = |field: &str, reason: &'static str| {
                         (spec["names"][field] == taken[field] && taken[field].is_string())
                             .then(|| (reason, format!("{} is already in use", spec["names"][field])))
                     };
-                    clash("kind", "KindConflict").or_else(|| clash("listKind", "ListKindConflict")).or_else(|| clash("singular", "SingularConflict"))
+                    clash("kind", "KindConflict")
+                        .or_else(|| clash("listKind", "ListKindConflict"))
+                        .or_else(|| clash("singular", "SingularConflict"))
                 })
         })
     }
@@ -167,7 +194,10 @@ impl Api {
     fn rebuild_registry(&self) {
         let mut registry = self.registry.write();
         let custom: Vec<_> = self.store.view(|view| {
-            view.range(STORAGE, None).filter(|definition| is_established(&definition.value)).flat_map(|definition| resources(&definition.value)).collect()
+            view.range(STORAGE, None)
+                .filter(|definition| is_established(&definition.value))
+                .flat_map(|definition| resources(&definition.value))
+                .collect()
         });
         for resource in &custom {
             self.store.open_table(&resource.storage);
@@ -177,7 +207,11 @@ impl Api {
 
     fn terminate(&self, object: &Value) -> Result<(), ApiError> {
         let terminating = |object: &Value| {
-            object["status"]["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == "Terminating")
+            object["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == "Terminating")
         };
         if !finalizers(object).iter().any(|finalizer| finalizer == FINALIZER) || terminating(object) {
             return Ok(());
@@ -197,9 +231,11 @@ impl Api {
         })?;
         if let Some(resource) = resources(object).first() {
             let range = ListRange { namespace: None, at: None, after: None, limit: None };
-            let objects = self.store.list(&resource.storage, &range, |_| true).map(|listed| listed.items).unwrap_or_default();
+            let objects =
+                self.store.list(&resource.storage, &range, |_| true).map(|listed| listed.items).unwrap_or_default();
             for item in objects {
-                let call = Call::own(std::sync::Arc::clone(resource), item.namespace.as_deref(), Some(&item.name), None);
+                let call =
+                    Call::own(std::sync::Arc::clone(resource), item.namespace.as_deref(), Some(&item.name), None);
                 match self.delete_object(&call, &item.key, &DeleteOptions::default(), WriteVerb::DeleteCollection) {
                     Err(error) if error.code != 404 => return Err(error),
                     _ => {}
@@ -216,14 +252,16 @@ impl Api {
     /// Lets the definition go when its last object has gone.
     fn finish(&self, object: &Value) -> Result<(), ApiError> {
         let resource = resources(object).into_iter().next();
-        let empty = resource.is_none_or(|resource| self.store.view(|view| view.range(&resource.storage, None).next().is_none()));
+        let empty = resource
+            .is_none_or(|resource| self.store.view(|view| view.range(&resource.storage, None).next().is_none()));
         if !empty {
             return Ok(());
         }
         let call = self.own_crd_call(meta(object, "name"), None)?;
         let done = self.update_object(&call, WriteVerb::Update, |current| {
             let mut new = current.clone();
-            let rest: Vec<String> = finalizers(current).into_iter().filter(|finalizer| finalizer != FINALIZER).collect();
+            let rest: Vec<String> =
+                finalizers(current).into_iter().filter(|finalizer| finalizer != FINALIZER).collect();
             set_finalizers(&mut new, &rest);
             metadata_mut(&mut new);
             Ok(new)
@@ -236,7 +274,11 @@ impl Api {
 
     /// Refuses new objects of a kind that is going.
     pub(crate) fn check_not_terminating(&self, resource: &Resource) -> Result<(), ApiError> {
-        let terminating = resource.crd.as_ref().and_then(|crd| self.store.get(STORAGE, &crd.crd_name)).is_some_and(|crd| is_deleting(&crd.value));
+        let terminating = resource
+            .crd
+            .as_ref()
+            .and_then(|crd| self.store.get(STORAGE, &crd.crd_name))
+            .is_some_and(|crd| is_deleting(&crd.value));
         if terminating {
             let mut error = ApiError::method_not_allowed();
             error.message = format!(
@@ -250,9 +292,9 @@ impl Api {
 }
 
 fn is_established(definition: &Value) -> bool {
-    definition["status"]["conditions"]
-        .as_array()
-        .is_some_and(|list| list.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True"))
+    definition["status"]["conditions"].as_array().is_some_and(|list| {
+        list.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    })
 }
 
 fn put_condition(definition: &mut Value, condition: Value) {

@@ -10,7 +10,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::objects::{deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers};
+use super::objects::{
+    deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers,
+};
 use super::reply::{Reply, parse_body};
 use super::selector::Selector;
 use super::status::{ApiError, Cause, GroupResource, success};
@@ -78,12 +80,12 @@ impl DeleteOptions {
             Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]))
         };
         match &self.propagation {
-            Some(policy) if self.orphan_dependents.is_some() => {
-                refuse(format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"))
-            }
-            Some(policy) if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") => {
-                refuse(format!("Unsupported value: {policy:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""))
-            }
+            Some(policy) if self.orphan_dependents.is_some() => refuse(format!(
+                "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"
+            )),
+            Some(policy) if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") => refuse(format!(
+                "Unsupported value: {policy:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
+            )),
             _ => Ok(()),
         }
     }
@@ -100,7 +102,8 @@ impl DeleteOptions {
             (None, None) if has(ORPHAN) || has(FOREGROUND) => (has(ORPHAN), has(FOREGROUND) && !has(ORPHAN)),
             (None, None) => (resource.orphans_by_default, false),
         };
-        let mut wanted: Vec<String> = present.iter().filter(|name| *name != ORPHAN && *name != FOREGROUND).cloned().collect();
+        let mut wanted: Vec<String> =
+            present.iter().filter(|name| *name != ORPHAN && *name != FOREGROUND).cloned().collect();
         wanted.extend(orphan.then(|| ORPHAN.to_owned()));
         wanted.extend(foreground.then(|| FOREGROUND.to_owned()));
         let same = wanted.len() == present.len() && wanted.iter().all(|finalizer| present.contains(finalizer));
@@ -130,11 +133,16 @@ impl DeleteOptions {
 
 impl DeleteOptions {
     fn check_namespace(&self, resource: &Resource, object: &Value) -> Result<(), ApiError> {
-        for (what, field, given) in [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)] {
+        for (what, field, given) in
+            [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)]
+        {
             if let Some(given) = given
                 && given != meta(object, field)
             {
-                let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {}", meta(object, field));
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {given}, {what} in object meta: {}",
+                    meta(object, field)
+                );
                 return Err(ApiError::conflict(&resource.group_resource(), meta(object, "name"), &why));
             }
         }
@@ -197,7 +205,9 @@ enum PodGrace {
 
 fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> PodGrace {
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let after = |from: Timestamp, seconds: i64| from.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+    let after = |from: Timestamp, seconds: i64| {
+        from.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+    };
     if is_deleting(pod) {
         let Some(before) = deletion_grace(pod).filter(|grace| *grace != 0) else { return PodGrace::Now };
         return match asked {
@@ -268,7 +278,13 @@ impl Api {
     }
 
     /// Deletes one object as far as it goes.
-    pub(crate) fn delete_object(&self, call: &Call, key: &str, options: &DeleteOptions, verb: WriteVerb) -> Result<Deleted, ApiError> {
+    pub(crate) fn delete_object(
+        &self,
+        call: &Call,
+        key: &str,
+        options: &DeleteOptions,
+        verb: WriteVerb,
+    ) -> Result<Deleted, ApiError> {
         let resource = &call.resource;
         let name = key.rsplit('/').next().unwrap_or(key);
         let missing = || ApiError::not_found(&resource.group_resource(), name);
@@ -387,7 +403,10 @@ mod tests {
         let (_, marked) = step("deployments", object(), &with("Foreground"));
         let marked = marked.unwrap();
         assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-        assert_eq!((&marked["metadata"]["generation"], &marked["metadata"]["deletionGracePeriodSeconds"]), (&json!(2), &json!(0)));
+        assert_eq!(
+            (&marked["metadata"]["generation"], &marked["metadata"]["deletionGracePeriodSeconds"]),
+            (&json!(2), &json!(0))
+        );
         let (_, marked) = step("deployments", object(), &with("Orphan"));
         assert_eq!(marked.unwrap()["metadata"]["finalizers"], json!(["orphan"]));
         let (_, marked) = step("replicationcontrollers", object(), &DeleteOptions::default());

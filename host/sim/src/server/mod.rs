@@ -83,7 +83,12 @@ pub(crate) struct Call {
 
 impl Call {
     /// A write of the server itself.
-    pub(crate) fn own(resource: Arc<Resource>, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> Self {
+    pub(crate) fn own(
+        resource: Arc<Resource>,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        subresource: Option<&str>,
+    ) -> Self {
         let path = ObjectPath {
             api_version: resource.api_version(),
             namespace: namespace.map(str::to_owned),
@@ -104,7 +109,13 @@ impl Call {
     }
 
     /// A write that the server makes for this call, on another object.
-    pub(crate) fn derived(&self, resource: Arc<Resource>, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> Self {
+    pub(crate) fn derived(
+        &self,
+        resource: Arc<Resource>,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        subresource: Option<&str>,
+    ) -> Self {
         let mut call = Self::own(resource, namespace, name, subresource);
         call.user_agent.clone_from(&self.user_agent);
         call.query = self.query.clone();
@@ -133,7 +144,11 @@ impl Call {
     pub(crate) fn field_manager(&self) -> &str {
         self.query.get("fieldManager").unwrap_or_else(|| {
             let agent = self.user_agent.split('/').next().unwrap_or("");
-            if agent.is_empty() { "unknown" } else { agent }
+            match agent {
+                "" => "unknown",
+                OWN_AGENT => "kube-apiserver",
+                agent => agent,
+            }
         })
     }
 }
@@ -176,7 +191,9 @@ impl Api {
             // These have media types of their own.
             (Path::Other(path), _) => Ok(self.other(&path, format)),
             (_, Err(error)) => Err(error),
-            (Path::Object(path), Ok(accept)) => self.object(parts.method, path, query, parts.headers, accept, body).await,
+            (Path::Object(path), Ok(accept)) => {
+                self.object(parts.method, path, query, parts.headers, accept, body).await
+            }
             (document, Ok(accept)) => Ok(self.document(&document, accept, &parts.headers)),
         };
         match reply {
@@ -202,7 +219,8 @@ impl Api {
         if path.namespace.is_some() && !resource.namespaced {
             return Ok(Reply::text(404, "404 page not found\n"));
         }
-        let user_agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+        let user_agent =
+            headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
         let call = Call { resource, path, query, headers, accept, user_agent, body };
         let verb = verb(&method, &call);
         let facts = RequestFacts {
@@ -269,7 +287,11 @@ impl Api {
                     "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                     _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
                 };
-                Some(Reply::bytes(200, content_type, documents::aggregated(&registry, core, version).to_string().into()))
+                Some(Reply::bytes(
+                    200,
+                    content_type,
+                    documents::aggregated(&registry, core, version).to_string().into(),
+                ))
             }
             _ => None,
         };
@@ -281,19 +303,27 @@ impl Api {
                 });
             }
             Path::Groups => {
-                return aggregated(false).unwrap_or_else(|| Reply::json(200, accept.format, &documents::groups(&registry)));
+                return aggregated(false)
+                    .unwrap_or_else(|| Reply::json(200, accept.format, &documents::groups(&registry)));
             }
             Path::Group(group) => documents::group(&registry, group),
             Path::Version(version) => documents::resources(&registry, version),
             Path::Other(_) | Path::Object(_) => None,
         };
-        found.map_or_else(|| Reply::text(404, "404 page not found\n"), |document| Reply::json(200, accept.format, &document))
+        found.map_or_else(
+            || Reply::text(404, "404 page not found\n"),
+            |document| Reply::json(200, accept.format, &document),
+        )
     }
 
     fn other(&self, path: &str, format: Format) -> Reply {
         let path = path.trim_end_matches('/');
         match path {
-            "" => Reply::json(200, format, &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]})),
+            "" => Reply::json(
+                200,
+                format,
+                &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]}),
+            ),
             "/version" => Reply::json(
                 200,
                 format,
@@ -303,7 +333,10 @@ impl Api {
                     "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
                 }),
             ),
-            _ if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || path.starts_with(&format!("{health}/"))) => {
+            _ if ["/healthz", "/livez", "/readyz"]
+                .iter()
+                .any(|health| path == *health || path.starts_with(&format!("{health}/"))) =>
+            {
                 Reply::text(200, "ok")
             }
             _ => Reply::text(404, "404 page not found\n"),
@@ -381,4 +414,3 @@ async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: Cancella
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
-

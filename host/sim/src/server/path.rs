@@ -60,7 +60,9 @@ fn object(api_version: String, rest: &[&str], path: &str) -> Path {
         [plural] => (plural, None, None),
         [plural, name] => (plural, Some(*name), None),
         [plural, name, subresource] => (plural, Some(*name), Some(*subresource)),
-        [plural, name, subresource @ ("proxy" | "log" | "exec" | "attach" | "portforward"), ..] => (plural, Some(*name), Some(*subresource)),
+        [plural, name, subresource @ ("proxy" | "log" | "exec" | "attach" | "portforward"), ..] => {
+            (plural, Some(*name), Some(*subresource))
+        }
         _ => return Path::Other(path.to_owned()),
     };
     Path::Object(ObjectPath {
@@ -107,10 +109,16 @@ mod tests {
     #[test]
     fn a_namespace_is_an_object_and_a_scope() {
         let found = object("/api/v1/namespaces/default");
-        assert_eq!((found.plural.as_str(), found.name.as_deref(), found.namespace), ("namespaces", Some("default"), None));
+        assert_eq!(
+            (found.plural.as_str(), found.name.as_deref(), found.namespace),
+            ("namespaces", Some("default"), None)
+        );
         let found = object("/api/v1/namespaces/default/pods/a/status");
         assert_eq!(found.namespace.as_deref(), Some("default"));
-        assert_eq!((found.plural.as_str(), found.name.as_deref(), found.subresource.as_deref()), ("pods", Some("a"), Some("status")));
+        assert_eq!(
+            (found.plural.as_str(), found.name.as_deref(), found.subresource.as_deref()),
+            ("pods", Some("a"), Some("status"))
+        );
         let found = object("/api/v1/namespaces/default/finalize");
         assert_eq!((found.name.as_deref(), found.subresource.as_deref()), (Some("default"), Some("finalize")));
     }

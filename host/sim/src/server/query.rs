@@ -18,7 +18,11 @@ impl Query {
 
     /// The value of a parameter; an empty one counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {
@@ -28,7 +32,8 @@ impl Query {
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         self.get(name)
             .map(|text| {
-                text.parse().map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+                text.parse()
+                    .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
             })
             .transpose()
     }

@@ -18,10 +18,15 @@ pub(crate) fn admit(view: &Inner, resource: &Resource, namespace: &str, object: 
         let hard = quota.value["spec"]["hard"].as_object().into_iter().flatten();
         let mut exceeded = Vec::new();
         for (name, limit) in hard {
-            if quota.value["spec"]["scopes"].as_array().is_some_and(|scopes| !scopes.is_empty()) || !counts(name, resource, object) {
+            if quota.value["spec"]["scopes"].as_array().is_some_and(|scopes| !scopes.is_empty())
+                || !counts(name, resource, object)
+            {
                 continue;
             }
-            let used = view.range(&resource.storage, Some(namespace)).filter(|entry| counts(name, resource, &entry.value)).count();
+            let used = view
+                .range(&resource.storage, Some(namespace))
+                .filter(|entry| counts(name, resource, &entry.value))
+                .count();
             let Some(limit) = amount(limit) else { continue };
             if used + 1 > limit {
                 exceeded.push((name.as_str(), used, limit));
@@ -29,7 +34,8 @@ pub(crate) fn admit(view: &Inner, resource: &Resource, namespace: &str, object: 
         }
         if !exceeded.is_empty() {
             exceeded.sort_unstable();
-            let list = |show: fn(&(&str, usize, usize)) -> String| exceeded.iter().map(show).collect::<Vec<_>>().join(",");
+            let list =
+                |show: fn(&(&str, usize, usize)) -> String| exceeded.iter().map(show).collect::<Vec<_>>().join(",");
             let why = format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                 quota.version.name,
@@ -49,13 +55,20 @@ fn counts(name: &str, resource: &Resource, object: &Value) -> bool {
     match name {
         "pods" => {
             // Pods that have ended take no room.
-            plural == "pods" && resource.group.is_empty() && !matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+            plural == "pods"
+                && resource.group.is_empty()
+                && !matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
         }
-        "services" | "secrets" | "configmaps" | "persistentvolumeclaims" | "replicationcontrollers" | "resourcequotas" => {
-            plural == name && resource.group.is_empty()
-        }
+        "services"
+        | "secrets"
+        | "configmaps"
+        | "persistentvolumeclaims"
+        | "replicationcontrollers"
+        | "resourcequotas" => plural == name && resource.group.is_empty(),
         "services.loadbalancers" => plural == "services" && object["spec"]["type"] == "LoadBalancer",
-        "services.nodeports" => plural == "services" && matches!(object["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer")),
+        "services.nodeports" => {
+            plural == "services" && matches!(object["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+        }
         _ => name.strip_prefix("count/").is_some_and(|counted| counted == resource.group_resource().to_string()),
     }
 }

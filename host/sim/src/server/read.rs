@@ -26,7 +26,8 @@ struct Continue {
 impl Continue {
     fn encode(&self) -> String {
         let rv: i64 = if self.rv == 0 { -1 } else { i64::try_from(self.rv).unwrap_or(i64::MAX) };
-        URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": format!("{}\u{0}", self.after)}).to_string())
+        URL_SAFE_NO_PAD
+            .encode(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": format!("{}\u{0}", self.after)}).to_string())
     }
 
     fn decode(token: &str) -> Result<Self, ApiError> {
@@ -61,7 +62,8 @@ impl Api {
         let matching = query.get("resourceVersionMatch");
         let token = query.get("continue");
         check_options(query.get("resourceVersion").is_some(), rv, matching, token, query.flag("watch"))?;
-        let limit = query.number("limit")?.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit =
+            query.number("limit")?.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let page = token.map(Continue::decode).transpose()?;
         let at = match (&page, matching, rv) {
             (Some(page), ..) => (page.rv > 0).then_some(page.rv),
@@ -77,16 +79,19 @@ impl Api {
             }
             (None, _, None) => None,
         };
-        let range = ListRange { namespace: call.namespace(), at, after: page.as_ref().map(|page| page.after.as_str()), limit };
-        let listed = self.store.list(&call.resource.storage, &range, |version| selector.matches(version)).map_err(|mut error| {
-            if let Some(page) = &page
-                && error.code == 410
-            {
-                error.message = CONTINUE_EXPIRED.to_owned();
-                error.continue_token = Some(Continue { rv: 0, after: page.after.clone() }.encode());
-            }
-            error
-        })?;
+        let range =
+            ListRange { namespace: call.namespace(), at, after: page.as_ref().map(|page| page.after.as_str()), limit };
+        let listed = self.store.list(&call.resource.storage, &range, |version| selector.matches(version)).map_err(
+            |mut error| {
+                if let Some(page) = &page
+                    && error.code == 410
+                {
+                    error.message = CONTINUE_EXPIRED.to_owned();
+                    error.continue_token = Some(Continue { rv: 0, after: page.after.clone() }.encode());
+                }
+                error
+            },
+        )?;
         let meta = ListMeta {
             rv: listed.rv,
             next: listed.next.as_deref().map(|after| Continue { rv: listed.rv, after: after.to_owned() }.encode()),
@@ -97,9 +102,19 @@ impl Api {
     }
 }
 
-fn check_options(has_rv: bool, rv: Option<u64>, matching: Option<&str>, token: Option<&str>, watch: bool) -> Result<(), ApiError> {
+fn check_options(
+    has_rv: bool,
+    rv: Option<u64>,
+    matching: Option<&str>,
+    token: Option<&str>,
+    watch: bool,
+) -> Result<(), ApiError> {
     let forbidden = |detail: &str| {
-        let cause = Cause { reason: "FieldValueForbidden".into(), message: format!("Forbidden: {detail}"), field: "resourceVersionMatch".into() };
+        let cause = Cause {
+            reason: "FieldValueForbidden".into(),
+            message: format!("Forbidden: {detail}"),
+            field: "resourceVersionMatch".into(),
+        };
         Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
     };
     if let Some(matching) = matching {

@@ -128,7 +128,9 @@ impl Reply {
     pub(crate) fn serialized(code: u16, format: Format, bytes: &Bytes) -> Self {
         match format {
             Format::Json => Self::bytes(code, "application/json", bytes.clone()),
-            Format::Pretty | Format::Yaml => Self::json(code, format, &serde_json::from_slice(bytes).unwrap_or(Value::Null)),
+            Format::Pretty | Format::Yaml => {
+                Self::json(code, format, &serde_json::from_slice(bytes).unwrap_or(Value::Null))
+            }
         }
     }
 
@@ -140,7 +142,8 @@ impl Reply {
 
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
-        *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         if let Some(seconds) = self.retry_after_seconds {
@@ -160,12 +163,15 @@ impl Reply {
 pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
     let media = media_type(headers);
     match media.as_str() {
-        "" | "application/json" => serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("the object provided is unrecognized (must be of type {media:?}): {error}"))),
-        "application/yaml" => {
-            serde_norway::from_slice(body).map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))
-        }
+        "" | "application/json" => serde_json::from_slice(body).map_err(|error| {
+            ApiError::bad_request(format!("the object provided is unrecognized (must be of type {media:?}): {error}"))
+        }),
+        "application/yaml" => serde_norway::from_slice(body)
+            .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}"))),
         PROTOBUF => crate::protobuf::decode(body).map_err(|error| ApiError::bad_request(error.to_string())),
-        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
+        _ => Err(ApiError::unsupported_media_type(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 

@@ -54,7 +54,11 @@ impl Api {
                 }
             }
         }
-        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(&resource.group, &resource.kind, meta(object, "name"), causes)) }
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::invalid(&resource.group, &resource.kind, meta(object, "name"), causes))
+        }
     }
 }
 
@@ -69,7 +73,8 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         causes.push(required());
         return;
     }
-    let invalid = |message: String| Cause { reason: "FieldValueInvalid".into(), message, field: "metadata.name".into() };
+    let invalid =
+        |message: String| Cause { reason: "FieldValueInvalid".into(), message, field: "metadata.name".into() };
     // Names of these are paths in a URL, with letters that DNS does not have.
     if resource.group == "rbac.authorization.k8s.io" {
         if name == "." || name == ".." || name.contains(['/', '%']) {
@@ -77,9 +82,12 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         }
         return;
     }
-    let edge = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+    let edge =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
     let label = |part: &str| {
-        edge(part.chars().next()) && edge(part.chars().last()) && part.chars().all(|letter| edge(Some(letter)) || letter == '-')
+        edge(part.chars().next())
+            && edge(part.chars().last())
+            && part.chars().all(|letter| edge(Some(letter)) || letter == '-')
     };
     let is_label = matches!(&*resource.storage, "namespaces" | "services");
     if is_label && (!label(name) || name.len() > 63) {

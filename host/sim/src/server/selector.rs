@@ -70,7 +70,9 @@ fn matches_label(term: &LabelTerm, found: Option<&str>) -> bool {
         Operator::Absent => found.is_none(),
         Operator::In(values) => found.is_some_and(|found| values.iter().any(|value| value == found)),
         Operator::NotIn(values) => found.is_none_or(|found| values.iter().all(|value| value != found)),
-        Operator::Greater(bound) => found.and_then(|found| found.parse::<i64>().ok()).is_some_and(|found| found > *bound),
+        Operator::Greater(bound) => {
+            found.and_then(|found| found.parse::<i64>().ok()).is_some_and(|found| found > *bound)
+        }
         Operator::Less(bound) => found.and_then(|found| found.parse::<i64>().ok()).is_some_and(|found| found < *bound),
     }
 }
@@ -100,7 +102,11 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 }
 
 fn parse_label(term: &str, whole: &str) -> Result<LabelTerm, ApiError> {
-    let bad = || ApiError::bad_request(format!("unable to parse requirement: found {term:?} in {whole:?}, expected: a label selector"));
+    let bad = || {
+        ApiError::bad_request(format!(
+            "unable to parse requirement: found {term:?} in {whole:?}, expected: a label selector"
+        ))
+    };
     let set = |rest: &str| -> Result<Vec<String>, ApiError> {
         let inner = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(bad)?;
         Ok(inner.split(',').map(|value| value.trim().to_owned()).collect())
@@ -156,7 +162,8 @@ fn selectable(resource: &Resource, field: &str) -> Result<String, ApiError> {
         _ if &*resource.storage == "events" && field == "reportingController" => "reportingComponent".to_owned(),
         _ => field.to_owned(),
     };
-    let general = stored == "metadata.name" || (stored == "metadata.namespace" && (resource.namespaced || resource.crd.is_none()));
+    let general = stored == "metadata.name"
+        || (stored == "metadata.namespace" && (resource.namespaced || resource.crd.is_none()));
     let known = crate::discovery::selectable_fields(resource, &serde_json::Value::Null);
     if general || known.iter().any(|(name, _)| **name == *stored) {
         Ok(stored)
@@ -170,18 +177,30 @@ mod tests {
     use super::*;
 
     fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        parse_labels(selector).unwrap().iter().all(|term| {
-            matches_label(term, labels.iter().find(|(key, _)| *key == term.key).map(|(_, value)| *value))
-        })
+        parse_labels(selector)
+            .unwrap()
+            .iter()
+            .all(|term| matches_label(term, labels.iter().find(|(key, _)| *key == term.key).map(|(_, value)| *value)))
     }
 
     #[test]
     fn label_selectors_follow_upstream() {
         let web = &[("app", "web"), ("tier", "2")];
         for (selector, expected) in [
-            ("app=web", true), ("app==web", true), ("app!=web", false), ("other!=x", true), ("app", true), ("!app", false), ("!other", true),
-            ("app in (db, web)", true), ("app notin (db,web)", false), ("other notin (a)", true), ("tier>1", true), ("tier<2", false),
-            ("app=web,tier in (1,2),!gone", true), ("app=", false),
+            ("app=web", true),
+            ("app==web", true),
+            ("app!=web", false),
+            ("other!=x", true),
+            ("app", true),
+            ("!app", false),
+            ("!other", true),
+            ("app in (db, web)", true),
+            ("app notin (db,web)", false),
+            ("other notin (a)", true),
+            ("tier>1", true),
+            ("tier<2", false),
+            ("app=web,tier in (1,2),!gone", true),
+            ("app=", false),
         ] {
             assert_eq!(matches(selector, web), expected, "{selector}");
         }
@@ -199,6 +218,9 @@ mod tests {
         let registry = crate::discovery::Registry::builtin();
         let pods = registry.by_plural("v1", "pods").unwrap();
         assert!(Selector::parse(pods, None, Some("spec.nodeName=a,metadata.name!=b")).is_ok());
-        assert_eq!(Selector::parse(pods, None, Some("spec.containers=a")).unwrap_err().message, "field label not supported: spec.containers");
+        assert_eq!(
+            Selector::parse(pods, None, Some("spec.containers=a")).unwrap_err().message,
+            "field label not supported: spec.containers"
+        );
     }
 }

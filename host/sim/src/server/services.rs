@@ -27,7 +27,9 @@ impl Api {
         }
         let (addresses, ports) = self.taken();
         if spec["clusterIP"].as_str().unwrap_or("").is_empty() {
-            let free = (FIRST_ADDRESS..=LAST_ADDRESS).map(|address| Ipv4Addr::from(address).to_string()).find(|address| !addresses.contains(address));
+            let free = (FIRST_ADDRESS..=LAST_ADDRESS)
+                .map(|address| Ipv4Addr::from(address).to_string())
+                .find(|address| !addresses.contains(address));
             let free = free.ok_or_else(|| ApiError::internal("failed to allocate a serviceIP: range is full"))?;
             spec["clusterIP"] = json!(free);
         }
@@ -45,7 +47,9 @@ impl Api {
             let mut free = NODE_PORTS.filter(|port| !ports.contains(port));
             for port in spec["ports"].as_array_mut().into_iter().flatten() {
                 if port["nodePort"].as_u64().unwrap_or(0) == 0 {
-                    let next = free.next().ok_or_else(|| ApiError::internal("failed to allocate a nodePort: range is full"))?;
+                    let next = free
+                        .next()
+                        .ok_or_else(|| ApiError::internal("failed to allocate a nodePort: range is full"))?;
                     port["nodePort"] = json!(next);
                 }
             }
@@ -59,7 +63,9 @@ impl Api {
             for service in view.range("services", None) {
                 let spec = &service.value["spec"];
                 addresses.extend(spec["clusterIP"].as_str().map(str::to_owned));
-                ports.extend(spec["ports"].as_array().into_iter().flatten().filter_map(|port| port["nodePort"].as_u64()));
+                ports.extend(
+                    spec["ports"].as_array().into_iter().flatten().filter_map(|port| port["nodePort"].as_u64()),
+                );
             }
         });
         (addresses, ports)

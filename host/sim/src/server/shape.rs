@@ -84,20 +84,28 @@ impl Api {
     pub(crate) fn reply_value(&self, call: &Call, code: u16, value: &Value) -> Reply {
         match call.accept.shape {
             Shape::Partial => Reply::json(code, call.accept.format, &crate::store::partial_object(value)),
-            Shape::Table if value["kind"] == call.resource.kind => {
-                Reply::json(code, call.accept.format, &self.table(&call.resource, &[value], call.query.get("includeObject")))
-            }
+            Shape::Table if value["kind"] == call.resource.kind => Reply::json(
+                code,
+                call.accept.format,
+                &self.table(&call.resource, &[value], call.query.get("includeObject")),
+            ),
             _ => Reply::json(code, call.accept.format, value),
         }
     }
 
     /// Answers with a list.
-    pub(crate) fn reply_list(&self, call: &Call, meta: &ListMeta, items: &[std::sync::Arc<Version>]) -> Result<Reply, ApiError> {
+    pub(crate) fn reply_list(
+        &self,
+        call: &Call,
+        meta: &ListMeta,
+        items: &[std::sync::Arc<Version>],
+    ) -> Result<Reply, ApiError> {
         let resource = &call.resource;
         match call.accept.shape {
             Shape::Table => {
                 let values: Vec<Value> = items.iter().map(|item| in_version(resource, item)).collect();
-                let mut table = self.table(resource, &values.iter().collect::<Vec<_>>(), call.query.get("includeObject"));
+                let mut table =
+                    self.table(resource, &values.iter().collect::<Vec<_>>(), call.query.get("includeObject"));
                 table["metadata"] = meta.value();
                 Ok(Reply::json(200, call.accept.format, &table))
             }
@@ -113,7 +121,15 @@ impl Api {
                     _ => type_prefix(resource),
                 };
                 let mut out = BytesMut::new();
-                out.put(format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[", json!(kind), json!(api_version), meta.value()).as_bytes());
+                out.put(
+                    format!(
+                        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
+                        json!(kind),
+                        json!(api_version),
+                        meta.value()
+                    )
+                    .as_bytes(),
+                );
                 for (n, item) in items.iter().enumerate() {
                     if n > 0 {
                         out.put_u8(b',');

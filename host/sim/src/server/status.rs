@@ -116,7 +116,9 @@ impl ApiError {
         let mut error = Self::new(
             409,
             "AlreadyExists",
-            format!("{resource} {name:?} already exists, the server was not able to generate a unique name for the object"),
+            format!(
+                "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+            ),
         )
         .about(resource, name);
         error.retry_after_seconds = Some(1);
@@ -124,7 +126,8 @@ impl ApiError {
     }
 
     pub(crate) fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {resource} {name:?}: {why}")).about(resource, name)
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {resource} {name:?}: {why}"))
+            .about(resource, name)
     }
 
     pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
@@ -156,12 +159,19 @@ impl ApiError {
             many => format!("[{}]", many.join(", ")),
         };
         let mut error = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {body}"));
-        error.details = Details { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned(), causes, ..Details::default() };
+        error.details = Details {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            causes,
+            ..Details::default()
+        };
         error
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        let mut error = Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+        let mut error =
+            Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
         error.details.always = true;
         error
     }
@@ -191,7 +201,8 @@ impl ApiError {
     }
 
     pub(crate) fn too_large(wanted: u64, current: u64) -> Self {
-        let mut error = Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
+        let mut error =
+            Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
         error.retry_after_seconds = Some(1);
         error.details.causes.push(Cause {
             reason: "ResourceVersionTooLarge".into(),
@@ -208,7 +219,11 @@ impl ApiError {
     }
 
     pub(crate) fn not_served(what: &str) -> Self {
-        let mut error = Self::new(501, "NotImplemented", format!("the embedded cluster does not serve {what}: its pods have no containers"));
+        let mut error = Self::new(
+            501,
+            "NotImplemented",
+            format!("the embedded cluster does not serve {what}: its pods have no containers"),
+        );
         error.details.always = true;
         error
     }
@@ -227,9 +242,12 @@ impl ApiError {
             status["reason"] = json!(self.reason);
         }
         let mut details = Map::new();
-        for (field, value) in
-            [("name", &self.details.name), ("group", &self.details.group), ("kind", &self.details.kind), ("uid", &self.details.uid)]
-        {
+        for (field, value) in [
+            ("name", &self.details.name),
+            ("group", &self.details.group),
+            ("kind", &self.details.kind),
+            ("uid", &self.details.uid),
+        ] {
             if !value.is_empty() {
                 details.insert(field.into(), json!(value));
             }
@@ -290,7 +308,11 @@ mod tests {
 
     #[test]
     fn several_causes_are_listed_in_brackets() {
-        let cause = |field: &str| Cause { reason: "FieldValueRequired".into(), message: "Required value".into(), field: field.into() };
+        let cause = |field: &str| Cause {
+            reason: "FieldValueRequired".into(),
+            message: "Required value".into(),
+            field: field.into(),
+        };
         let error = ApiError::invalid("", "Pod", "p", vec![cause("spec.a"), cause("spec.b")]);
         assert_eq!(error.message, "Pod \"p\" is invalid: [spec.a: Required value, spec.b: Required value]");
     }

@@ -20,7 +20,9 @@ fn initial_status(resource: &Resource) -> Option<Value> {
         "daemonsets.apps" => {
             json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0})
         }
-        "poddisruptionbudgets.policy" => json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}),
+        "poddisruptionbudgets.policy" => {
+            json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})
+        }
         "horizontalpodautoscalers.autoscaling" => json!({"desiredReplicas": 0, "currentMetrics": null}),
         _ if resource.subresource("status").is_some() => json!({}),
         _ => return None,
@@ -82,14 +84,17 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
     match subresource {
         Some("status") => {
             let names: Vec<String> = fields.keys().chain(before.keys()).cloned().collect();
-            for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
+            for name in
+                names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind"))
+            {
                 carry_over(fields, Some(before), name);
             }
             let old_metadata = before.get("metadata").and_then(Value::as_object);
             let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else { return };
             if resource.crd.is_some() {
                 // Only the status of a custom object can be written here; what is left of its metadata is bookkeeping.
-                let kept: Vec<String> = metadata.keys().chain(old_metadata.into_iter().flat_map(Map::keys)).cloned().collect();
+                let kept: Vec<String> =
+                    metadata.keys().chain(old_metadata.into_iter().flat_map(Map::keys)).cloned().collect();
                 for name in kept.iter().filter(|name| *name != "managedFields") {
                     carry_over(metadata, old_metadata, name);
                 }
@@ -109,7 +114,9 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
             carry_over(fields, Some(before), "status");
             let spec = fields.entry("spec").or_insert_with(|| json!({}));
             match finalizers {
-                Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => spec["finalizers"] = finalizers,
+                Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => {
+                    spec["finalizers"] = finalizers
+                }
                 _ => {
                     if let Some(spec) = spec.as_object_mut() {
                         spec.remove("finalizers");
@@ -160,7 +167,10 @@ fn qos_class(spec: &Value) -> &'static str {
     let containers: Vec<&Value> =
         ["containers", "initContainers"].iter().filter_map(|list| spec[*list].as_array()).flatten().collect();
     let amount = |container: &Value, side: &str, name: &str| {
-        container["resources"][side][name].as_str().map(str::to_owned).or_else(|| container["resources"][side][name].as_i64().map(|n| n.to_string()))
+        container["resources"][side][name]
+            .as_str()
+            .map(str::to_owned)
+            .or_else(|| container["resources"][side][name].as_i64().map(|n| n.to_string()))
     };
     let mut any = false;
     let mut guaranteed = true;

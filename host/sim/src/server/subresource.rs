@@ -86,7 +86,11 @@ impl Api {
                     metadata_mut(&mut new).insert(field.into(), json!(given));
                 }
             }
-            let pointer = resource.crd.as_ref().and_then(|crd| crd.scale.as_ref()).map_or("/spec/replicas", |scale| &scale.spec_replicas);
+            let pointer = resource
+                .crd
+                .as_ref()
+                .and_then(|crd| crd.scale.as_ref())
+                .map_or("/spec/replicas", |scale| &scale.spec_replicas);
             set_pointer(&mut new, pointer, json!(replicas));
             Ok(new)
         })?;
@@ -144,7 +148,8 @@ impl Api {
             new["spec"]["nodeName"] = json!(node);
             for map in ["annotations", "labels"] {
                 if let Some(Value::Object(given)) = binding["metadata"].get(map)
-                    && let Some(present) = metadata_mut(&mut new).entry(map).or_insert_with(|| json!({})).as_object_mut()
+                    && let Some(present) =
+                        metadata_mut(&mut new).entry(map).or_insert_with(|| json!({})).as_object_mut()
                 {
                     present.extend(given.clone());
                 }
@@ -196,7 +201,10 @@ impl Api {
         const STORAGE: &str = "poddisruptionbudgets.policy";
         let labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         let guards: Vec<Value> = self.store.view(|view| {
-            view.range(STORAGE, call.namespace()).filter(|budget| selects(&budget.value["spec"]["selector"], &labels)).map(|budget| (*budget.value).clone()).collect()
+            view.range(STORAGE, call.namespace())
+                .filter(|budget| selects(&budget.value["spec"]["selector"], &labels))
+                .map(|budget| (*budget.value).clone())
+                .collect()
         });
         let budget = match guards.as_slice() {
             [] => return Ok(()),
@@ -212,14 +220,20 @@ impl Api {
         let name = meta(budget, "name").to_owned();
         let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
         let (healthy, desired) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
-        let ready = pod["status"]["conditions"]
-            .as_array()
-            .is_some_and(|list| list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True"));
-        if !ready && (budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (healthy >= desired && desired > 0)) {
+        let ready = pod["status"]["conditions"].as_array().is_some_and(|list| {
+            list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        });
+        if !ready
+            && (budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (healthy >= desired && desired > 0))
+        {
             return Ok(());
         }
         let refuse = |message: String| {
-            let mut error = ApiError::new(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
+            let mut error = ApiError::new(
+                429,
+                "TooManyRequests",
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+            );
             error.details.causes.push(Cause { reason: "DisruptionBudget".into(), message, field: String::new() });
             error
         };
@@ -238,7 +252,9 @@ impl Api {
         if dry_run {
             return Ok(());
         }
-        let Some(budgets) = self.registry().by_plural("policy/v1", "poddisruptionbudgets").cloned() else { return Ok(()) };
+        let Some(budgets) = self.registry().by_plural("policy/v1", "poddisruptionbudgets").cloned() else {
+            return Ok(());
+        };
         let now = rfc3339(self.clock.now());
         let pod_name = call.name().to_owned();
         let own = call.derived(budgets, call.namespace(), Some(&name), Some("status"));
@@ -275,7 +291,8 @@ impl Api {
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": call.name(), "uid": account.version.uid}},
         });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let token = format!("{}.{}.{}", part(&json!({"alg": "none"})), part(&claims), URL_SAFE_NO_PAD.encode("pintle-sim"));
+        let token =
+            format!("{}.{}.{}", part(&json!({"alg": "none"})), part(&claims), URL_SAFE_NO_PAD.encode("pintle-sim"));
         request["kind"] = json!("TokenRequest");
         request["apiVersion"] = json!("authentication.k8s.io/v1");
         metadata_mut(&mut request).insert("name".into(), json!(call.name()));
@@ -322,9 +339,13 @@ fn scale_of(resource: &Resource, object: &Value) -> Value {
     let custom = resource.crd.as_ref().and_then(|crd| crd.scale.as_ref());
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     let selector = match custom {
-        Some(paths) => {
-            paths.label_selector.as_ref().and_then(|pointer| object.pointer(pointer)).and_then(Value::as_str).unwrap_or("").to_owned()
-        }
+        Some(paths) => paths
+            .label_selector
+            .as_ref()
+            .and_then(|pointer| object.pointer(pointer))
+            .and_then(Value::as_str)
+            .unwrap_or("")
+            .to_owned(),
         None => selector_text(&object["spec"]["selector"]),
     };
     let mut metadata = Map::new();
@@ -355,7 +376,8 @@ fn selector_text(selector: &Value) -> String {
         .collect();
     for expression in expressions.into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or("");
-        let mut values: Vec<&str> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         values.sort_unstable();
         let text = match expression["operator"].as_str() {
             Some("In") => format!("{key} in ({})", values.join(",")),
@@ -374,10 +396,12 @@ fn selects(selector: &Value, labels: &Map<String, Value>) -> bool {
     if !selector.is_object() {
         return false;
     }
-    let pairs = selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let pairs =
+        selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
         let found = labels.get(expression["key"].as_str().unwrap_or(""));
-        let listed = || expression["values"].as_array().is_some_and(|values| found.is_some_and(|found| values.contains(found)));
+        let listed =
+            || expression["values"].as_array().is_some_and(|values| found.is_some_and(|found| values.contains(found)));
         match expression["operator"].as_str() {
             Some("In") => listed(),
             Some("NotIn") => !listed(),

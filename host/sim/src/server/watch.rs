@@ -81,7 +81,8 @@ impl Api {
             {
                 return Err(ApiError::too_large(rv, self.store.rv()));
             }
-            let (cursor, rv, items) = self.store.watch_from_now(storage, namespace, |version| watcher.selector.matches(version))?;
+            let (cursor, rv, items) =
+                self.store.watch_from_now(storage, namespace, |version| watcher.selector.matches(version))?;
             watcher.cursor = Some(cursor);
             watcher.seen = rv;
             for chunk in items.chunks(EVENTS_PER_CHUNK) {
@@ -116,22 +117,39 @@ impl Api {
             let chunk = watcher.next().await?;
             Some((chunk.map(Frame::data), watcher))
         });
-        Ok(Reply { code: 200, content_type, body: StreamBody::new(frames).boxed_unsync(), retry_after_seconds: None, warnings: Vec::new() })
+        Ok(Reply {
+            code: 200,
+            content_type,
+            body: StreamBody::new(frames).boxed_unsync(),
+            retry_after_seconds: None,
+            warnings: Vec::new(),
+        })
     }
 }
 
 fn check_options(initial: Option<bool>, matching: Option<&str>, bookmarks: bool) -> Result<(), ApiError> {
     let refuse = |field: &str, detail: &str| {
-        let cause = Cause { reason: "FieldValueForbidden".into(), message: format!("Forbidden: {detail}"), field: field.into() };
+        let cause = Cause {
+            reason: "FieldValueForbidden".into(),
+            message: format!("Forbidden: {detail}"),
+            field: field.into(),
+        };
         Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
     };
     match (initial, matching) {
-        (None, Some(_)) => refuse("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
-        (Some(_), None) => refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        (None, Some(_)) => refuse(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (Some(_), None) => {
+            refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        }
         (Some(_), Some(matching)) if matching != "NotOlderThan" => {
             refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         }
-        (Some(true), Some(_)) if !bookmarks => refuse("sendInitialEvents", "sendInitialEvents requires allowWatchBookmarks"),
+        (Some(true), Some(_)) if !bookmarks => {
+            refuse("sendInitialEvents", "sendInitialEvents requires allowWatchBookmarks")
+        }
         _ => Ok(()),
     }
 }
@@ -303,8 +321,12 @@ impl Watcher {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Partial => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}),
-            Shape::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []}),
+            Shape::Partial => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Shape::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
+            }
             Shape::Native | Shape::Discovery(_) => {
                 json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
             }

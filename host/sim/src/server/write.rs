@@ -19,6 +19,7 @@ use super::reply::{Reply, media_type, parse_body};
 use super::shape::{schema_of, to_version};
 use super::status::{ApiError, Cause};
 use super::{Api, Call, strategy};
+use crate::apply::{self, ApplyError};
 use crate::clock::rfc3339;
 use crate::discovery::{Resource, convert, crd};
 use crate::patch;
@@ -41,6 +42,15 @@ pub(crate) enum Written {
     Updated(Entry),
     /// Nothing was stored: this is what would have been. True for a creation.
     DryRun(Value, bool),
+}
+
+/// Who keeps `managedFields` of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ownership {
+    /// The write: whoever changes a field owns it.
+    Tracked,
+    /// Apply has done so already.
+    Applied,
 }
 
 impl Api {
@@ -83,7 +93,9 @@ impl Api {
                 self.create_object(call, body, &mut warnings, WriteVerb::Update)?
             }
             // Upstream checks the uid before it finds that there is no object.
-            Err(error) if error.code == 404 && !meta(&body, "uid").is_empty() => return Err(other_uid(call, meta(&body, "uid"), "")),
+            Err(error) if error.code == 404 && !meta(&body, "uid").is_empty() => {
+                return Err(other_uid(call, meta(&body, "uid"), ""));
+            }
             other => other?,
         };
         self.reply_written(call, &written, warnings)
@@ -94,6 +106,7 @@ impl Api {
         let media = media_type(&call.headers);
         let force = call.query.get("force").is_some();
         let body = match media.as_str() {
+            "application/apply-patch+yaml" => return self.apply(call),
             "application/json-patch+json" | "application/merge-patch+json" => &call.body,
             "application/strategic-merge-patch+json" if call.resource.crd.is_none() => &call.body,
             _ => return Err(unsupported_patch(&call.resource)),
@@ -121,8 +134,68 @@ impl Api {
         self.reply_written(call, &written, warnings)
     }
 
+    /// Server-side apply.
+    fn apply(&self, call: &Call) -> Result<Reply, ApiError> {
+        let resource = &call.resource;
+        let mut warnings = Vec::new();
+        let Some(manager) = call.query.get("fieldManager") else {
+            let cause = Cause {
+                reason: "FieldValueRequired".into(),
+                message: "Required value: is required for apply patch".into(),
+                field: "fieldManager".into(),
+            };
+            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+        };
+        let mut config: Value = serde_norway::from_slice(&call.body)
+            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+        if config.get("kind").is_none() || config.get("apiVersion").is_none() {
+            return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing in the applied configuration"));
+        }
+        check_type(resource, &mut config)?;
+        check_scope(call, &mut config)?;
+        match meta(&config, "name") {
+            "" => {
+                metadata_mut(&mut config).insert("name".into(), json!(call.name()));
+            }
+            name if name != call.name() => {
+                return Err(ApiError::bad_request(format!(
+                    "the name of the object ({name}) does not match the name on the URL ({})",
+                    call.name()
+                )));
+            }
+            _ => {}
+        }
+        check_fields(call, &mut config, &mut warnings)?;
+        let force = call.query.flag("force");
+        let now = rfc3339(self.clock.now());
+        let applied = |live: Option<&Value>| {
+            apply::apply(schema_of(resource), live, &config, manager, force, call.subresource(), &now)
+                .map_err(apply_error)
+        };
+        let written =
+            match self.update_owned(call, WriteVerb::Patch, Ownership::Applied, |current| applied(Some(current))) {
+                Err(error) if error.code == 404 && call.subresource().is_none() => {
+                    let uid = meta(&config, "uid");
+                    if !uid.is_empty() {
+                        let why = format!(
+                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                        );
+                        return Err(ApiError::conflict(&resource.group_resource(), call.name(), &why));
+                    }
+                    self.create_owned(call, applied(None)?, &mut warnings, WriteVerb::Patch, Ownership::Applied)?
+                }
+                other => other?,
+            };
+        self.reply_written(call, &written, warnings)
+    }
+
     /// Answers with what a write made.
-    pub(crate) fn reply_written(&self, call: &Call, written: &Written, warnings: Vec<String>) -> Result<Reply, ApiError> {
+    pub(crate) fn reply_written(
+        &self,
+        call: &Call,
+        written: &Written,
+        warnings: Vec<String>,
+    ) -> Result<Reply, ApiError> {
         let mut reply = match written {
             Written::Created(entry) => self.reply_object(call, 201, &entry.version),
             Written::Updated(entry) => self.reply_object(call, 200, &entry.version),
@@ -133,7 +206,24 @@ impl Api {
     }
 
     /// Creates an object given in the version of the call.
-    pub(crate) fn create_object(&self, call: &Call, mut object: Value, warnings: &mut Vec<String>, verb: WriteVerb) -> Result<Written, ApiError> {
+    pub(crate) fn create_object(
+        &self,
+        call: &Call,
+        object: Value,
+        warnings: &mut Vec<String>,
+        verb: WriteVerb,
+    ) -> Result<Written, ApiError> {
+        self.create_owned(call, object, warnings, verb, Ownership::Tracked)
+    }
+
+    fn create_owned(
+        &self,
+        call: &Call,
+        mut object: Value,
+        warnings: &mut Vec<String>,
+        verb: WriteVerb,
+        ownership: Ownership,
+    ) -> Result<Written, ApiError> {
         let resource = &call.resource;
         check_type(resource, &mut object)?;
         check_scope(call, &mut object)?;
@@ -152,17 +242,22 @@ impl Api {
             }
             let name = meta(&attempt, "name").to_owned();
             let key = object_key(call.namespace(), &name);
-            let stored = self.prepare_new(call, attempt)?;
+            let stored = self.prepare_new(call, attempt, ownership)?;
             let committed = if dry_run {
-                self.store.view(|view| {
-                    if view.get(&resource.storage, &key).is_some() {
-                        return Err(CommitError::Exists);
-                    }
-                    Ok(self.admit_create(view, call, &stored)?)
-                })
-                .map(|()| None)
+                self.store
+                    .view(|view| {
+                        if view.get(&resource.storage, &key).is_some() {
+                            return Err(CommitError::Exists);
+                        }
+                        Ok(self.admit_create(view, call, &stored)?)
+                    })
+                    .map(|()| None)
             } else {
-                self.store.create(&self.context(call, verb), &key, stored.clone(), |view| self.admit_create(view, call, &stored)).map(Some)
+                self.store
+                    .create(&self.context(call, verb), &key, stored.clone(), |view| {
+                        self.admit_create(view, call, &stored)
+                    })
+                    .map(Some)
             };
             match committed {
                 Ok(Some(entry)) => {
@@ -177,14 +272,16 @@ impl Api {
                 Err(CommitError::Exists) if generated => {}
                 Err(CommitError::Exists) => return Err(ApiError::already_exists(&resource.group_resource(), &name)),
                 Err(CommitError::Api(error)) => return Err(error),
-                Err(CommitError::Missing | CommitError::Changed) => return Err(ApiError::internal("a create found an object to change")),
+                Err(CommitError::Missing | CommitError::Changed) => {
+                    return Err(ApiError::internal("a create found an object to change"));
+                }
             }
         }
         Err(ApiError::generate_name_conflict(&resource.group_resource(), &prefix))
     }
 
     /// Fills in what the server decides about a new object and returns it in the storage version.
-    fn prepare_new(&self, call: &Call, mut object: Value) -> Result<Value, ApiError> {
+    fn prepare_new(&self, call: &Call, mut object: Value, ownership: Ownership) -> Result<Value, ApiError> {
         let resource = &call.resource;
         let now = self.clock.now();
         let metadata = metadata_mut(&mut object);
@@ -200,6 +297,9 @@ impl Api {
         self.admission_defaults(call, &mut object)?;
         self.fill_defaults(resource, &mut object);
         self.validate(resource, None, &object)?;
+        if ownership == Ownership::Tracked {
+            track(call, None, &mut object, &rfc3339(now));
+        }
         convert::to_storage(resource, &mut object);
         Ok(object)
     }
@@ -209,6 +309,16 @@ impl Api {
         &self,
         call: &Call,
         verb: WriteVerb,
+        compute: impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Written, ApiError> {
+        self.update_owned(call, verb, Ownership::Tracked, compute)
+    }
+
+    fn update_owned(
+        &self,
+        call: &Call,
+        verb: WriteVerb,
+        ownership: Ownership,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Written, ApiError> {
         let resource = &call.resource;
@@ -223,7 +333,7 @@ impl Api {
             to_version(resource, &mut current);
             let mut new = compute(&current)?;
             let named_version = !meta(&new, "resourceVersion").is_empty() && matches!(verb, WriteVerb::Update);
-            self.prepare_successor(call, &current, &mut new)?;
+            self.prepare_successor(call, &current, &mut new, ownership)?;
             if same_but_for_bookkeeping(&current, &new) {
                 return Ok(Written::Updated(entry));
             }
@@ -249,7 +359,9 @@ impl Api {
                     }
                     return Ok(Written::Updated(entry));
                 }
-                Err(CommitError::Changed) if named_version => return Err(ApiError::modified(&resource.group_resource(), call.name())),
+                Err(CommitError::Changed) if named_version => {
+                    return Err(ApiError::modified(&resource.group_resource(), call.name()));
+                }
                 Err(CommitError::Changed) => {}
                 Err(CommitError::Missing) => return Err(ApiError::not_found(&resource.group_resource(), call.name())),
                 Err(CommitError::Api(error)) => return Err(error),
@@ -260,10 +372,15 @@ impl Api {
     }
 
     /// Checks preconditions of the successor of `old` and completes it.
-    fn prepare_successor(&self, call: &Call, old: &Value, new: &mut Value) -> Result<(), ApiError> {
+    fn prepare_successor(
+        &self,
+        call: &Call,
+        old: &Value,
+        new: &mut Value,
+        ownership: Ownership,
+    ) -> Result<(), ApiError> {
         let resource = &call.resource;
         let group_resource = resource.group_resource();
-        let now = self.clock.now();
         let version = meta(new, "resourceVersion");
         if version.is_empty() || version == "0" {
             if resource.conditional_update {
@@ -294,7 +411,8 @@ impl Api {
         }
         if is_deleting(old) {
             let before = finalizers(old);
-            let added: Vec<String> = finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
+            let added: Vec<String> =
+                finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
             if !added.is_empty() {
                 let list = added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ");
                 causes.push(Cause {
@@ -312,7 +430,14 @@ impl Api {
         let old_metadata = old.get("metadata").and_then(Value::as_object);
         let metadata = metadata_mut(new);
         for field in [
-            "name", "namespace", "uid", "creationTimestamp", "generateName", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
+            "name",
+            "namespace",
+            "uid",
+            "creationTimestamp",
+            "generateName",
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
         ] {
             super::objects::carry_over(metadata, old_metadata, field);
         }
@@ -328,6 +453,9 @@ impl Api {
         // These two act on the Pod itself, past what an update of it may change.
         if !matches!(call.subresource(), Some("binding" | "eviction")) {
             self.validate(resource, Some(old), new)?;
+            if ownership == Ownership::Tracked {
+                track(call, Some(old), new, &rfc3339(self.clock.now()));
+            }
         }
         Ok(())
     }
@@ -347,7 +475,11 @@ impl Api {
 /// The object that the client means is not the one that has its name now.
 fn other_uid(call: &Call, wanted: &str, found: &str) -> ApiError {
     let resource = &call.resource;
-    let prefix = if resource.crd.is_some() { format!("{}/{}", resource.group, resource.plural) } else { resource.plural.clone() };
+    let prefix = if resource.crd.is_some() {
+        format!("{}/{}", resource.group, resource.plural)
+    } else {
+        resource.plural.clone()
+    };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{prefix}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
         call.key()
@@ -375,7 +507,7 @@ fn same_but_for_bookkeeping(old: &Value, new: &Value) -> bool {
     let same = |left: &serde_json::Map<String, Value>, right: &serde_json::Map<String, Value>| {
         left.iter().filter(|(name, _)| *name != "managedFields").all(|(name, value)| right.get(name) == Some(value))
     };
-    same(old, new) && same(new, old)
+    same(old, new) && same(new, old) && same_owners(old.get("managedFields"), new.get("managedFields"))
 }
 
 /// Refuses an object of another kind and fills in a missing type.
@@ -427,7 +559,9 @@ fn check_scope(call: &Call, object: &mut Value) -> Result<(), ApiError> {
         }
         Some(namespace) if given == namespace => Ok(()),
         None if given.is_empty() => Ok(()),
-        _ => Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request")),
+        _ => Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
     }
 }
 
@@ -477,11 +611,46 @@ fn patch_error(error: patch::PatchError) -> ApiError {
         patch::PatchError::Malformed(message) => ApiError::bad_request(message),
         patch::PatchError::Conflict(message) => ApiError::new(409, "Conflict", message),
         patch::PatchError::Invalid(message) => {
-            let mut error = ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {message}"));
+            let mut error = ApiError::new(
+                422,
+                "Invalid",
+                format!("the server rejected our request due to an error in our request: {message}"),
+            );
             error.details.always = true;
             error
         }
     }
+}
+
+fn apply_error(error: ApplyError) -> ApiError {
+    match error {
+        ApplyError::BadRequest(message) => ApiError::bad_request(message),
+        ApplyError::Conflict { message, causes } => {
+            let mut error = ApiError::new(409, "Conflict", message);
+            error.details.causes = causes
+                .into_iter()
+                .map(|(field, message)| Cause { reason: "FieldManagerConflict".into(), message, field })
+                .collect();
+            error
+        }
+    }
+}
+
+/// Keeps `managedFields` of a write that is no apply.
+fn track(call: &Call, old: Option<&Value>, new: &mut Value, now: &str) {
+    apply::track_update(schema_of(&call.resource), old, new, call.field_manager(), call.subresource(), now);
+}
+
+/// Whether the owners of fields are the same, whenever they became so.
+fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let entries = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
+    let (mut old, mut new) = (entries(old), entries(new));
+    for entry in old.iter_mut().chain(&mut new) {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    old == new
 }
 
 fn unsupported_patch(resource: &Resource) -> ApiError {
@@ -494,10 +663,10 @@ fn unsupported_patch(resource: &Resource) -> ApiError {
 fn generate_name(prefix: &str) -> String {
     let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
     let mut random = rand::rng();
-    let suffix: String = (0..5).map(|_| char::from(SUFFIX_LETTERS[random.random_range(0..SUFFIX_LETTERS.len())])).collect();
+    let suffix: String =
+        (0..5).map(|_| char::from(SUFFIX_LETTERS[random.random_range(0..SUFFIX_LETTERS.len())])).collect();
     format!("{prefix}{suffix}")
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -189,11 +189,17 @@ impl Inner {
     }
 
     /// The objects of a namespace, or all.
-    pub(crate) fn range<'a>(&'a self, storage: &str, namespace: Option<&str>) -> impl Iterator<Item = &'a Entry> + use<'a> {
+    pub(crate) fn range<'a>(
+        &'a self,
+        storage: &str,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &'a Entry> + use<'a> {
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
         self.tables
             .get(storage)
-            .map(|table| table.objects.range::<str, _>((std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded)))
+            .map(|table| {
+                table.objects.range::<str, _>((std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded))
+            })
             .into_iter()
             .flatten()
             .take_while(move |(key, _)| key.starts_with(&prefix))
@@ -256,7 +262,13 @@ impl Store {
     }
 
     /// Puts another version in the place of the one numbered `expected`.
-    pub(crate) fn replace(&self, ctx: &WriteContext<'_>, key: &str, expected: u64, mut value: Value) -> Result<Entry, CommitError> {
+    pub(crate) fn replace(
+        &self,
+        ctx: &WriteContext<'_>,
+        key: &str,
+        expected: u64,
+        mut value: Value,
+    ) -> Result<Entry, CommitError> {
         let mut inner = self.inner.write();
         ctx.faults.admit_commit(ctx.user_agent)?;
         let before = inner.get(&ctx.resource.storage, key).ok_or(CommitError::Missing)?;
@@ -272,7 +284,13 @@ impl Store {
     }
 
     /// Removes the version numbered `expected`; `last` is its final state.
-    pub(crate) fn remove(&self, ctx: &WriteContext<'_>, key: &str, expected: u64, mut last: Value) -> Result<Entry, CommitError> {
+    pub(crate) fn remove(
+        &self,
+        ctx: &WriteContext<'_>,
+        key: &str,
+        expected: u64,
+        mut last: Value,
+    ) -> Result<Entry, CommitError> {
         let mut inner = self.inner.write();
         ctx.faults.admit_commit(ctx.user_agent)?;
         let before = inner.get(&ctx.resource.storage, key).ok_or(CommitError::Missing)?;
@@ -291,7 +309,12 @@ impl Store {
     ///
     /// # Errors
     /// 410 when the log does not reach back so far.
-    pub(crate) fn list(&self, storage: &str, range: &ListRange<'_>, wanted: impl Fn(&Version) -> bool) -> Result<Listed, ApiError> {
+    pub(crate) fn list(
+        &self,
+        storage: &str,
+        range: &ListRange<'_>,
+        wanted: impl Fn(&Version) -> bool,
+    ) -> Result<Listed, ApiError> {
         let inner = self.inner.read();
         let table = inner.tables.get(storage).ok_or_else(ApiError::unknown_path)?;
         let rv = range.at.unwrap_or(inner.rv);
@@ -328,9 +351,17 @@ impl Store {
     ) -> Result<(Cursor, u64, Vec<Arc<Version>>), ApiError> {
         let inner = self.inner.read();
         let table = inner.tables.get(storage).ok_or_else(ApiError::unknown_path)?;
-        let items =
-            inner.range(storage, namespace).map(|entry| &entry.version).filter(|version| wanted(version)).cloned().collect();
-        let cursor = Cursor { storage: Arc::clone(storage), next: table.first + table.log.len() as u64, end: table.end.subscribe() };
+        let items = inner
+            .range(storage, namespace)
+            .map(|entry| &entry.version)
+            .filter(|version| wanted(version))
+            .cloned()
+            .collect();
+        let cursor = Cursor {
+            storage: Arc::clone(storage),
+            next: table.first + table.log.len() as u64,
+            end: table.end.subscribe(),
+        };
         Ok((cursor, inner.rv, items))
     }
 
@@ -352,7 +383,9 @@ impl Store {
     pub(crate) fn read(&self, cursor: &mut Cursor, limit: usize) -> (Read, u64) {
         let inner = self.inner.read();
         // A table that was closed and opened again is another one, whatever its name.
-        let Some(table) = inner.tables.get(&cursor.storage).filter(|table| cursor.end.same_channel(&table.end.subscribe())) else {
+        let Some(table) =
+            inner.tables.get(&cursor.storage).filter(|table| cursor.end.same_channel(&table.end.subscribe()))
+        else {
             return (Read::Gone, inner.rv);
         };
         if cursor.next < table.first {
@@ -361,7 +394,8 @@ impl Store {
         let from = (cursor.next - table.first) as usize;
         let events: Vec<_> = table.log.iter().skip(from).take(limit).cloned().collect();
         cursor.next += events.len() as u64;
-        let seen = if from + events.len() == table.log.len() { inner.rv } else { events.last().map_or(0, |event| event.rv()) };
+        let seen =
+            if from + events.len() == table.log.len() { inner.rv } else { events.last().map_or(0, |event| event.rv()) };
         (Read::Events(events), seen)
     }
 
@@ -389,7 +423,14 @@ impl Store {
 }
 
 impl Inner {
-    fn commit(&mut self, ctx: &WriteContext<'_>, kind: EventType, entry: Entry, previous: Option<Arc<Version>>, limit: usize) {
+    fn commit(
+        &mut self,
+        ctx: &WriteContext<'_>,
+        kind: EventType,
+        entry: Entry,
+        previous: Option<Arc<Version>>,
+        limit: usize,
+    ) {
         self.rv = entry.version.rv;
         let object = Arc::clone(&entry.version);
         if let Some(table) = self.tables.get_mut(&ctx.resource.storage) {

@@ -52,7 +52,12 @@ impl Fixture {
     }
 
     fn names(&self, at: Option<u64>) -> Vec<String> {
-        self.list(at, None, None).unwrap().items.iter().map(|item| format!("{}={}", item.key, item.value()["data"]["n"].as_str().unwrap())).collect()
+        self.list(at, None, None)
+            .unwrap()
+            .items
+            .iter()
+            .map(|item| format!("{}={}", item.key, item.value()["data"]["n"].as_str().unwrap()))
+            .collect()
     }
 }
 
@@ -126,7 +131,8 @@ fn a_stale_version_does_not_replace() {
     let fixture = Fixture::new(100);
     let first = fixture.create("a/x");
     fixture.change("a/x", 1);
-    let result = fixture.store.replace(&fixture.ctx(WriteVerb::Update), "a/x", first.version.rv, (*first.value).clone());
+    let result =
+        fixture.store.replace(&fixture.ctx(WriteVerb::Update), "a/x", first.version.rv, (*first.value).clone());
     assert!(matches!(result, Err(CommitError::Changed)));
 }
 

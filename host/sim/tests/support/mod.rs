@@ -79,7 +79,8 @@ pub(crate) async fn answer(request: RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
     let (code, headers) = (response.status(), response.headers().clone());
     let bytes = response.bytes().await.unwrap();
-    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+    let body =
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
     Answer { code, headers, body }
 }
 
