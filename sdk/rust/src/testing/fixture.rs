@@ -37,6 +37,8 @@ struct Input {
     failures: Vec<MutationFailure>,
     #[serde(default)]
     resources: Vec<ApiResource>,
+    #[serde(default)]
+    raw: BTreeMap<String, Value>,
     /// A place for YAML anchors.
     #[serde(default, rename = "define")]
     _define: Value,
@@ -94,6 +96,7 @@ impl Fixture {
                 attempt: input.attempt,
                 failures: input.failures,
                 resources: input.resources,
+                raw: input.raw,
                 asked: RefCell::default(),
             },
         })
@@ -190,6 +193,7 @@ pub struct FixtureLister {
     attempt: u32,
     failures: Vec<MutationFailure>,
     resources: Vec<ApiResource>,
+    raw: BTreeMap<String, Value>,
     asked: RefCell<Vec<Need>>,
 }
 
@@ -384,7 +388,9 @@ impl Lister for FixtureLister {
                     .collect();
                 Ok(Value::Array(items).to_string())
             }
-            Need::RawPath(path) => not_found(path.clone()),
+            Need::RawPath(path) => {
+                self.raw.get(path).map_or_else(|| not_found(path.clone()), |body| Ok(body.to_string()))
+            }
         })
     }
 }

@@ -14,6 +14,7 @@
 //! - `now`: 2026-01-01T00:00:00Z if absent;
 //! - `objects`: the cache. A missing uid becomes `uid-NAME`, a missing resourceVersion `1`;
 //! - `live`: what the API server itself has, for needs; the same as `objects` if absent;
+//! - `raw`: path -> body, for needs of raw paths; another path is not found;
 //! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`.
 //!
 //! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more.
