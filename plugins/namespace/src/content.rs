@@ -1,0 +1,213 @@
+//! What is in a namespace: the kinds that can be there, the objects that are, and how to delete them.
+//!
+//! *Flow*: discovery -> resources, one version each -> live lists -> deletions or remains.
+//!
+//! *Invariants*
+//! 1. Each resource is listed and deleted in one version only, the server's preferred one if it has it.
+//! 2. Objects that are being deleted already are not deleted again.
+//!
+//! *Source*: deletion/namespaced_resources_deleter.go.
+
+use std::collections::BTreeMap;
+
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{ApiError, ApiResource, Error, Lister, Mutation, MutationFailure, Need, Propagation};
+use serde::Deserialize;
+
+use crate::conditions::Findings;
+
+/// Most objects of one kind that are listed; and how many if that many are more than the host hands over.
+const LIST_LIMITS: [u32; 2] = [1000, 20];
+/// Objects of one kind that are deleted one by one in a pass.
+const SINGLE_DELETIONS: usize = 500;
+/// Seconds that a finalizer is given, for want of anything better.
+const FINALIZER_SECONDS: i64 = 15;
+
+/// An object as a live list shows it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Item {
+    metadata: ItemMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ItemMeta {
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<Timestamp>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Vec<String>,
+}
+
+/// A resource with its objects in one namespace.
+#[derive(Debug)]
+pub(crate) struct Content {
+    resource: ApiResource,
+    items: Vec<Item>,
+    /// Why there is no list.
+    error: Option<String>,
+}
+
+/// Namespaced resources whose objects can be deleted, in one version each, in the order of discovery.
+pub(crate) fn deletable(all: Vec<ApiResource>) -> Vec<ApiResource> {
+    let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut chosen: Vec<ApiResource> = Vec::new();
+    for resource in all.into_iter().filter(|resource| resource.namespaced && has(resource, "delete")) {
+        let name = (resource.kind.group.to_string(), resource.plural.clone());
+        match places.get(&name) {
+            None => {
+                places.insert(name, chosen.len());
+                chosen.push(resource);
+            }
+            Some(&place) if resource.preferred => chosen[place] = resource,
+            Some(_) => {}
+        }
+    }
+    chosen
+}
+
+/// Whether these are the Pods.
+pub(crate) fn is_pods(resource: &ApiResource) -> bool {
+    resource.kind.group.is_empty() && resource.plural == "pods"
+}
+
+fn has(resource: &ApiResource, verb: &str) -> bool {
+    resource.verbs.iter().any(|own| own == verb)
+}
+
+/// Lists the objects of all these resources at once.
+///
+/// # Errors
+/// [`Error::Needs`] while lists are missing.
+pub(crate) fn list(resources: Vec<ApiResource>, namespace: &str, lister: &impl Lister) -> Result<Vec<Content>, Error> {
+    let mut missing = Vec::new();
+    let mut contents = Vec::with_capacity(resources.len());
+    for resource in resources {
+        let answer = if has(&resource, "list") { items(&resource, namespace, lister) } else { Ok(Ok(Vec::new())) };
+        let (items, error) = match answer {
+            Err(Error::Needs(needs)) => {
+                missing.extend(needs);
+                continue;
+            }
+            Err(error) => return Err(error),
+            Ok(Ok(items)) => (items, None),
+            // The resource has gone since the discovery, or cannot be listed after all.
+            Ok(Err(error)) if matches!(error.code, 404 | 405) => (Vec::new(), None),
+            Ok(Err(error)) => (Vec::new(), Some(error.message)),
+        };
+        contents.push(Content { resource, items, error });
+    }
+    if missing.is_empty() { Ok(contents) } else { Err(Error::Needs(missing)) }
+}
+
+/// The first objects of a resource.
+fn items(resource: &ApiResource, namespace: &str, lister: &impl Lister) -> Result<Result<Vec<Item>, ApiError>, Error> {
+    let list = |limit| Need::LiveList {
+        kind: resource.kind.clone(),
+        namespace: namespace.to_owned(),
+        label_selector: None,
+        limit,
+    };
+    let mut answer = lister.ask(list(LIST_LIMITS[0]))?;
+    if answer.as_ref().is_err_and(|error| error.reason == "TooLarge") {
+        answer = lister.ask(list(LIST_LIMITS[1]))?;
+    }
+    answer.map(|text| Ok(serde_json::from_str(&text)?)).map_or_else(|error| Ok(Err(error)), |items| items.map(Ok))
+}
+
+impl Content {
+    /// Objects that are left.
+    pub(crate) fn count(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Why there is no list.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Deletions of what is not being deleted yet. What cannot be listed is deleted unseen, if `unseen`.
+    pub(crate) fn deletions(&self, namespace: &str, failures: &[MutationFailure], unseen: bool) -> Vec<Mutation> {
+        let kind = &self.resource.kind;
+        let pending = || self.items.iter().map(|item| &item.metadata).filter(|meta| meta.deletion_timestamp.is_none());
+        let is_unseen = unseen && !has(&self.resource, "list");
+        if pending().next().is_none() && !is_unseen {
+            return Vec::new();
+        }
+        let refused = |failure: &MutationFailure| {
+            failure.verb == "delete-collection" && failure.kind.as_ref() == Some(kind) && is_unsupported(failure)
+        };
+        if has(&self.resource, "deletecollection") && !failures.iter().any(refused) {
+            // Owned objects are in the namespace too and need no garbage collector to be found.
+            return vec![Mutation::delete_collection(kind, namespace, None).propagation(Propagation::Background)];
+        }
+        pending()
+            .take(SINGLE_DELETIONS)
+            .map(|meta| {
+                Mutation::delete(kind, namespace, &meta.name).uid(&meta.uid).propagation(Propagation::Background)
+            })
+            .collect()
+    }
+
+    /// Adds what is left to the findings. Returns the seconds after which it may be gone; 0 if nothing is left, or nothing is
+    /// known of what it waits for, which is an error. What could not be deleted or listed is an error and no more.
+    pub(crate) fn account(
+        &self,
+        namespace: &str,
+        deleted_at: Timestamp,
+        now: Timestamp,
+        failures: &[MutationFailure],
+        findings: &mut Findings,
+    ) -> i64 {
+        let refused =
+            |failure: &&MutationFailure| failure.kind.as_ref() == Some(&self.resource.kind) && !is_unsupported(failure);
+        let refusal = failures.iter().find(refused).map(|failure| failure.message.as_str());
+        if let Some(error) = refusal.or(self.error.as_deref()) {
+            findings.errors.push(self.describe(namespace, error));
+            return 0;
+        }
+        if self.items.is_empty() {
+            return 0;
+        }
+        let kind = &self.resource.kind;
+        findings.remaining.insert(format!("{}.{}", self.resource.plural, kind.group), self.items.len());
+        let mut is_finalizing = false;
+        for finalizer in self.items.iter().flat_map(|item| &item.metadata.finalizers) {
+            *findings.finalizers.entry(finalizer.clone()).or_default() += 1;
+            is_finalizing = true;
+        }
+        let grace = self.grace_seconds();
+        let elapsed = i64::try_from(now.since(deleted_at).as_secs()).unwrap_or(i64::MAX);
+        if grace > elapsed {
+            return grace;
+        }
+        if is_finalizing {
+            return FINALIZER_SECONDS;
+        }
+        let resource = format!("{}/{}, Resource={}", kind.group, kind.version, self.resource.plural);
+        let error = format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}");
+        findings.errors.push(self.describe(namespace, &error));
+        0
+    }
+
+    /// Longest time that Pods are given to shut down.
+    fn grace_seconds(&self) -> i64 {
+        if !is_pods(&self.resource) {
+            return 0;
+        }
+        self.items.iter().filter_map(|item| item.metadata.deletion_grace_period_seconds).max().unwrap_or(0)
+    }
+
+    fn describe(&self, namespace: &str, error: &str) -> String {
+        if is_pods(&self.resource) {
+            format!("failed to delete pods for namespace: {namespace}, err: {error}")
+        } else {
+            error.to_owned()
+        }
+    }
+}
+
+/// Whether the server does not know this verb for the resource.
+pub(crate) fn is_unsupported(failure: &MutationFailure) -> bool {
+    matches!(failure.code, 404 | 405)
+}

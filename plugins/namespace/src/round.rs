@@ -1,0 +1,65 @@
+//! What is remembered from one run of a namespace to the next.
+//!
+//! Deleting and looking at what remains are two runs, because a run cannot read after it has written.
+
+use std::time::Duration;
+
+use pintle_sdk::{Lister, Outcome, json};
+use serde::{Deserialize, Serialize};
+
+/// First and longest delay after rounds that failed.
+const BASE: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What is deleted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stage {
+    /// Pods, before anything else.
+    Pods,
+    /// Everything else, when no Pod is left.
+    Rest,
+}
+
+/// Where the deletion of a namespace stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Round {
+    /// The namespace; another one of the same name starts anew.
+    uid: String,
+    /// What the run before has deleted: of that, what is left now stays for a reason.
+    pub(crate) swept: Option<Stage>,
+    /// Rounds in a row that ended with an error.
+    pub(crate) failed: u32,
+}
+
+impl Round {
+    fn name(namespace: &str) -> String {
+        format!("round/{namespace}")
+    }
+
+    /// What the run before has kept.
+    pub(crate) fn read(lister: &impl Lister, namespace: &str, uid: &str) -> Self {
+        lister
+            .state(&Self::name(namespace))
+            .and_then(|text| serde_json::from_str::<Self>(&text).ok())
+            .filter(|round| round.uid == uid)
+            .unwrap_or_else(|| Self { uid: uid.to_owned(), ..Self::default() })
+    }
+
+    /// Keeps it for the next run.
+    pub(crate) fn keep(&self, outcome: Outcome, namespace: &str) -> Outcome {
+        outcome.keep(Self::name(namespace), json(self))
+    }
+
+    /// An outcome that forgets it, if there is anything to forget.
+    pub(crate) fn forget(lister: &impl Lister, namespace: &str) -> Outcome {
+        let name = Self::name(namespace);
+        if lister.state(&name).is_some() { Outcome::new().forget(name) } else { Outcome::new() }
+    }
+
+    /// Delay before the next round after one that failed.
+    pub(crate) fn backoff(&self) -> Duration {
+        2_u32.checked_pow(self.failed).map_or(LONGEST, |factor| BASE.saturating_mul(factor).min(LONGEST))
+    }
+}
