@@ -50,6 +50,11 @@ impl FieldPath {
     pub fn values(&self, json: &str) -> Vec<String> {
         crate::project::scalars(self, json)
     }
+
+    /// Whether there is something other than null at this path. Not if the text is not JSON.
+    pub fn is_present(&self, json: &str) -> bool {
+        crate::project::is_present(self, json)
+    }
 }
 
 impl FromStr for FieldPath {
@@ -190,6 +195,10 @@ mod tests {
         let json = r#"{"spec":{"volumes":[{"claim":"a"},{"x":1},{"claim":null},{"claim":["b\n",3,true,{}]}]}}"#;
         assert_eq!(path("spec.volumes.claim").values(json), ["a", "b\n", "3", "true"]);
         assert!(path("spec.volumes").values(json).is_empty());
+        for (present, text) in [(true, "spec.volumes"), (true, "spec.volumes.x"), (false, "spec.none"), (false, "a")] {
+            assert_eq!(path(text).is_present(json), present, "{text}");
+        }
+        assert!(!path("a").is_present(r#"{"a":null}"#) && path("a").is_present(r#"{"a":{}}"#));
         assert!(path("spec.missing.x").values(json).is_empty());
         assert!(path("spec").values("nonsense").is_empty());
     }

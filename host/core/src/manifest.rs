@@ -502,7 +502,31 @@ impl Watch {
             (Some(_), Some(_)) => return Err("every: kind and every exclude each other".into()),
             _ => {}
         }
+        let path = |place: String, path: &str| {
+            path.parse::<crate::field::FieldPath>().map(|_| ()).map_err(|why| format!("{place}: {why}"))
+        };
+        for (i, field) in self.fields.iter().enumerate() {
+            path(format!("fields[{i}]"), field)?;
+        }
+        for (i, index) in self.indexes.iter().enumerate() {
+            path(format!("indexes[{i}].field"), &index.field)?;
+        }
+        if let Some(selects) = &self.selects {
+            path("selects.field".into(), &selects.field)?;
+        }
+        if let Some(selector) = &self.label_selector {
+            crate::selector::Selector::parse(selector).map_err(|why| format!("labelSelector: {why}"))?;
+        }
         for (i, rule) in self.enqueue.iter().enumerate() {
+            for (j, changed) in rule.changed.iter().enumerate() {
+                path(format!("enqueue[{i}].changed[{j}]"), changed)?;
+            }
+            if let Some(field) = rule.field.as_deref().filter(|_| rule.to == To::Field) {
+                path(format!("enqueue[{i}].field"), field)?;
+            }
+            if let Some(field) = &rule.present {
+                path(format!("enqueue[{i}].present"), field)?;
+            }
             let needs_kind =
                 matches!(rule.to, To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys);
             if needs_kind && rule.kind.is_none() {
@@ -593,6 +617,14 @@ mod tests {
         check(
             |m| m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "self", "queue": "other"}),
             expect![[r#"watches[0].enqueue[0].queue: "other" is not declared; declared are widgets"#]],
+        );
+        check(
+            |m| m["watches"][0]["fields"] = serde_json::json!(["spec..a"]),
+            expect![[r#"watches[0].fields[0]: field path "spec..a" is not valid: a name is empty; write spec.nodeName or metadata.labels['example.com/x']"#]],
+        );
+        check(
+            |m| m["watches"][0]["labelSelector"] = "a in b".into(),
+            expect![[r#"watches[0].labelSelector: expected '(' before "b""#]],
         );
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),

@@ -45,6 +45,8 @@ pub(crate) struct Node {
 pub(crate) enum Capture {
     /// Scalars for this index.
     Index(u16),
+    /// An empty value for this index if the field is there.
+    Presence(u16),
     /// The object's own selector.
     Selector(u16, SelectorForm),
 }
@@ -167,6 +169,11 @@ impl Sink {
     fn capture(&mut self, capture: Capture, raw: &RawValue) {
         match capture {
             Capture::Index(index) => each_scalar(raw.get(), &mut |value| self.index_values.push((index, value))),
+            Capture::Presence(index) => {
+                if raw.get() != "null" {
+                    self.index_values.push((index, String::new()));
+                }
+            }
             // A selector that is not valid selects nothing, as upstream: the object itself is still good.
             Capture::Selector(slot, form) => {
                 self.selectors[usize::from(slot)] = Selector::from_json(raw.get(), form).ok().flatten();
@@ -386,12 +393,20 @@ pub(crate) fn project(mask: &FieldMask, json: &str) -> Result<String, serde_json
 }
 
 pub(crate) fn scalars(path: &FieldPath, json: &str) -> Vec<String> {
+    captured(path, Capture::Index(0), json).into_iter().map(|(_, value)| value).collect()
+}
+
+pub(crate) fn is_present(path: &FieldPath, json: &str) -> bool {
+    !captured(path, Capture::Presence(0), json).is_empty()
+}
+
+fn captured(path: &FieldPath, capture: Capture, json: &str) -> Vec<(u16, String)> {
     let mut root = Node::default();
-    root.capture(path.names(), Capture::Index(0));
+    root.capture(path.names(), capture);
     let mut sink = Sink::default();
     let mut deserializer = serde_json::Deserializer::from_str(json);
     match deserializer.deserialize_any(Descend { node: &root, active: 0, sink: &mut sink }) {
-        Ok(_) => sink.index_values.into_iter().map(|(_, value)| value).collect(),
+        Ok(_) => sink.index_values,
         Err(_) => Vec::new(),
     }
 }

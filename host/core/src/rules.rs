@@ -191,7 +191,7 @@ impl Rule {
     }
 
     fn is_about(&self, kind: &Kind, object: &Object, cache: &dyn RuleCache) -> bool {
-        let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| !field.values(text).is_empty());
+        let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| field.is_present(text));
         (!self.orphans || object.meta.controller().is_none())
             && (!self.dangling || object.meta.owners.iter().any(|owner| !cache.has_uid(&owner.uid)))
             && self.present.as_ref().is_none_or(has)

@@ -1,0 +1,305 @@
+//! What plugins see of the caches, which keys changes give, and when a write is seen.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{Fake, caches, context, manifest, settle, subscribe};
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::pending::PendingWrite;
+use pintle_core::view::{OwnedBy, Query, View};
+use pintle_runtime::caches::{Caches, ChangeHandler, Delta, Subscription};
+use serde_json::{Value, json};
+
+const POD: &str = "v1/Pod";
+const RS: &str = "apps/v1/ReplicaSet";
+const DEPLOYMENT: &str = "apps/v1/Deployment";
+
+fn kind(text: &str) -> Kind {
+    text.parse().unwrap()
+}
+
+/// Names of objects, in order.
+fn names(objects: &[Arc<str>]) -> String {
+    let names = objects.iter().map(|object| {
+        let object: Value = serde_json::from_str(object).unwrap();
+        format!("{}/{}", object["metadata"]["namespace"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap())
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+fn list(view: &dyn View, kind_text: &str, query: Query) -> String {
+    match view.list(&kind(kind_text), &query) {
+        Ok(objects) => {
+            assert_eq!(view.count(&kind(kind_text), &query).unwrap(), objects.len());
+            names(&objects)
+        }
+        Err(why) => format!("error: {why}"),
+    }
+}
+
+fn owned(controller: &str, name: &str) -> Value {
+    json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": controller, "uid": format!("uid-{controller}"), "controller": true},
+        {"apiVersion": "v1", "kind": "Thing", "name": name, "uid": format!("uid-{name}")}])
+}
+
+async fn world() -> (Arc<Fake>, Arc<Caches>, Subscription) {
+    let server = Fake::new();
+    let pod = |namespace: &str, name: &str, app: &str, owner: Option<&str>, node: &str| {
+        let owners = owner.map_or(json!([]), |owner| owned(owner, "thing"));
+        let metadata = json!({"labels": {"app": app}, "ownerReferences": owners});
+        server.put("pods", namespace, name, json!({"metadata": metadata, "spec": {"nodeName": node, "x": 1}}));
+    };
+    pod("b", "p1", "web", Some("rs1"), "n1");
+    pod("a", "p2", "web", Some("rs1"), "n2");
+    pod("a", "p3", "web", None, "n1");
+    pod("a", "p4", "db", Some("rs2"), "n1");
+    let selector = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    server.put("replicasets", "a", "rs1", selector.clone());
+    server.put("replicasets", "b", "rs1b", selector);
+    server.put("replicasets", "a", "all", json!({"spec": {"selector": {}}}));
+    let caches = caches(&server);
+    let watches = json!([
+        {"kind": POD, "fields": ["spec.nodeName"], "indexes": [{"name": "node", "field": "spec.nodeName"}]},
+        {"kind": RS, "whole": true, "selects": {"field": "spec.selector", "form": "labelSelector"}},
+    ]);
+    let (subscription, _) = subscribe(&caches, watches).await;
+    (server, caches, subscription)
+}
+
+#[tokio::test(start_paused = true)]
+async fn queries_combine_their_conditions_and_keep_the_order() {
+    let (_server, _caches, subscription) = world().await;
+    let view = subscription.snapshot().view(context());
+    let view = &*view;
+    let query = Query::default;
+    let namespace = |name: &str| Some(name.to_owned());
+    let node = |name: &str| Some(("node".to_owned(), name.to_owned()));
+    assert_eq!(list(view, POD, query()), "a/p2 a/p3 a/p4 b/p1");
+    assert_eq!(list(view, POD, Query { namespace: namespace("a"), ..query() }), "a/p2 a/p3 a/p4");
+    assert_eq!(list(view, POD, Query { namespace: namespace("none"), ..query() }), "");
+    assert_eq!(list(view, POD, Query { label_selector: Some("app=web".into()), ..query() }), "a/p2 a/p3 b/p1");
+    assert_eq!(list(view, POD, Query { index: node("n1"), ..query() }), "a/p3 a/p4 b/p1");
+    assert_eq!(list(view, POD, Query { index: node("n1"), namespace: namespace("a"), ..query() }), "a/p3 a/p4");
+    let controller = || Some(OwnedBy::Controller("uid-rs1".into()));
+    assert_eq!(list(view, POD, Query { owner: controller(), ..query() }), "a/p2 b/p1");
+    assert_eq!(list(view, POD, Query { owner: controller(), index: node("n1"), ..query() }), "b/p1");
+    let or_orphan = || Some(OwnedBy::ControllerOrOrphan("uid-rs1".into()));
+    assert_eq!(list(view, POD, Query { owner: or_orphan(), namespace: namespace("a"), ..query() }), "a/p2 a/p3");
+    assert_eq!(list(view, POD, Query { owner: or_orphan(), ..query() }), "a/p2 a/p3 b/p1");
+    assert_eq!(list(view, POD, Query { owner: Some(OwnedBy::Controller("uid-thing".into())), ..query() }), "");
+    assert_eq!(list(view, POD, Query { owner: Some(OwnedBy::Any("uid-thing".into())), ..query() }), "a/p2 a/p4 b/p1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_reads_answer_from_all_watched_kinds() {
+    let (_server, _caches, subscription) = world().await;
+    let view = subscription.snapshot().view(context());
+    let labels = [("app".to_owned(), "web".to_owned()), ("x".to_owned(), "y".to_owned())];
+    assert_eq!(names(&view.selecting(&kind(RS), "a", &labels).unwrap()), "a/rs1", "an empty selector selects nothing");
+    assert_eq!(names(&view.selecting(&kind(RS), "b", &labels).unwrap()), "b/rs1b");
+    assert_eq!(names(&view.selecting(&kind(RS), "a", &[]).unwrap()), "");
+    assert_eq!(names(&view.dependents("uid-rs1").unwrap()), "a/p2 b/p1");
+    assert_eq!(names(view.by_uid("uid-rs1b").unwrap().as_slice()), "b/rs1b");
+    assert!(view.by_uid("uid-nobody").unwrap().is_none());
+    let get = |kind_text: &str, name: &str| {
+        let object = view.get(&kind(kind_text), &ObjectKey::new("a", name)).unwrap();
+        object.map(|object| serde_json::from_str::<Value>(&object).unwrap())
+    };
+    assert_eq!(get(POD, "p3").unwrap()["spec"], json!({"nodeName": "n1"}));
+    assert_eq!(get(RS, "rs1").unwrap()["spec"]["selector"]["matchLabels"]["app"], "web", "get gives whole objects");
+    assert_eq!(get(RS, "rs1").unwrap()["apiVersion"], "apps/v1");
+    assert!(get(POD, "p9").is_none());
+    assert_eq!(view.resources().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
+    let (_server, caches, subscription) = world().await;
+    let view = subscription.snapshot().view(context());
+    let view = &*view;
+    let query = Query::default;
+    assert_eq!(
+        list(view, DEPLOYMENT, query()),
+        "error: kind apps/v1/Deployment is not watched by this plugin; its manifest watches v1/Pod, apps/v1/ReplicaSet"
+    );
+    assert_eq!(list(view, POD, Query { whole: true, ..query() }), "error: watch of v1/Pod does not declare `whole`");
+    let index = Some(("pod".to_owned(), "x".to_owned()));
+    assert_eq!(list(view, POD, Query { index, ..query() }), "error: watch of v1/Pod declares no index \"pod\"");
+    let bad = list(view, POD, Query { label_selector: Some("a in b".into()), ..query() });
+    assert_eq!(bad, "error: label selector \"a in b\" is not valid: expected '(' before \"b\"");
+    assert_eq!(
+        view.selecting(&kind(POD), "a", &[]).unwrap_err().to_string(),
+        "watch of v1/Pod does not declare `selects`"
+    );
+    let (limited, _) = subscribe(&caches, json!([{"kind": POD, "namespace": "a"}])).await;
+    let view = limited.snapshot().view(context());
+    assert_eq!(list(&*view, POD, query()), "a/p2 a/p3 a/p4");
+    assert_eq!(list(&*view, POD, Query { namespace: Some("a".into()), ..query() }), "a/p2 a/p3 a/p4");
+    assert!(list(&*view, POD, Query { namespace: Some("b".into()), ..query() }).starts_with("error: reading v1/Pod in"));
+    assert!(view.get(&kind(POD), &ObjectKey::new("b", "p1")).is_err());
+}
+
+/// Writes down the keys that the rules give.
+#[derive(Default)]
+struct Keys {
+    subscription: Mutex<Option<Arc<Subscription>>>,
+    keys: Mutex<Vec<String>>,
+}
+
+impl ChangeHandler for Keys {
+    fn on_changes(&self, batch: &[Delta]) {
+        let Some(subscription) = self.subscription.lock().unwrap().clone() else { return };
+        let snapshot = subscription.snapshot();
+        for delta in batch {
+            for enqueued in subscription.keys(delta, &snapshot) {
+                let delay = enqueued.delay.map_or(String::new(), |delay| format!("+{}", delay.as_millis()));
+                self.keys.lock().unwrap().push(format!("{}:{}{delay}", enqueued.key.queue, enqueued.key));
+            }
+            if subscription.wants_mapping(delta) {
+                self.keys.lock().unwrap().push("plugin".into());
+            }
+        }
+    }
+
+    fn on_progress(&self, _: &Kind) {}
+}
+
+async fn with_rules(server: &Arc<Fake>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
+    let keys = Arc::new(Keys::default());
+    let subscription = Arc::new(caches(server).subscribe(manifest(watches), keys.clone()));
+    *keys.subscription.lock().unwrap() = Some(subscription.clone());
+    subscription.synced().await;
+    settle().await;
+    keys.take();
+    (subscription, keys)
+}
+
+impl Keys {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.keys.lock().unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_lead_to_controllers_over_the_controllers_in_between() {
+    let server = Fake::new();
+    server.put("deployments", "a", "d", json!({}));
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
+    server.put("replicasets", "a", "rs1", json!({"metadata": {"ownerReferences": owner}}));
+    let (_subscription, keys) = with_rules(&server, json!([
+        {"kind": DEPLOYMENT, "enqueue": [{"to": "self"}]},
+        {"kind": RS, "enqueue": [{"to": "controller", "kind": DEPLOYMENT}, {"to": "self", "queue": "other", "delayMs": 50}]},
+        {"kind": POD, "enqueue": [{"to": "controller", "kind": DEPLOYMENT, "via": [RS], "on": ["delete"]},
+            {"to": "controller", "kind": RS, "on": ["add", "update"], "changed": ["status.phase"]}]},
+    ])).await;
+    server.put("deployments", "a", "d", json!({}));
+    server.put("replicasets", "a", "rs1", json!({"metadata": {"ownerReferences": owner}}));
+    settle().await;
+    assert_eq!(keys.take(), ["q:apps/v1/Deployment a/d", "other:apps/v1/ReplicaSet a/rs1+50", "q:apps/v1/Deployment a/d"]);
+    let pod = |phase: &str, spec: u32| {
+        json!({"metadata": {"ownerReferences": owned("rs1", "x")}, "status": {"phase": phase}, "spec": {"x": spec}})
+    };
+    server.put("pods", "a", "p", pod("Pending", 1));
+    settle().await;
+    assert_eq!(keys.take(), ["q:apps/v1/ReplicaSet a/rs1"]);
+    server.put("pods", "a", "p", pod("Pending", 2));
+    settle().await;
+    assert_eq!(keys.take(), Vec::<String>::new(), "nothing that the rule looks at has changed");
+    server.put("pods", "a", "p", pod("Running", 2));
+    settle().await;
+    assert_eq!(keys.take(), ["q:apps/v1/ReplicaSet a/rs1"]);
+    server.delete("pods", "a", "p");
+    settle().await;
+    assert_eq!(keys.take(), ["q:apps/v1/Deployment a/d"]);
+    // A controller of that name, but another object.
+    server.put("pods", "a", "p2", json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs1", "uid": "uid-of-before", "controller": true}]}}));
+    settle().await;
+    assert_eq!(keys.take(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
+    let server = Fake::new();
+    let selector = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    server.put("replicasets", "a", "rs1", selector.clone());
+    server.put("replicasets", "b", "rs2", selector);
+    let (subscription, keys) = with_rules(&server, json!([
+        {"kind": RS, "selects": {"field": "spec.selector", "form": "labelSelector"}, "enqueue": [
+            {"to": "self", "on": []}, {"to": "dependents", "on": ["delete"], "queue": "other"}]},
+        {"kind": POD, "enqueue": [
+            {"to": "selecting", "kind": RS, "orphans": true},
+            {"to": "field", "kind": DEPLOYMENT, "field": "spec.volumes.claim"},
+            {"to": "label", "kind": "v1/Node", "field": "node"},
+            {"to": "owners"},
+            {"to": "namespace", "queue": "other"},
+            {"to": "plugin", "on": ["update"]}]},
+        {"kind": DEPLOYMENT, "enqueue": [{"to": "namespaceKeys", "kind": RS}]},
+    ])).await;
+    server.put("pods", "a", "p", json!({"metadata": {"labels": {"app": "web", "node": "n1"}},
+        "spec": {"volumes": [{"claim": "c1"}, {"claim": "x/c2"}, {}]}}));
+    settle().await;
+    assert_eq!(keys.take(), [
+        "other:v1/Namespace a", "q:v1/Node a/n1", "q:apps/v1/Deployment a/c1", "q:apps/v1/Deployment x/c2",
+        "q:apps/v1/ReplicaSet a/rs1",
+    ]);
+    // Old and new state are both mapped: whoever loses the Pod hears of it.
+    server.put("pods", "a", "p", json!({"metadata": {"ownerReferences": owned("rs1", "thing")}}));
+    settle().await;
+    assert_eq!(keys.take(), [
+        "other:v1/Namespace a", "q:v1/Node a/n1", "q:apps/v1/Deployment a/c1", "q:apps/v1/Deployment x/c2",
+        "q:apps/v1/ReplicaSet a/rs1", "plugin",
+    ]);
+    server.put("deployments", "b", "d", json!({}));
+    settle().await;
+    assert_eq!(keys.take(), ["q:apps/v1/ReplicaSet b/rs2"]);
+    server.delete("replicasets", "a", "rs1");
+    settle().await;
+    assert_eq!(keys.take(), ["other:v1/Pod a/p", "q:apps/v1/ReplicaSet a/rs1"]);
+    let all: Vec<String> = subscription.all_keys().iter().map(|key| format!("{}:{key}", key.queue)).collect();
+    assert_eq!(all, ["q:apps/v1/ReplicaSet b/rs2"]);
+}
+
+fn write(name: &str, version: u64, gone: bool) -> PendingWrite {
+    PendingWrite {
+        kind: kind(POD),
+        object: ObjectKey::new("a", name),
+        uid: format!("uid-{name}"),
+        resource_version: if version == 0 { String::new() } else { version.to_string() },
+        gone,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_seen_when_the_cache_has_reached_it() {
+    let server = Fake::new();
+    server.put("pods", "a", "p", json!({}));
+    server.put("pods", "a", "q", json!({}));
+    let caches = caches(&server);
+    let (pods, _) = subscribe(&caches, json!([{"kind": POD}])).await;
+    let (limited, _) = subscribe(&caches, json!([{"kind": POD, "namespace": "b"}])).await;
+    assert!(pods.sees(&write("p", 11, false)) && pods.sees(&write("p", 12, false)));
+    assert!(!pods.sees(&write("p", 13, false)), "an update that is still to come");
+    assert!(!pods.sees(&write("new", 13, false)), "a create that is still to come");
+    assert!(!pods.sees(&write("p", 0, true)), "a delete that is still to come");
+    assert!(limited.sees(&write("p", 13, false)), "another namespace is not watched");
+    assert!(pods.sees(&PendingWrite { kind: kind(RS), ..write("p", 13, false) }), "another kind is not watched");
+    server.put("pods", "a", "p", json!({}));
+    settle().await;
+    assert!(pods.sees(&write("p", 13, false)) && !pods.sees(&write("p", 14, false)));
+    // Whatever is listed or told after the version counts, whoever it is about.
+    server.put("deployments", "a", "d", json!({}));
+    server.bookmark();
+    settle().await;
+    assert!(pods.sees(&write("gone-again", 14, false)));
+    server.put("pods", "a", "p", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    settle().await;
+    assert!(pods.sees(&write("p", 0, true)), "a delete that waits for finalizers");
+    server.delete("pods", "a", "q");
+    settle().await;
+    assert!(pods.sees(&write("q", 0, true)));
+    server.put("pods", "a", "q", json!({"metadata": {"uid": "another"}}));
+    settle().await;
+    assert!(pods.sees(&write("q", 0, true)), "another object has its name");
+}
