@@ -69,9 +69,9 @@ fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<Stri
 /// How much older than the youngest ready Pod the chosen ones are, in whole numbers as upstream has it.
 fn observe_ages(outcome: &mut Outcome, metric: &str, sorted: &[&Pod], number: usize, now: Timestamp) {
     let age = |pod: &Pod| pod.metadata.creation_timestamp.map(|created| now.since(created).as_millis());
-    let youngest = sorted.iter().filter(|pod| pods::is_ready(pod)).filter_map(|pod| age(pod)).min();
+    let youngest = sorted.iter().filter(pods::is_ready).filter_map(|pod| age(pod)).min();
     let Some(youngest) = youngest.filter(|age| *age > 0) else { return };
-    for pod in sorted.iter().take(number).filter(|pod| pods::is_ready(pod)) {
+    for pod in sorted.iter().take(number).filter(pods::is_ready) {
         if let Some(age) = age(pod) {
             // Ratios of ages within a century are far below 2^53.
             let ratio = (age / youngest) as f64;

@@ -267,7 +267,11 @@ impl FixtureLister {
                     values_at(&object.value, path, &mut found);
                     found.into_iter().any(|value| match value {
                         Value::String(text) => text == *wanted,
-                        other => other.to_string() == **wanted,
+                        Value::Number(number) => {
+                            wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number)
+                        }
+                        Value::Bool(truth) => wanted.parse() == Ok(*truth),
+                        _ => false,
                     })
                 });
                 owned
