@@ -52,9 +52,13 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let texts = lister.list_json(&Pod::KIND, &Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid));
     let all = texts.iter().map(|text| Brief::decode(text)).collect::<Result<Vec<_>, _>>()?;
-    let belongs = |pod: &Brief<'_>| pod.controller_uid() == Some(&meta.uid) && selector.matches(pod.labels());
-    let terminating = all.iter().filter(|pod| pods::is_terminating(*pod) && belongs(pod)).count();
-    let (mut active, unclear): (Vec<_>, Vec<_>) = all.into_iter().filter(pods::is_active).partition(belongs);
+    let is_own = |pod: &Brief<'_>| pod.controller_uid() == Some(&meta.uid);
+    let matches = |pod: &Brief<'_>| selector.matches(pod.labels());
+    let terminating = all.iter().filter(|pod| pods::is_terminating(*pod) && is_own(pod) && matches(pod)).count();
+    let (mut active, others): (Vec<_>, Vec<_>) =
+        all.into_iter().filter(pods::is_active).partition(|pod| is_own(pod) && matches(pod));
+    // What is neither the owner's nor like it, such as any other Pod of the namespace without a controller, stays out.
+    let unclear = others.into_iter().filter(|pod| is_own(pod) || matches(pod)).collect();
     let mut outcome = Outcome::new().step(claim::<O>(lister, meta, &selector, unclear, &mut active)?);
 
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
