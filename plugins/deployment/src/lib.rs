@@ -7,7 +7,11 @@
 //! ```
 //!
 //! *Source*: kube-controller-manager 1.36, pkg/controller/deployment. Where upstream writes in the middle of a sync and goes on with
-//! the answer, this returns the write and goes on when the cache shows it.
+//! the answer, this returns the write and goes on when the cache shows it. What follows from that:
+//! - an object is written once where upstream writes it twice in a row, and events still tell of both steps;
+//! - ReplicaSets are patched (by uid and resourceVersion) where upstream replaces them, so that nothing of them is lost;
+//! - a ReplicaSet that could not be created is reported by the run that tries again, so not after the last try;
+//! - names of ReplicaSets have another hash: nothing depends on it, the new ReplicaSet is found by its template.
 
 pub mod pass;
 mod progress;

@@ -110,3 +110,103 @@ impl Pass {
         Some(Condition { last_update_time: condition.last_transition_time, ..condition })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_sdk::time::Timestamp;
+
+    use super::*;
+    use crate::test_objects::{pass, sized};
+
+    const MINUTE: i64 = 60_000_000;
+
+    /// A Deployment of three whose `Progressing` was last updated at 0, a minute before now.
+    fn stuck(spec: &str, reason: &str, available: i64) -> Pass {
+        let mut pass = pass(&format!("replicas: 3\n{spec}"), [sized("v1", 3, available)], Some("v1"));
+        pass.now = Timestamp::from_micros(0);
+        let condition = pass.condition(PROGRESSING, "True", reason, "");
+        pass.d.status.conditions.push(condition);
+        pass.d.status = pass.calculate_status();
+        pass.now = Timestamp::from_micros(MINUTE);
+        pass
+    }
+
+    #[test]
+    fn a_rollout_is_looked_at_again_when_its_deadline_passes() {
+        for (what, spec, reason, available, expected) in [
+            ("no deadline", "{}", reason::REPLICA_SET_UPDATED, 1, None),
+            ("an endless one", "progressDeadlineSeconds: 2147483647", reason::REPLICA_SET_UPDATED, 1, None),
+            ("complete", "progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 3, None),
+            ("reported", "progressDeadlineSeconds: 90", reason::TIMED_OUT, 1, None),
+            ("half a minute left", "progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1, Some(31_000)),
+            ("just created", "progressDeadlineSeconds: 90", reason::NEW_REPLICA_SET, 1, Some(31_000)),
+            ("this very moment", "progressDeadlineSeconds: 60", reason::REPLICA_SET_UPDATED, 1, Some(5)),
+            ("long overdue", "progressDeadlineSeconds: 30", reason::REPLICA_SET_UPDATED, 1, Some(5)),
+        ] {
+            let spec = spec.trim_matches(['{', '}']);
+            let after = stuck(spec, reason, available).until_deadline();
+            assert_eq!(after, expected.map(Duration::from_millis), "{what}");
+        }
+        let mut unknown = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
+        unknown.d.status.conditions.clear();
+        assert_eq!(unknown.until_deadline(), None);
+    }
+
+    #[test]
+    fn a_deadline_has_passed_only_after_it() {
+        for (reason, seconds, expected) in [
+            (reason::REPLICA_SET_UPDATED, 60, false),
+            (reason::REPLICA_SET_UPDATED, 59, true),
+            (reason::FOUND_NEW, 59, true),
+            (reason::NEW_AVAILABLE, 1, false),
+            (reason::TIMED_OUT, 600, true),
+        ] {
+            let pass = stuck(&format!("progressDeadlineSeconds: {seconds}"), reason, 1);
+            assert_eq!(pass.has_timed_out(&pass.d.status), expected, "{reason} {seconds}");
+        }
+    }
+
+    #[test]
+    fn progress_is_more_new_pods_fewer_old_ones_or_more_that_work() {
+        let status = |replicas, updated, ready, available| DeploymentStatus {
+            replicas,
+            updated_replicas: updated,
+            ready_replicas: ready,
+            available_replicas: available,
+            ..DeploymentStatus::default()
+        };
+        for (what, before, after, expected) in [
+            ("nothing", status(10, 4, 8, 8), status(10, 4, 8, 8), false),
+            ("a new one", status(10, 4, 8, 8), status(11, 5, 8, 8), true),
+            ("an old one less", status(10, 4, 8, 8), status(9, 4, 7, 7), true),
+            ("a new one less", status(10, 4, 8, 8), status(9, 3, 8, 8), false),
+            ("one ready", status(10, 4, 8, 8), status(10, 4, 9, 8), true),
+            ("one available", status(10, 4, 8, 8), status(10, 4, 8, 9), true),
+            ("one broken", status(10, 4, 8, 8), status(10, 4, 7, 7), false),
+        ] {
+            let mut pass = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
+            pass.d.status = before;
+            assert_eq!(pass.has_progressed(&after), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_failure_of_the_new_replica_set_comes_first() {
+        let failing = |name: &str, message: &str| {
+            let mut set = sized(name, 1, 0);
+            set.status.conditions.push(Condition {
+                kind: REPLICA_FAILURE.into(),
+                status: "True".into(),
+                message: message.into(),
+                last_transition_time: Some(Timestamp::from_micros(MINUTE)),
+                ..Condition::default()
+            });
+            set
+        };
+        let both = pass("{}", [failing("v1", "old"), failing("v2", "new")], Some("v2")).replica_failure().unwrap();
+        assert_eq!((both.message.as_str(), both.last_update_time), ("new", both.last_transition_time));
+        let old = pass("{}", [failing("v1", "old"), sized("v2", 1, 0)], Some("v2")).replica_failure().unwrap();
+        assert_eq!(old.message, "old");
+        assert_eq!(pass("{}", [sized("v2", 1, 0)], Some("v2")).replica_failure(), None);
+    }
+}
