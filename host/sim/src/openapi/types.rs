@@ -1,0 +1,210 @@
+//! Schemas of kinds, from the table of built-in types or from a CustomResourceDefinition.
+
+use serde_json::{Map, Value, json};
+
+use super::Served;
+use crate::schema::{self, Field, ListKind, Scalar, Shape, TypeSchema};
+
+/// Which version of OpenAPI a document is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    V2,
+    V3,
+}
+
+/// The schemas of one document, by name.
+pub(super) struct Schemas {
+    dialect: Dialect,
+    done: Map<String, Value>,
+}
+
+/// Upstream's name of a built-in type.
+fn full_name(short: &str) -> String {
+    let prefix = match short.split('.').next() {
+        Some("meta") => "io.k8s.apimachinery.pkg.apis",
+        Some("apiextensions") => "io.k8s.apiextensions-apiserver.pkg.apis",
+        Some("apiregistration") => "io.k8s.kube-aggregator.pkg.apis",
+        _ => "io.k8s.api",
+    };
+    format!("{prefix}.{short}")
+}
+
+impl Schemas {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { dialect, done: Map::new() }
+    }
+
+    pub(super) fn finish(self) -> Map<String, Value> {
+        self.done
+    }
+
+    fn reference(&self, name: &str) -> Value {
+        match self.dialect {
+            Dialect::V2 => json!({"$ref": format!("#/definitions/{name}")}),
+            Dialect::V3 => json!({"$ref": format!("#/components/schemas/{name}")}),
+        }
+    }
+
+    /// Adds a kind with everything that it refers to, and returns a reference to it.
+    pub(super) fn add_kind(&mut self, kind: &Served) -> Value {
+        let name = match (&kind.custom, schema::lookup(&kind.group, &kind.version, &kind.kind)) {
+            (None, Some(schema)) => self.add_type(&schema),
+            (custom, _) => self.add_custom(kind, custom.as_ref().and_then(Option::as_ref)),
+        };
+        if let Some(schema) = self.done.get_mut(&name) {
+            schema["x-kubernetes-group-version-kind"] = json!([kind.gvk()]);
+        }
+        self.reference(&name)
+    }
+
+    fn add_type(&mut self, schema: &TypeSchema) -> String {
+        let name = full_name(&schema.name);
+        if self.done.contains_key(&name) {
+            return name;
+        }
+        // Present before its fields are, for types that refer to themselves.
+        self.done.insert(name.clone(), Value::Null);
+        let mut document = json!({"type": "object"});
+        let properties: Map<String, Value> =
+            schema.fields.iter().map(|(name, field)| (name.clone(), self.field(field))).collect();
+        if !properties.is_empty() {
+            document["properties"] = Value::Object(properties);
+        }
+        let required: Vec<&String> =
+            schema.fields.iter().filter(|(_, field)| field.required).map(|(name, _)| name).collect();
+        if !required.is_empty() {
+            document["required"] = json!(required);
+        }
+        if schema.atomic {
+            document["x-kubernetes-map-type"] = json!("atomic");
+        }
+        self.done.insert(name.clone(), document);
+        name
+    }
+
+    fn field(&mut self, field: &Field) -> Value {
+        let mut document = self.shape(&field.shape);
+        let mut extra = Map::new();
+        let patch = &field.patch;
+        let strategies = [(patch.merge, "merge"), (patch.retain_keys, "retainKeys"), (patch.replace, "replace")];
+        let strategies: Vec<&str> = strategies.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+        if !strategies.is_empty() {
+            extra.insert("x-kubernetes-patch-strategy".to_owned(), strategies.join(",").into());
+        }
+        if let Some(key) = &patch.merge_key {
+            extra.insert("x-kubernetes-patch-merge-key".to_owned(), key.as_str().into());
+        }
+        if let Some(default) = &field.default {
+            extra.insert("default".to_owned(), default.clone());
+        }
+        if !extra.is_empty() && document.get("$ref").is_some() && self.dialect == Dialect::V3 {
+            // In version 3 a reference has no siblings.
+            document = json!({"allOf": [document]});
+        }
+        if let Some(document) = document.as_object_mut() {
+            document.extend(extra);
+        }
+        document
+    }
+
+    fn shape(&mut self, shape: &Shape) -> Value {
+        match shape {
+            Shape::Scalar(scalar) => self.scalar(*scalar),
+            Shape::Any => json!({"type": "object"}),
+            Shape::Builtin(index) => {
+                let name = self.add_type(&schema::builtin().types[*index]);
+                self.reference(&name)
+            }
+            Shape::Struct(schema) => {
+                let properties: Map<String, Value> =
+                    schema.fields.iter().map(|(name, field)| (name.clone(), self.field(field))).collect();
+                json!({"type": "object", "properties": properties})
+            }
+            Shape::Map { value, atomic } => {
+                let mut document = json!({"type": "object", "additionalProperties": self.shape(value)});
+                if *atomic {
+                    document["x-kubernetes-map-type"] = json!("atomic");
+                }
+                document
+            }
+            Shape::List { item, kind } => {
+                let mut document = json!({"type": "array", "items": self.shape(item)});
+                let list_type = match kind {
+                    ListKind::Atomic => "atomic",
+                    ListKind::Set => "set",
+                    ListKind::Map(keys) => {
+                        document["x-kubernetes-list-map-keys"] = json!(keys);
+                        "map"
+                    }
+                };
+                document["x-kubernetes-list-type"] = json!(list_type);
+                document
+            }
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar) -> Value {
+        let shared = |name: &str, document: Value| Some((name.to_owned(), document));
+        let named = match (scalar, self.dialect) {
+            (Scalar::Time, _) => shared(&full_name("meta.v1.Time"), json!({"type": "string", "format": "date-time"})),
+            (Scalar::MicroTime, _) => {
+                shared(&full_name("meta.v1.MicroTime"), json!({"type": "string", "format": "date-time"}))
+            }
+            (Scalar::IntOrString, Dialect::V2) => shared(
+                "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+                json!({"type": "string", "format": "int-or-string"}),
+            ),
+            (Scalar::IntOrString, Dialect::V3) => shared(
+                "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+                json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+            ),
+            (Scalar::Quantity, Dialect::V2) => {
+                shared("io.k8s.apimachinery.pkg.api.resource.Quantity", json!({"type": "string"}))
+            }
+            (Scalar::Quantity, Dialect::V3) => shared(
+                "io.k8s.apimachinery.pkg.api.resource.Quantity",
+                json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+            ),
+            _ => None,
+        };
+        if let Some((name, document)) = named {
+            let reference = self.reference(&name);
+            self.done.entry(name).or_insert(document);
+            return reference;
+        }
+        match scalar {
+            Scalar::Bytes => json!({"type": "string", "format": "byte"}),
+            Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
+            Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
+            Scalar::Number => json!({"type": "number", "format": "double"}),
+            Scalar::Bool => json!({"type": "boolean"}),
+            _ => json!({"type": "string"}),
+        }
+    }
+
+    /// A custom kind keeps its own document, with the fields that every object has.
+    fn add_custom(&mut self, kind: &Served, document: Option<&Value>) -> String {
+        let group = kind.group.rsplit('.').collect::<Vec<_>>().join(".");
+        let name = format!("{group}.{}.{}", kind.version, kind.kind);
+        let meta = match schema::named("meta.v1.ObjectMeta") {
+            Some(schema) => self.add_type(&schema),
+            None => return name,
+        };
+        let mut document = document.cloned().unwrap_or_else(|| json!({"x-kubernetes-preserve-unknown-fields": true}));
+        if !document.is_object() {
+            document = json!({});
+        }
+        document["type"] = json!("object");
+        if !document["properties"].is_object() {
+            document["properties"] = json!({});
+        }
+        document["properties"]["apiVersion"] = json!({"type": "string"});
+        document["properties"]["kind"] = json!({"type": "string"});
+        document["properties"]["metadata"] = match self.dialect {
+            Dialect::V2 => self.reference(&meta),
+            Dialect::V3 => json!({"allOf": [self.reference(&meta)]}),
+        };
+        self.done.insert(name.clone(), document);
+        name
+    }
+}
