@@ -37,7 +37,8 @@ pub struct PendingWrite {
 struct Wait {
     /// Unseen writes by kind, in the order of writing.
     writes: BTreeMap<Kind, Vec<PendingWrite>>,
-    deadline: Instant,
+    /// Its entry in `deadlines`.
+    deadline: (Instant, u64),
 }
 
 /// The keys that may not run yet because the caches have not seen their writes.
@@ -46,11 +47,13 @@ pub struct Pending<K> {
     waits: HashMap<K, Wait>,
     /// Kind -> keys that wait for it.
     by_kind: HashMap<Kind, Vec<K>>,
+    deadlines: BTreeMap<(Instant, u64), K>,
+    n_waits: u64,
 }
 
 impl<K> Default for Pending<K> {
     fn default() -> Self {
-        Self { waits: HashMap::new(), by_kind: HashMap::new() }
+        Self { waits: HashMap::new(), by_kind: HashMap::new(), deadlines: BTreeMap::new(), n_waits: 0 }
     }
 }
 
@@ -85,6 +88,9 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         for kind in unseen.keys() {
             self.by_kind.entry(kind.clone()).or_default().push(key.clone());
         }
+        self.n_waits += 1;
+        let deadline = (deadline, self.n_waits);
+        self.deadlines.insert(deadline, key.clone());
         self.waits.insert(key.clone(), Wait { writes: unseen, deadline });
         true
     }
@@ -100,6 +106,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
             }
             wait.writes.remove(kind);
             if wait.writes.is_empty() {
+                self.deadlines.remove(&wait.deadline);
                 self.waits.remove(key);
                 free.push(key.clone());
             }
@@ -118,18 +125,18 @@ impl<K: Clone + Eq + Hash> Pending<K> {
 
     /// Gives up on the keys whose deadline has passed; answers them with the writes that were never seen.
     pub fn expire(&mut self, now: Instant) -> Vec<(K, Vec<PendingWrite>)> {
-        let late: Vec<K> =
-            self.waits.iter().filter(|(_, wait)| wait.deadline <= now).map(|(key, _)| key.clone()).collect();
+        let late: Vec<K> = self.deadlines.range(..=(now, u64::MAX)).map(|(_, key)| key.clone()).collect();
         late.into_iter().map(|key| (key.clone(), self.forget(&key))).collect()
     }
 
-    /// When [`Pending::expire`] has something to do. O(waiting keys).
+    /// When [`Pending::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.waits.values().map(|wait| wait.deadline).min()
+        self.deadlines.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
     fn forget(&mut self, key: &K) -> Vec<PendingWrite> {
         let Some(wait) = self.waits.remove(key) else { return Vec::new() };
+        self.deadlines.remove(&wait.deadline);
         for kind in wait.writes.keys() {
             if let Some(keys) = self.by_kind.get_mut(kind) {
                 keys.retain(|other| other != key);

@@ -1,7 +1,23 @@
-//! Pintle: runtime.
+//! The tokio shell of the Pintle host: shared caches, controllers, writes, events, metrics.
+//!
+//! ```text
+//! ApiReader ──> caches ──changes──> controller (per plugin) ──> Guest
+//!                                       └──> writer, recorder ──> ApiWriter
+//! ```
+//!
+//! Everything is entered through [`manager::Manager`]. What decides without waiting is in `pintle-core`.
+//!
+//! Not here: the API server (`pintle-kube`), the sandbox (`pintle-wasm`); they are known by the traits of `pintle-core` only.
 
 pub mod caches;
+mod controller;
 mod discovery;
 mod informer;
+pub mod manager;
+mod metrics;
+mod recorder;
 mod store;
+#[cfg(test)]
+mod testing;
 mod view;
+mod writer;

@@ -1,0 +1,371 @@
+//! Which key runs when, and what becomes of it afterwards.
+//!
+//! ```text
+//! changes, ticks, resyncs ──> queues ──take──> worker: run ──> finish ──> forget | retry later | drop
+//!                               ^                                └─ writes unseen: hold ─┐
+//!                               └────────── release <── caches moved on, or the bound ───┘
+//! ```
+//!
+//! Invariants:
+//! 1. A key is run by at most one worker; each queue has at most its concurrency of workers.
+//! 2. No key runs before the caches of the plugin are filled.
+//! 3. A key whose writes the caches have not shown does not run, until the bound is passed.
+//! 4. Nothing polls: the dispatcher sleeps until something is due or somebody wakes it.
+//!
+//! Not here: what a run does (`run`), the rules of the queue (`pintle_core::queue`).
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use parking_lot::MutexGuard;
+use pintle_core::correlator::cut;
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::pending::PendingWrite;
+use pintle_core::queue::{Priority, Taken};
+
+use super::run::Verdict;
+use super::{Controller, Inner, Lane};
+
+/// The clock of queues, limits and deadlines.
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// What the dispatcher has to do without the lock.
+#[derive(Default)]
+struct Due {
+    /// (lane, key) to start workers with.
+    starts: Vec<(usize, Taken<Key>)>,
+    /// Lanes whose resync is due.
+    resyncs: Vec<usize>,
+    /// When to look again.
+    next: Option<Instant>,
+}
+
+impl Controller {
+    /// Starts workers until the controller stops.
+    pub(super) async fn dispatch(self: Arc<Self>) {
+        tokio::select! {
+            () = self.world().synced() => {}
+            () = self.stopped.cancelled() => return,
+        }
+        tracing::info!(plugin = %self.name, "caches are filled");
+        self.inner.lock().start_clocks(now());
+        while !self.stopped.is_cancelled() {
+            let due = self.due();
+            for (lane, taken) in due.starts {
+                self.tasks.spawn(self.clone().work(lane, taken));
+            }
+            for lane in due.resyncs {
+                self.resync(lane);
+            }
+            self.activity.notify_waiters();
+            let at_next = async {
+                match due.next {
+                    Some(next) => tokio::time::sleep_until(next.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = at_next => {}
+                () = self.stopped.cancelled() => {}
+            }
+        }
+    }
+
+    fn due(&self) -> Due {
+        let now = now();
+        let mut due = Due::default();
+        let mut inner = self.inner.lock();
+        for (key, writes) in inner.pending.expire(now) {
+            self.metrics.stale_timeouts.inc();
+            let write = writes.first();
+            let kind = write.map(|write| write.kind.to_string()).unwrap_or_default();
+            tracing::warn!(
+                plugin = %self.name, %key, n_writes = writes.len(), kind,
+                version = write.map(|write| write.resource_version.as_str()).unwrap_or_default(),
+                "the caches did not show the key's writes in time: it may run on what they show"
+            );
+            inner.release(&key);
+        }
+        for i in 0..inner.lanes.len() {
+            if inner.lanes[i].clocks_due(now) {
+                due.resyncs.push(i);
+            }
+            while let Some(taken) = inner.take(i, now) {
+                due.starts.push((i, taken));
+            }
+        }
+        due.next = inner.next_wakeup();
+        inner.planned = due.next;
+        due
+    }
+
+    fn resync(&self, lane: usize) {
+        let Some(name) = self.inner.lock().lanes.get(lane).map(|lane| lane.name.clone()) else { return };
+        let keys = self.world().all_keys().into_iter().filter(|key| key.queue == name).collect();
+        self.enqueue(keys, Priority::Low);
+    }
+
+    /// Adds keys, and sees to it that they run.
+    pub(super) fn enqueue(&self, keys: Vec<Key>, priority: Priority) {
+        let now = now();
+        let mut inner = self.inner.lock();
+        for key in keys {
+            inner.add(key, None, priority, now);
+        }
+        self.wake_if_due(inner);
+    }
+
+    /// Wakes the dispatcher if it would sleep too long.
+    pub(super) fn wake_if_due(&self, inner: MutexGuard<'_, Inner>) {
+        let idle_worker =
+            inner.lanes.iter().any(|lane| lane.queue.n_ready() > 0 && lane.queue.n_running() < lane.concurrency);
+        let earlier = inner.next_wakeup().is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
+        drop(inner);
+        if idle_worker || earlier {
+            self.wake.notify_one();
+        }
+    }
+
+    async fn work(self: Arc<Self>, lane: usize, mut taken: Taken<Key>) {
+        self.metrics.active.inc();
+        loop {
+            let started = now();
+            let run = AssertUnwindSafe(self.run(&taken.key)).catch_unwind().await;
+            // A panic here is a bug of the host. It costs the key what a fault costs, and nobody else anything.
+            let verdict = run.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+                Verdict::Fault(PluginFault { kind: FaultKind::HostCall, message: format!("the host panicked: {text}") })
+            });
+            match self.finish(lane, &taken.key, verdict, started) {
+                Some(next) => taken = next,
+                None => break,
+            }
+            tokio::task::consume_budget().await;
+        }
+        self.metrics.active.dec();
+        self.activity.notify_waiters();
+    }
+
+    /// Draws the consequences of a run, and takes the next key for the worker.
+    fn finish(&self, lane: usize, key: &Key, verdict: Verdict, started: Instant) -> Option<Taken<Key>> {
+        let now = now();
+        let took = now.saturating_duration_since(started);
+        self.metrics.reconcile_time.observe(took.as_secs_f64());
+        let mut inner = self.inner.lock();
+        inner.n_runs += 1;
+        let attempt = inner.attempt(key);
+        let (result, writes) = self.judge(&mut inner, lane, key, verdict, now);
+        self.metrics.reconciled(result);
+        tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes = writes.len(), "reconciled");
+        let world = self.world();
+        let hold =
+            !writes.is_empty() && inner.pending.wait(key, writes, now + self.stale_bound, |write| world.sees(write));
+        let Inner { lanes, .. } = &mut *inner;
+        let own = lanes.get_mut(lane)?;
+        let worked = if hold {
+            self.metrics.stale_waits.inc();
+            own.queue.hold(key, now)
+        } else {
+            own.queue.done(key, now)
+        };
+        own.metrics.work_duration.observe(worked.unwrap_or_default().as_secs_f64());
+        let next = inner.take(lane, now);
+        self.wake_if_due(inner);
+        next
+    }
+
+    /// The label of the result, and the writes that the caches must show.
+    fn judge(
+        &self,
+        inner: &mut Inner,
+        lane: usize,
+        key: &Key,
+        verdict: Verdict,
+        now: Instant,
+    ) -> (&'static str, Vec<PendingWrite>) {
+        let attempt = inner.attempt(key);
+        match verdict {
+            Verdict::Done { requeue_after, report } => {
+                if let Some(after) = requeue_after {
+                    inner.add(key.clone(), Some(after), Priority::Normal, now);
+                }
+                if report.failures.is_empty() {
+                    inner.forget(lane, key);
+                    return (if requeue_after.is_some() { "requeue_after" } else { "success" }, report.writes);
+                }
+                let first = &report.failures[0];
+                let n_failures = report.failures.len();
+                if report.only_conflicts {
+                    tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is run again");
+                } else {
+                    tracing::warn!(
+                        plugin = %self.name, %key, attempt, n_failures, n_denied = report.n_denied, verb = first.verb,
+                        kind = %first.kind, object = %first.object, code = first.code, reason = first.reason,
+                        message = first.message, "writes failed"
+                    );
+                    inner.last_error =
+                        Some(format!("{key}: {} {} {}: {}", first.verb, first.kind, first.object, first.message));
+                }
+                inner.failures.insert(key.clone(), report.failures);
+                self.retry(inner, lane, key, report.retry_after.unwrap_or_default(), now);
+                ("error", report.writes)
+            }
+            Verdict::Retry { message, after } => {
+                let message = cut(&message, 1024);
+                tracing::info!(plugin = %self.name, %key, attempt, message, "the plugin asks for another try");
+                inner.last_error = Some(format!("{key}: {message}"));
+                match after {
+                    Some(after) => {
+                        if !self.give_up(inner, lane, key) {
+                            if let Some(own) = inner.lanes.get_mut(lane) {
+                                own.limiter.count(key);
+                                own.metrics.retries.inc();
+                            }
+                            inner.add(key.clone(), Some(after), Priority::Normal, now);
+                        }
+                    }
+                    None => self.retry(inner, lane, key, Duration::ZERO, now),
+                }
+                ("error", Vec::new())
+            }
+            Verdict::Terminal(message) => {
+                let message = cut(&message, 1024);
+                tracing::warn!(plugin = %self.name, %key, attempt, message, "the plugin gives the key up until it changes");
+                inner.last_error = Some(format!("{key}: {message}"));
+                self.metrics.dropped_key("terminal");
+                inner.forget(lane, key);
+                ("terminal_error", Vec::new())
+            }
+            Verdict::Fault(fault) => {
+                self.metrics.fault(fault.kind);
+                inner.n_faults += 1;
+                inner.last_error = Some(format!("{key}: {fault}"));
+                // Once in full: the next attempts of the key say the same.
+                if attempt == 0 {
+                    tracing::error!(plugin = %self.name, %key, %fault, "the plugin faulted");
+                } else {
+                    tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
+                }
+                self.retry(inner, lane, key, Duration::ZERO, now);
+                ("fault", Vec::new())
+            }
+        }
+    }
+
+    /// The key runs again after its backoff, and not before `at_least`.
+    fn retry(&self, inner: &mut Inner, lane: usize, key: &Key, at_least: Duration, now: Instant) {
+        if self.give_up(inner, lane, key) {
+            return;
+        }
+        let Some(own) = inner.lanes.get_mut(lane) else { return };
+        let delay = own.limiter.when(key, now).max(at_least);
+        own.metrics.retries.inc();
+        inner.add(key.clone(), Some(delay), Priority::Normal, now);
+    }
+
+    /// Drops a key that has failed too often in a row.
+    fn give_up(&self, inner: &mut Inner, lane: usize, key: &Key) -> bool {
+        let Some(own) = inner.lanes.get(lane) else { return true };
+        let failures = own.limiter.failures(key);
+        if own.max_retries.is_none_or(|max| failures < max) {
+            return false;
+        }
+        tracing::warn!(plugin = %self.name, %key, failures, "the key is given up until it changes: too many retries");
+        self.metrics.dropped_key("max_retries");
+        inner.forget(lane, key);
+        true
+    }
+}
+
+impl Inner {
+    fn start_clocks(&mut self, now: Instant) {
+        for lane in &mut self.lanes {
+            lane.next_tick = lane.tick.map(|_| now);
+            lane.next_resync = lane.resync.map(|period| now + period);
+        }
+    }
+
+    /// Adds a key to its lane, now or after a delay. A key of an unknown queue is none of ours.
+    pub(super) fn add(&mut self, key: Key, delay: Option<Duration>, priority: Priority, now: Instant) {
+        if self.stopping {
+            return;
+        }
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == key.queue) else { return };
+        let news = match delay {
+            Some(delay) => lane.queue.add_after(key, delay, priority, now),
+            None => lane.queue.add(key, priority, now),
+        };
+        lane.count_adds(usize::from(news));
+    }
+
+    /// The next key of a lane, if it has a free worker.
+    fn take(&mut self, lane: usize, now: Instant) -> Option<Taken<Key>> {
+        let stopping = self.stopping;
+        let lane = self.lanes.get_mut(lane)?;
+        let n_added = lane.queue.advance(now);
+        lane.count_adds(n_added);
+        if stopping || lane.queue.n_running() >= lane.concurrency {
+            return None;
+        }
+        let taken = lane.queue.take(now)?;
+        lane.metrics.queue_duration.observe(taken.waited.as_secs_f64());
+        lane.count_adds(0);
+        Some(taken)
+    }
+
+    pub(super) fn release(&mut self, key: &Key) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == key.queue) {
+            lane.queue.release(key);
+        }
+    }
+
+    fn forget(&mut self, lane: usize, key: &Key) {
+        self.failures.remove(key);
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.limiter.forget(key);
+        }
+    }
+
+    pub(super) fn attempt(&self, key: &Key) -> u32 {
+        self.lanes.iter().find(|lane| lane.name == key.queue).map_or(0, |lane| lane.limiter.failures(key))
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let of_lanes = self.lanes.iter().flat_map(|lane| [lane.queue.next_due(), lane.next_tick, lane.next_resync]);
+        of_lanes.chain([self.pending.next_deadline()]).flatten().min()
+    }
+}
+
+impl Lane {
+    fn count_adds(&mut self, n_added: usize) {
+        self.metrics.adds.inc_by(n_added as u64);
+        self.metrics.depth.set(i64::try_from(self.queue.n_dirty()).unwrap_or(i64::MAX));
+    }
+
+    /// Adds the tick if it is due; says whether a resync is.
+    fn clocks_due(&mut self, now: Instant) -> bool {
+        if let (Some(next), Some(period)) = (self.next_tick, self.tick)
+            && next <= now
+        {
+            // Ticks that were missed are one tick.
+            self.next_tick = Some((next + period).max(now));
+            let kind = Kind::new("", "v1", "Namespace");
+            let key = Key { queue: self.name.clone(), kind, object: ObjectKey::new("", "tick") };
+            let news = self.queue.add(key, Priority::Normal, now);
+            self.count_adds(usize::from(news));
+        }
+        let (Some(next), Some(period)) = (self.next_resync, self.resync) else { return false };
+        let due = next <= now;
+        if due {
+            self.next_resync = Some((next + period).max(now + period / 2));
+        }
+        due
+    }
+}

@@ -1,0 +1,118 @@
+//! One run of one key: view, call, needs, writes.
+//!
+//! ```text
+//! snapshot ──> guest.reconcile ──> needs? ──perform──> again with a fresh snapshot (at most MAX_ROUNDS times)
+//!                              └─> outcome ──check──> plan ──> state ──> writes ──> verdict
+//! ```
+//!
+//! Invariants:
+//! 1. A fault carries out nothing of the outcome.
+//! 2. The guest's future is polled to its end.
+//!
+//! Not here: what a verdict means for the queue (`dispatch`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_core::check;
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::id::{Key, Kind};
+use pintle_core::outcome::{Answers, Outcome, ReconcileError};
+
+use super::{Controller, needs};
+use crate::caches::RunContext;
+use crate::writer::Report;
+
+/// Calls of one run, the first included.
+pub(crate) const MAX_ROUNDS: usize = 8;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The outcome was carried out, but for what the report says.
+    Done { requeue_after: Option<Duration>, report: Report },
+    /// The plugin wants to try again.
+    Retry { message: String, after: Option<Duration> },
+    /// The plugin says that trying again is useless.
+    Terminal(String),
+    /// The plugin broke a rule.
+    Fault(PluginFault),
+}
+
+fn fault(kind: FaultKind, message: impl Into<String>) -> Verdict {
+    Verdict::Fault(PluginFault { kind, message: message.into() })
+}
+
+impl Controller {
+    /// Runs a key once.
+    ///
+    /// # Cancel safety
+    /// Must be polled to its end.
+    pub(super) async fn run(&self, key: &Key) -> Verdict {
+        let mut answers: Answers = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let view = self.world().view(self.context(Some(key), answers.clone()));
+            let run = self.guest.reconcile(key, view).await;
+            self.metrics.host_calls.inc_by(run.usage.host_calls.into());
+            self.metrics.bytes_read.inc_by(run.usage.bytes_read);
+            let outcome = match run.result {
+                Err(fault) => return Verdict::Fault(fault),
+                Ok(Err(ReconcileError::Retry { message, after })) => return Verdict::Retry { message, after },
+                Ok(Err(ReconcileError::Terminal(message))) => return Verdict::Terminal(message),
+                Ok(Ok(outcome)) => outcome,
+            };
+            if let Err(why) = check::outcome(&outcome, self.guest.manifest(), &self.limits) {
+                return fault(FaultKind::Output, why);
+            }
+            if outcome.needs.is_empty() {
+                return self.carry_out(outcome).await;
+            }
+            let resolve = |kind: &Kind| self.world().resource(kind);
+            let (new, n_denied) = needs::perform(outcome.needs, &*self.reader, &self.writer.grants, &resolve).await;
+            for _ in 0..n_denied {
+                self.metrics.fault(FaultKind::Grant);
+            }
+            answers.retain(|(need, _)| !new.iter().any(|(other, _)| other == need));
+            answers.extend(new);
+        }
+        fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
+    }
+
+    /// What a run sees besides the caches; of a mapping without a key.
+    pub(super) fn context(&self, key: Option<&Key>, answers: Answers) -> RunContext {
+        let now = (self.clock)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let inner = self.inner.lock();
+        RunContext {
+            now,
+            config: self.config.clone(),
+            state: inner.state.snapshot(),
+            attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
+            failures: key.and_then(|key| inner.failures.get(key)).cloned().unwrap_or_default(),
+            answers,
+        }
+    }
+
+    async fn carry_out(&self, outcome: Outcome) -> Verdict {
+        let plan = match self.writer.plan(outcome.steps, |kind| self.world().resource(kind)) {
+            Ok(plan) => plan,
+            Err(fault) => return Verdict::Fault(fault),
+        };
+        // State belongs to an outcome that is accepted as a whole.
+        if plan.n_denied() == 0
+            && let Err(why) = self.inner.lock().state.write(&outcome.state, self.limits.state_bytes)
+        {
+            return fault(FaultKind::Output, why);
+        }
+        let n_dropped = self.declared.observe(&outcome.observations);
+        if n_dropped > 0 {
+            tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
+        }
+        let report = self.writer.carry_out(plan).await;
+        Verdict::Done { requeue_after: outcome.requeue_after, report }
+    }
+
+    pub(super) fn world(&self) -> &Arc<dyn super::World> {
+        // Set before the first task of the controller starts.
+        self.world.get().expect("the controller has not started")
+    }
+}

@@ -1,0 +1,519 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pintle_core::grants::Grants;
+use pintle_core::guest::FaultKind;
+use pintle_core::manifest::Manifest;
+use pintle_core::outcome::{Need, Order, Outcome, ReconcileError};
+use pintle_core::queue::Priority;
+use tokio::time::Instant;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::recorder::{Recorder, RecorderConfig};
+use crate::testing::{
+    FakeGuest, FakeReader, FakeWorld, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps,
+    wall_clock,
+};
+
+struct Fixture {
+    controller: Arc<Controller>,
+    world: Arc<FakeWorld>,
+    api: Arc<FakeWriter>,
+    metrics: Arc<Metrics>,
+    activity: Arc<Notify>,
+}
+
+impl Fixture {
+    fn new(guest: FakeGuest, api: Arc<FakeWriter>) -> Self {
+        let metrics = Metrics::new();
+        let manifest: Arc<Manifest> = guest.manifest().clone();
+        let activity = Arc::new(Notify::new());
+        let plugin = metrics.plugin("widgets");
+        let config =
+            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: activity.clone() };
+        let (recorder, _) = Recorder::start(FakeWriter::agreeable(), config, plugin.clone());
+        let controller = Controller::new(ControllerParts {
+            config: "{}".into(),
+            reader: Arc::new(FakeReader),
+            writer: Writer {
+                name: "widgets".into(),
+                api: api.clone(),
+                grants: Grants::new(&manifest.grants, None),
+                recorder,
+                metrics: plugin.clone(),
+            },
+            declared: metrics.declare(&manifest.metrics).unwrap(),
+            metrics: plugin,
+            queues: manifest.queues.iter().map(|q| (metrics.queue(&q.name), q.concurrency as usize)).collect(),
+            clock: wall_clock(),
+            stale_bound: Duration::from_secs(30),
+            activity: activity.clone(),
+            guest: Arc::new(guest),
+        });
+        Self { controller, world: FakeWorld::new(), api, metrics, activity }
+    }
+
+    fn start(&self) {
+        self.controller.start(self.world.clone());
+    }
+
+    fn add(&self, names: &[&str]) {
+        self.controller.enqueue(names.iter().map(|name| key(name)).collect(), Priority::Normal);
+    }
+
+    /// Waits until nothing is left that would run within `quiet`.
+    async fn idle(&self, quiet: Duration) {
+        loop {
+            let changed = self.activity.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.controller.is_idle(quiet) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    async fn run_until_idle(&self, names: &[&str]) {
+        self.start();
+        self.add(names);
+        self.idle(Duration::from_secs(3600)).await;
+    }
+
+    fn metric(&self, line: &str) -> u64 {
+        let text = self.metrics.text();
+        let value = text.lines().find_map(|other| other.strip_prefix(line)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse().unwrap())
+    }
+}
+
+/// A guest that does the n-th thing on its n-th call, and nothing afterwards; and the log of its calls: time, key, attempt.
+fn scripted(
+    manifest: Arc<Manifest>,
+    script: impl Fn(usize) -> GuestResult + Send + Sync + 'static,
+) -> (FakeGuest, Arc<Mutex<Vec<(u128, String, u32)>>>) {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let log = calls.clone();
+    let start = Instant::now();
+    let guest = FakeGuest::new(manifest, move |key, view| {
+        let mut calls = log.lock();
+        calls.push((start.elapsed().as_millis(), key.object.name.to_string(), view.attempt()));
+        script(calls.len() - 1)
+    });
+    (guest, calls)
+}
+
+fn done() -> GuestResult {
+    Ok(Ok(Outcome::default()))
+}
+
+fn creates(names: &[&str]) -> GuestResult {
+    Ok(Ok(steps(vec![step(Order::Sequential, names.iter().map(|name| create(name)).collect())])))
+}
+
+fn retry(after: Option<Duration>) -> GuestResult {
+    Ok(Err(ReconcileError::Retry { message: "not yet".into(), after }))
+}
+
+fn times(calls: &Mutex<Vec<(u128, String, u32)>>) -> Vec<(u128, u32)> {
+    calls.lock().iter().map(|(at, _, attempt)| (*at, *attempt)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_runs_and_its_writes_are_carried_out() {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| creates(&["p"]));
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a", "a"]).await;
+    assert_eq!(times(&calls), [(0, 0)]);
+    assert_eq!(fixture.api.log(), ["create pods ns/p"]);
+    assert_eq!(fixture.metric("controller_runtime_reconcile_total{controller=\"widgets\",result=\"success\"}"), 1);
+    assert_eq!(fixture.metric("workqueue_adds_total{name=\"widgets\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_runs_before_the_caches_are_filled() {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.world.synced.send_replace(false);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(calls.lock().is_empty() && !fixture.controller.is_idle(Duration::ZERO));
+    fixture.world.synced.send_replace(true);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(calls.lock().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn declared_retries_back_off_and_success_forgets() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if matches!(i, 0 | 1 | 2 | 4) { retry(None) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (5, 1), (15, 2), (35, 3)]);
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls)[4..], [(35, 0), (40, 1)]);
+    assert_eq!(fixture.metric("workqueue_retries_total{name=\"widgets\"}"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_may_say_when() {
+    let (guest, calls) =
+        scripted(manifest(|_| {}), |i| if i < 2 { retry(Some(Duration::from_secs(60))) } else { done() });
+    Fixture::new(guest, FakeWriter::agreeable()).run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (60_000, 1), (120_000, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_error_waits_for_the_next_change() {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| Ok(Err(ReconcileError::Terminal("never".into()))));
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0)]);
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls), [(0, 0), (0, 0)]);
+    assert_eq!(fixture.metric("pintle_dropped_keys_total{plugin=\"widgets\",reason=\"terminal\"}"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_given_up_after_its_retries() {
+    let manifest = manifest(|m| m["queues"][0]["maxRetries"] = 2.into());
+    let (guest, calls) = scripted(manifest, |_| retry(None));
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (5, 1), (15, 2)]);
+    assert_eq!(fixture.metric("pintle_dropped_keys_total{plugin=\"widgets\",reason=\"max_retries\"}"), 1);
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls)[3], (15, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_back_off_and_spoil_only_their_key() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let n_runs = runs.clone();
+    let guest = FakeGuest::new(manifest(|_| {}), move |key, _| {
+        if &*key.object.name != "bad" {
+            n_runs.fetch_add(1, Ordering::Relaxed);
+            return done();
+        }
+        match n_runs.fetch_add(1, Ordering::Relaxed) {
+            n if n < 8 => Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() }),
+            _ => done(),
+        }
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["bad", "b", "c"]).await;
+    assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"trap\"}"), 6);
+    assert_eq!(runs.load(Ordering::Relaxed), 9);
+    assert_eq!(fixture.controller.status().n_faults, 6);
+    assert!(fixture.controller.status().last_error.unwrap().contains("trap: unreachable"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_host_is_a_fault() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { panic!("broken invariant") } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(calls.lock().len(), 2);
+    assert!(fixture.controller.status().last_error.unwrap().contains("broken invariant"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_writes_are_seen_by_the_next_run() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
+        let failures =
+            view.failures().iter().map(|f| format!("{} {} {}", f.verb, f.object, f.code)).collect::<Vec<_>>();
+        log.lock().push((view.attempt(), failures));
+        if view.attempt() < 2 { creates(&["p", "q"]) } else { done() }
+    });
+    let api = FakeWriter::new(|line, _| if line.ends_with("/q") { Err(refusal(403)) } else { Ok(()) });
+    let fixture = Fixture::new(guest, api);
+    fixture.run_until_idle(&["a"]).await;
+    let failure = || vec!["create ns/q 403".to_owned()];
+    assert_eq!(*seen.lock(), [(0, vec![]), (1, failure()), (2, failure())]);
+    assert!(fixture.controller.inner.lock().failures.is_empty());
+    assert_eq!(fixture.metric("controller_runtime_reconcile_total{controller=\"widgets\",result=\"error\"}"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_refusal_costs_a_backoff_and_a_throttled_one_what_it_asks() {
+    for (code, expected) in [(0, 5), (409, 5), (422, 5), (429, 7_000), (500, 5)] {
+        let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+        Fixture::new(guest, FakeWriter::new(move |_, _| Err(refusal(code)))).run_until_idle(&["a"]).await;
+        assert_eq!(times(&calls), [(0, 0), (expected, 1)], "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutation_that_is_not_granted_is_a_failure_and_keeps_the_state() {
+    let manifest = manifest(|m| m["grants"] = serde_json::json!([]));
+    let reasons = Arc::new(Mutex::new(Vec::new()));
+    let log = reasons.clone();
+    let guest = FakeGuest::new(manifest, move |_, view| {
+        log.lock().extend(view.failures().iter().map(|failure| failure.reason.clone()));
+        assert_eq!(view.state("n"), None);
+        if view.attempt() > 0 {
+            return done();
+        }
+        let mut outcome = steps(vec![step(Order::Sequential, vec![create("p")])]);
+        outcome.state = vec![("n".into(), Some("1".into()))];
+        Ok(Ok(outcome))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert!(fixture.api.log().is_empty());
+    assert_eq!(*reasons.lock(), ["NotGranted"]);
+    assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"grant\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_beyond_the_limits_carries_out_nothing() {
+    let manifest = manifest(|m| m["limits"] = serde_json::json!({"mutations": 1, "stateBytes": 10}));
+    let (guest, _) = scripted(manifest, |i| match i {
+        0 => creates(&["p", "q"]),
+        1 => {
+            let mut outcome = steps(vec![step(Order::Sequential, vec![create("p")])]);
+            outcome.state = vec![("name".into(), Some("1234567".into()))];
+            Ok(Ok(outcome))
+        }
+        _ => done(),
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert!(fixture.api.log().is_empty());
+    assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_until_the_caches_show_its_writes() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p", "q"]) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.add(&["a", "b"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The other key runs, this one is held.
+    assert_eq!(calls.lock().iter().map(|(_, key, _)| key.clone()).collect::<Vec<_>>(), ["a", "b"]);
+    fixture.world.version.store(101, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    assert_eq!(fixture.controller.status().queues[0].n_held, 1);
+    fixture.world.version.store(102, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(calls.lock().len(), 3);
+    assert_eq!(fixture.metric("pintle_stale_cache_waits_total{plugin=\"widgets\"}"), 1);
+    assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_caches_is_bounded() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls), [(0, 0), (30_000, 0)]);
+    assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_never_run_twice_at_once_and_workers_are_bounded() {
+    let open: Arc<Mutex<(HashMap<String, usize>, usize)>> = Arc::default();
+    let log = open.clone();
+    let guest = FakeGuest::asynchronous(manifest(|m| m["queues"][0]["concurrency"] = 3.into()), move |key, _| {
+        let log = log.clone();
+        Box::pin(async move {
+            let name = key.object.name.to_string();
+            {
+                let mut open = log.lock();
+                let of_key = open.0.entry(name.clone()).or_default();
+                *of_key += 1;
+                assert_eq!(*of_key, 1, "{name} runs twice at once");
+                let all = open.0.values().sum();
+                open.1 = open.1.max(all);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            *log.lock().0.entry(name).or_default() -= 1;
+            done()
+        })
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.start();
+    for _ in 0..20 {
+        fixture.add(&["a", "b", "c", "d", "e"]);
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(open.lock().1, 3);
+    assert!(fixture.controller.status().last_error.is_none(), "{:?}", fixture.controller.status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn needs_are_answered_in_a_second_round() {
+    let guest = FakeGuest::new(
+        manifest(|m| {
+            m["grants"]
+                .as_array_mut()
+                .unwrap()
+                .push(serde_json::json!({"verbs": ["get"], "kinds": [], "paths": ["/version"]}))
+        }),
+        |_, view| {
+            let object =
+                |name: &str| Need::LiveObject { kind: pod(), object: pintle_core::id::ObjectKey::new("ns", name) };
+            let secret = Need::LiveObject {
+                kind: Kind::new("", "v1", "Secret"),
+                object: pintle_core::id::ObjectKey::new("ns", "x"),
+            };
+            let list = Need::LiveList { kind: pod(), namespace: "ns".into(), label_selector: None, limit: 3 };
+            let needs = vec![
+                object("a"),
+                object("gone"),
+                secret,
+                list,
+                Need::RawPath("/version".into()),
+                Need::RawPath("/api".into()),
+            ];
+            if view.answer(&needs[0]).is_none() {
+                return Ok(Ok(Outcome { needs, ..Outcome::default() }));
+            }
+            let answers: Vec<String> = needs
+                .iter()
+                .map(|need| match view.answer(need).unwrap() {
+                    Ok(text) => text.to_string(),
+                    Err(error) => format!("{} {}", error.code, error.reason),
+                })
+                .collect();
+            let value = Some(answers.join(" | "));
+            Ok(Ok(Outcome { state: vec![("answers".into(), value)], ..Outcome::default() }))
+        },
+    );
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    let state = fixture.controller.inner.lock().state.snapshot();
+    expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted"#]]
+        .assert_eq(state.get("answers").unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_never_has_enough_is_a_fault() {
+    let n_calls = Arc::new(AtomicUsize::new(0));
+    let n = n_calls.clone();
+    let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
+        n.fetch_add(1, Ordering::Relaxed);
+        if view.attempt() > 0 {
+            return done();
+        }
+        Ok(Ok(Outcome { needs: vec![Need::RawPath("/x".into())], ..Outcome::default() }))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(n_calls.load(Ordering::Relaxed), run::MAX_ROUNDS + 1);
+    assert_eq!(fixture.controller.status().n_faults, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_and_time_reach_the_next_run() {
+    let guest = FakeGuest::new(manifest(|_| {}), |_, view| {
+        assert_eq!(view.now(), "2027-01-15T08:00:00.000000Z");
+        let n: u32 = view.state("n").map_or(0, |n| n.parse().unwrap());
+        Ok(Ok(Outcome { state: vec![("n".into(), Some((n + 1).to_string()))], ..Outcome::default() }))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    fixture.add(&["b"]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(fixture.controller.inner.lock().state.snapshot().get("n").map(|n| &**n), Some("2"));
+    assert_eq!(fixture.controller.status().last_error, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_comes_back_when_it_asked_to() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| {
+        Ok(Ok(Outcome { requeue_after: (i < 2).then_some(Duration::from_secs(100)), ..Outcome::default() }))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (100_000, 0), (200_000, 0)]);
+    assert_eq!(
+        fixture.metric("controller_runtime_reconcile_total{controller=\"widgets\",result=\"requeue_after\"}"),
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_and_resyncs_come_by_the_clock() {
+    let manifest = manifest(|m| {
+        m["queues"][0]["tickMs"] = 10_000.into();
+        m["queues"][0]["resyncMs"] = 25_000.into();
+    });
+    let (guest, calls) = scripted(manifest, |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    *fixture.world.all_keys.lock() = vec![key("a"), Key { queue: "other".into(), ..key("b") }];
+    fixture.start();
+    tokio::time::sleep(Duration::from_secs(52)).await;
+    let calls: Vec<String> = calls.lock().iter().map(|(at, key, _)| format!("{}:{key}", at / 1000)).collect();
+    assert_eq!(calls.join(" "), "0:tick 10:tick 20:tick 25:a 30:tick 40:tick 50:tick 50:a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let n = n_asked.clone();
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let guest = guest.mapping(move |old, new| {
+        assert_eq!((old, new), (None, Some("{}")));
+        match n.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(PluginFault { kind: FaultKind::Trap, message: "once".into() }),
+            1 => Ok(vec![key("mapped")]),
+            _ => Ok(vec![Key { queue: "unknown".into(), ..key("x") }]),
+        }
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    let handler = fixture.controller.handler();
+    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
+    // Before the controller has started, changes are kept.
+    handler.on_changes(&[delta()]);
+    fixture.start();
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(calls.lock()[0].1, "mapped");
+    assert_eq!(fixture.controller.status().n_faults, 1);
+    handler.on_changes(&[delta()]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!((calls.lock().len(), n_asked.load(Ordering::Relaxed)), (1, 7));
+    assert_eq!(fixture.controller.status().n_faults, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_lets_runs_in_flight_write() {
+    let (guest, calls) = scripted(manifest(|m| m["queues"][0]["concurrency"] = 1.into()), |_| {
+        let mut mutation = create("p");
+        mutation.on_success = Some(event("m"));
+        Ok(Ok(steps(vec![step(Order::Sequential, vec![mutation, create("q")])])))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.api.paused.send_replace(true);
+    fixture.start();
+    fixture.add(&["a", "b"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let controller = fixture.controller.clone();
+    let stopping = tokio::spawn(async move { controller.stop().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!stopping.is_finished());
+    fixture.api.paused.send_replace(false);
+    stopping.await.unwrap();
+    assert_eq!(fixture.api.log(), ["create pods ns/p", "create pods ns/q"]);
+    fixture.add(&["c"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(calls.lock().len(), 1);
+}

@@ -1,0 +1,97 @@
+//! What a controller needs of the caches: the subscription in the host, a fake in the controller's own tests.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use pintle_core::api::ApiResource;
+use pintle_core::id::{Key, Kind};
+use pintle_core::pending::PendingWrite;
+use pintle_core::view::View;
+
+use crate::caches::{Caches, Delta, Enqueued, RunContext, Subscription};
+
+/// A change that the plugin maps by itself; the objects are its projections.
+#[derive(Clone, Debug)]
+pub(crate) struct Mappable {
+    pub(crate) kind: Kind,
+    pub(crate) old: Option<Arc<str>>,
+    pub(crate) new: Option<Arc<str>>,
+    pub(crate) initial: bool,
+}
+
+/// The caches as one plugin sees them.
+pub(crate) trait World: Send + Sync {
+    /// Waits until the first lists are complete.
+    fn synced(&self) -> BoxFuture<'_, ()>;
+    fn is_synced(&self) -> bool;
+    /// One instant of all kinds.
+    fn view(&self, context: RunContext) -> Arc<dyn View>;
+    /// The keys that changes touch, by the manifest's rules.
+    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued>;
+    /// The changes that the plugin maps.
+    fn mappable(&self, batch: &[Delta]) -> Vec<Mappable>;
+    /// Keys of all objects that are keys themselves.
+    fn all_keys(&self) -> Vec<Key>;
+    fn sees(&self, write: &PendingWrite) -> bool;
+    fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
+    fn cached_bytes(&self) -> u64;
+}
+
+/// The real one.
+pub(crate) struct Subscribed {
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) subscription: Subscription,
+}
+
+impl World for Subscribed {
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.subscription.synced())
+    }
+
+    fn is_synced(&self) -> bool {
+        self.subscription.is_synced()
+    }
+
+    fn view(&self, context: RunContext) -> Arc<dyn View> {
+        self.subscription.snapshot().view(context)
+    }
+
+    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {
+        let snapshot = self.subscription.snapshot();
+        batch.iter().flat_map(|delta| self.subscription.keys(delta, &snapshot)).collect()
+    }
+
+    fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {
+        let wanted = batch.iter().filter(|delta| self.subscription.wants_mapping(delta));
+        wanted
+            .map(|delta| {
+                let text = |object: &Option<_>| {
+                    let object: &Arc<_> = object.as_ref()?;
+                    self.subscription.text(&delta.kind, object)
+                };
+                Mappable {
+                    kind: delta.kind.clone(),
+                    old: text(&delta.old),
+                    new: text(&delta.new),
+                    initial: delta.initial,
+                }
+            })
+            .collect()
+    }
+
+    fn all_keys(&self) -> Vec<Key> {
+        self.subscription.all_keys()
+    }
+
+    fn sees(&self, write: &PendingWrite) -> bool {
+        self.subscription.sees(write)
+    }
+
+    fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
+        self.caches.resource(kind)
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        self.subscription.cached_bytes()
+    }
+}

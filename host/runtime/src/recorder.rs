@@ -1,0 +1,268 @@
+//! Writes events to the API server, beside the runs that cause them.
+//!
+//! ```text
+//! runs ──record──> bounded queue ──> correlator ──> POST a new Event, or PATCH the count of an old one
+//! ```
+//!
+//! Invariants:
+//! 1. Recording never waits and never fails a run; what finds the queue full is dropped and counted.
+//! 2. One event at a time: a server that does not answer holds the events behind, not the runs.
+//!
+//! Source: client-go's `tools/record`: the same objects, names, numbers and rules of retrying. An answer of the server other than
+//! success is final; only a server that cannot be reached is tried again, [`MAX_TRIES`] times in all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
+use pintle_core::correlator::{Correlator, Record, Verdict};
+use pintle_core::id::Kind;
+use pintle_core::outcome::{Event, PatchType};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::metrics::PluginMetrics;
+
+/// Events that wait; as client-go.
+const QUEUE: usize = 1_000;
+/// Tries of one event; as client-go.
+const MAX_TRIES: u32 = 12;
+/// Time between them; the first one is a random part of it. As client-go.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
+
+/// Reads the wall clock.
+pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+struct Queued {
+    event: Event,
+    at: Timestamp,
+}
+
+/// The end of the recorder that runs hold; cheap to clone. The queue closes when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<Queued>,
+    shared: Arc<Shared>,
+    clock: WallClock,
+    metrics: PluginMetrics,
+}
+
+struct Shared {
+    /// Queued, or being written.
+    n_open: AtomicUsize,
+    /// No more retries.
+    closing: AtomicBool,
+    closed: Notify,
+    /// Told whenever `n_open` reaches zero.
+    activity: Arc<Notify>,
+}
+
+/// Who records.
+pub(crate) struct RecorderConfig {
+    /// `source.component`.
+    pub(crate) component: String,
+    pub(crate) clock: WallClock,
+    pub(crate) seed: u64,
+    pub(crate) activity: Arc<Notify>,
+}
+
+impl Recorder {
+    /// Starts the task that writes; it ends when all clones of the recorder are gone and the queue is empty.
+    pub(crate) fn start(
+        api: Arc<dyn ApiWriter>,
+        config: RecorderConfig,
+        metrics: PluginMetrics,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Shared {
+            n_open: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
+            activity: config.activity,
+        });
+        let task = Task {
+            api,
+            component: config.component,
+            resource: Arc::new(event_resource()),
+            correlator: Correlator::new(),
+            random: StdRng::seed_from_u64(config.seed),
+            shared: shared.clone(),
+            metrics: metrics.clone(),
+        };
+        (Self { queue, shared, clock: config.clock, metrics }, tokio::spawn(task.run(receiver)))
+    }
+
+    /// Queues an event, or drops it if the queue is full.
+    pub(crate) fn record(&self, event: Event) {
+        self.shared.n_open.fetch_add(1, Ordering::AcqRel);
+        if self.queue.try_send(Queued { event, at: (self.clock)() }).is_err() {
+            self.shared.finished();
+            self.metrics.event("dropped");
+        }
+    }
+
+    /// Whether no event waits or is being written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.n_open.load(Ordering::Acquire) == 0
+    }
+
+    /// What is queued is tried once more, and not again.
+    pub(crate) fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        self.shared.closed.notify_one();
+    }
+}
+
+impl Shared {
+    fn finished(&self) {
+        if self.n_open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.activity.notify_waiters();
+        }
+    }
+}
+
+fn event_resource() -> ApiResource {
+    ApiResource {
+        kind: Kind::new("", "v1", "Event"),
+        plural: "events".into(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    }
+}
+
+struct Task {
+    api: Arc<dyn ApiWriter>,
+    component: String,
+    resource: Arc<ApiResource>,
+    correlator: Correlator,
+    random: StdRng,
+    shared: Arc<Shared>,
+    metrics: PluginMetrics,
+}
+
+impl Task {
+    async fn run(mut self, mut queue: mpsc::Receiver<Queued>) {
+        while let Some(queued) = queue.recv().await {
+            let result = self.event(&queued).await;
+            self.metrics.event(result);
+            self.shared.finished();
+        }
+    }
+
+    async fn event(&mut self, queued: &Queued) -> &'static str {
+        let now = Instant::now().into_std();
+        let (record, counted) = match self.correlator.correlate(&queued.event, now, queued.at) {
+            Verdict::Drop => return "filtered",
+            Verdict::Create(record) => (record, false),
+            Verdict::Count(record) => (record, true),
+        };
+        for attempt in 1..=MAX_TRIES {
+            let error = match self.write(&queued.event, &record, counted).await {
+                Ok(result) => return result,
+                Err(error) => error,
+            };
+            let unreachable =
+                matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout) && error.code == 0;
+            if !unreachable {
+                // Ordinary: the namespace is going, or an earlier try arrived after all.
+                let ordinary = error.class == ApiErrorClass::AlreadyExists
+                    || error.causes.iter().any(|cause| cause == "NamespaceTerminating");
+                if ordinary {
+                    tracing::debug!(component = self.component, event = record.name, %error, "event refused");
+                } else {
+                    tracing::warn!(component = self.component, event = record.name, %error, "event refused");
+                }
+                return "failed";
+            }
+            tracing::debug!(component = self.component, event = record.name, %error, attempt, "event not written");
+            if attempt == MAX_TRIES || self.shared.closing.load(Ordering::Acquire) {
+                break;
+            }
+            let part = if attempt == 1 { self.random.random_range(0.0..1.0) } else { 1.0 };
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_DELAY.mul_f64(part)) => {}
+                () = self.shared.closed.notified() => {}
+            }
+        }
+        tracing::warn!(
+            component = self.component,
+            event = record.name,
+            "event given up: the API server cannot be reached"
+        );
+        "failed"
+    }
+
+    async fn write(&self, event: &Event, record: &Record, counted: bool) -> Result<&'static str, ApiError> {
+        let namespace = match &*event.regarding.namespace {
+            "" => "default",
+            namespace => namespace,
+        };
+        let request = |name: &str, verb| WriteRequest {
+            resource: self.resource.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: None,
+            verb,
+        };
+        if counted {
+            let patch = json!({
+                "count": record.count,
+                "lastTimestamp": seconds(record.last),
+                "message": record.message,
+            });
+            let verb = WriteVerb::Patch { patch_type: PatchType::StrategicMerge, body: patch.to_string() };
+            match self.api.write(&request(&record.name, verb)).await {
+                Ok(_) => return Ok("counted"),
+                // Expired, or never written: made anew with its count.
+                Err(error) if error.class == ApiErrorClass::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let body = self.object(event, record, namespace);
+        self.api.write(&request("", WriteVerb::Create { body })).await.map(|_| "created")
+    }
+
+    fn object(&self, event: &Event, record: &Record, namespace: &str) -> String {
+        let mut involved = json!({
+            "kind": event.regarding_kind.name,
+            "name": event.regarding.name,
+            "apiVersion": event.regarding_kind.api_version(),
+        });
+        for (field, value) in [("namespace", &*event.regarding.namespace), ("uid", event.regarding_uid.as_str())] {
+            if !value.is_empty() {
+                involved[field] = value.into();
+            }
+        }
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": record.name, "namespace": namespace},
+            "involvedObject": involved,
+            "reason": event.reason,
+            "message": record.message,
+            "source": {"component": self.component},
+            "firstTimestamp": seconds(record.first),
+            "lastTimestamp": seconds(record.last),
+            "count": record.count,
+            "type": if event.warning { "Warning" } else { "Normal" },
+            "reportingComponent": self.component,
+            "reportingInstance": "",
+        })
+        .to_string()
+    }
+}
+
+/// As the API server writes times: RFC 3339 without fractions.
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use expect_test::expect;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::testing::{FakeWriter, event, refusal, wall_clock};
+
+fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Arc<Metrics>) {
+    let metrics = Metrics::new();
+    let config = RecorderConfig {
+        component: "replicaset-controller".into(),
+        clock: wall_clock(),
+        seed: 1,
+        activity: Arc::default(),
+    };
+    let (recorder, task) = Recorder::start(api, config, metrics.plugin("widgets"));
+    (recorder, task, metrics)
+}
+
+fn events_metric(metrics: &Metrics, result: &str) -> u64 {
+    let line = format!("pintle_events_total{{plugin=\"widgets\",result=\"{result}\"}} ");
+    metrics.text().lines().find_map(|other| other.strip_prefix(&line)).map_or(0, |value| value.parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_looks_as_client_go_writes_it() {
+    let api = FakeWriter::agreeable();
+    let (recorder, task, _) = start(api.clone());
+    recorder.record(event("Created pod: a-1"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log(), ["create events ns/a.18fae27693b40000"]);
+    expect![[r#"
+        {
+          "apiVersion": "v1",
+          "kind": "Event",
+          "metadata": {
+            "name": "a.18fae27693b40000",
+            "namespace": "ns"
+          },
+          "involvedObject": {
+            "kind": "Pod",
+            "name": "a",
+            "apiVersion": "v1",
+            "namespace": "ns",
+            "uid": "uid-a"
+          },
+          "reason": "Tested",
+          "message": "Created pod: a-1",
+          "source": {
+            "component": "replicaset-controller"
+          },
+          "firstTimestamp": "2027-01-15T08:00:00Z",
+          "lastTimestamp": "2027-01-15T08:00:00Z",
+          "count": 1,
+          "type": "Normal",
+          "reportingComponent": "replicaset-controller",
+          "reportingInstance": ""
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&api.bodies()[0]).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_event_again_patches_its_count() {
+    let api = FakeWriter::agreeable();
+    let (recorder, task, metrics) = start(api.clone());
+    recorder.record(event("m"));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    recorder.record(event("m"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log()[1], "patch events ns/a.18fae27693b40000");
+    expect![[r#"{"count":2,"lastTimestamp":"2027-01-15T08:00:05Z","message":"m"}"#]]
+        .assert_eq(&api.bodies()[1].to_string());
+    assert_eq!((events_metric(&metrics, "created"), events_metric(&metrics, "counted")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_expired_is_made_anew_with_its_count() {
+    let api = FakeWriter::new(|line, _| if line.starts_with("patch") { Err(refusal(404)) } else { Ok(()) });
+    let (recorder, task, _) = start(api.clone());
+    recorder.record(event("m"));
+    recorder.record(event("m"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log().len(), 3);
+    assert_eq!(api.bodies()[2]["count"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_object_has_its_events_in_default() {
+    let api = FakeWriter::agreeable();
+    let (recorder, task, _) = start(api.clone());
+    let mut node = event("m");
+    node.regarding = pintle_core::id::ObjectKey::new("", "node-1");
+    recorder.record(node);
+    drop(recorder);
+    task.await.unwrap();
+    assert!(api.log()[0].starts_with("create events default/node-1."));
+    assert_eq!(api.bodies()[0]["involvedObject"].get("namespace"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_server_is_tried_twelve_times() {
+    let api = FakeWriter::new(|_, _| Err(refusal(0)));
+    let (recorder, task, metrics) = start(api.clone());
+    let started = Instant::now();
+    recorder.record(event("m"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log().len(), 12);
+    assert!((100..=110).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+    assert_eq!(events_metric(&metrics, "failed"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_final() {
+    for code in [403, 409, 422, 429, 500] {
+        let api = FakeWriter::new(move |_, _| Err(refusal(code)));
+        let (recorder, task, _) = start(api.clone());
+        recorder.record(event("m"));
+        drop(recorder);
+        task.await.unwrap();
+        assert_eq!(api.log().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_drops_and_never_waits() {
+    let api = FakeWriter::agreeable();
+    api.paused.send_replace(true);
+    let (recorder, task, metrics) = start(api.clone());
+    for i in 0..QUEUE + 10 {
+        recorder.record(event(&format!("m{i}")));
+    }
+    assert_eq!(events_metric(&metrics, "dropped"), 10);
+    assert!(!recorder.is_idle());
+    api.paused.send_replace(false);
+    drop(recorder);
+    task.await.unwrap();
+    // The object's share: a burst of 25.
+    assert_eq!((api.log().len(), events_metric(&metrics, "filtered")), (25, QUEUE as u64 - 25));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_the_retries() {
+    let api = FakeWriter::new(|_, _| Err(refusal(0)));
+    let (recorder, task, _) = start(api.clone());
+    let started = Instant::now();
+    recorder.record(event("m"));
+    tokio::task::yield_now().await;
+    recorder.close();
+    drop(recorder);
+    task.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1) && api.log().len() <= 2);
+}

@@ -1,0 +1,181 @@
+//! Changes to single members of JSON texts, leaving the rest as it is.
+//!
+//! Objects cross the host as text. A few members must be filled in or checked (`apiVersion`, preconditions); everything else keeps
+//! its bytes, so that no number loses digits and nothing is decoded on behalf of somebody who does not need it.
+//!
+//! Invariant: a text with a member that stands twice is refused. The host and the API server must not read it differently.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// The members of a JSON object in their order, values as text.
+#[derive(Debug, Default)]
+pub(crate) struct Members<'a> {
+    members: Vec<(String, Cow<'a, str>)>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Vec<(String, Cow<'de, str>)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members: Self::Value = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if members.iter().any(|(other, _)| *other == name) {
+                        return Err(serde::de::Error::custom(format!("member {name:?} stands twice")));
+                    }
+                    let value: &'de RawValue = map.next_value()?;
+                    members.push((name, Cow::Borrowed(value.get())));
+                }
+                Ok(members)
+            }
+        }
+        Ok(Self { members: deserializer.deserialize_map(Collect)? })
+    }
+}
+
+impl<'a> Members<'a> {
+    /// The members of a text that is one JSON object.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|why| why.to_string())
+    }
+
+    /// The text of a member's value.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.members.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
+    }
+
+    /// Sets a member to a JSON text; a new one goes to the front, where readers expect `apiVersion`.
+    pub(crate) fn set(&mut self, name: &str, json: String) {
+        match self.members.iter_mut().find(|(other, _)| other == name) {
+            Some((_, value)) => *value = Cow::Owned(json),
+            None => self.members.insert(0, (name.to_owned(), Cow::Owned(json))),
+        }
+    }
+
+    /// Sets a member to a string.
+    pub(crate) fn set_string(&mut self, name: &str, value: &str) {
+        self.set(name, quote(value));
+    }
+
+    /// Changes the object in a member, which is made if it is not there.
+    pub(crate) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Members<'_>)) -> Result<(), String> {
+        let text = self.get(name).unwrap_or("{}");
+        let mut inner = Members::parse(text).map_err(|why| format!("{name}: {why}"))?;
+        change(&mut inner);
+        let text = inner.text();
+        self.set(name, text);
+        Ok(())
+    }
+
+    /// The JSON text.
+    pub(crate) fn text(&self) -> String {
+        let bytes: usize = self.members.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let mut out = String::with_capacity(bytes + 2);
+        out.push('{');
+        for (i, (name, value)) in self.members.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            out.push_str(&quote(name));
+            out.push(':');
+            out.push_str(value);
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// A string as JSON text.
+pub(crate) fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// What of an object's metadata the host looks at.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct MetaFields {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+}
+
+impl MetaFields {
+    /// Of the member `metadata`, which may be missing.
+    pub(crate) fn of(object: &Members<'_>) -> Result<Self, String> {
+        match object.get("metadata") {
+            None => Ok(Self::default()),
+            Some(text) => serde_json::from_str(text).map_err(|why| format!("metadata: {why}")),
+        }
+    }
+}
+
+/// Puts operations in front of a JSON patch.
+pub(crate) fn prepend_operations(patch: &str, operations: &[String]) -> Result<String, String> {
+    let theirs: Vec<&RawValue> = serde_json::from_str(patch).map_err(|why| why.to_string())?;
+    let all: Vec<&str> = operations.iter().map(String::as_str).chain(theirs.iter().map(|one| one.get())).collect();
+    Ok(format!("[{}]", all.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, change: impl FnOnce(&mut Members<'_>) -> Result<(), String>, expect: Expect) {
+        let result = Members::parse(text).and_then(|mut members| change(&mut members).map(|()| members.text()));
+        expect.assert_eq(&result.unwrap_or_else(|why| format!("error: {why}")));
+    }
+
+    #[test]
+    fn what_is_not_changed_keeps_its_bytes() {
+        check(
+            r#"{ "spec": {"n": 12345678901234567890.10, "s": "\u00e4" }, "metadata": {"name":"a"} }"#,
+            |members| {
+                members.set_string("apiVersion", "v1");
+                members.edit("metadata", |metadata| metadata.set_string("uid", "u\"1"))
+            },
+            expect![[
+                r#"{"apiVersion":"v1","spec":{"n": 12345678901234567890.10, "s": "\u00e4" },"metadata":{"uid":"u\"1","name":"a"}}"#
+            ]],
+        );
+        check(
+            "{}",
+            |members| members.edit("metadata", |m| m.set_string("uid", "u")),
+            expect![[r#"{"metadata":{"uid":"u"}}"#]],
+        );
+    }
+
+    #[test]
+    fn ambiguous_texts_are_refused() {
+        check(r#"{"a":1,"\u0061":2}"#, |_| Ok(()), expect![[r#"error: member "a" stands twice at line 1 column 15"#]]);
+        check("[]", |_| Ok(()), expect!["error: invalid type: sequence, expected an object at line 1 column 0"]);
+        check(r#"{"a":1} {}"#, |_| Ok(()), expect!["error: trailing characters at line 1 column 9"]);
+        check(
+            r#"{"metadata":null}"#,
+            |members| members.edit("metadata", |_| {}),
+            expect!["error: metadata: invalid type: null, expected an object at line 1 column 4"],
+        );
+        let twice = Members::parse(r#"{"metadata":{"name":"a","name":"b"}}"#).unwrap();
+        assert!(MetaFields::of(&twice).is_err());
+    }
+
+    #[test]
+    fn operations_go_in_front_of_a_patch() {
+        let patch = r#"[ {"op":"remove","path":"/a"} ]"#;
+        assert_eq!(prepend_operations(patch, &["{}".into()]).unwrap(), r#"[{},{"op":"remove","path":"/a"}]"#);
+        assert!(prepend_operations("{}", &[]).is_err());
+    }
+}

@@ -1,0 +1,377 @@
+//! Carries out what an outcome asks for.
+//!
+//! ```text
+//! steps ──prepare──> requests ──grants──> API server ──> failures (for the next run), writes (that the caches must show), events
+//! ```
+//!
+//! Invariants:
+//! 1. Nothing is sent before all of the outcome is known to be well formed; a malformed part is a fault, and nothing is carried out.
+//! 2. A mutation that is not granted leaves nothing behind but a failure and a metric.
+//! 3. At most [`MAX_PARALLEL`] writes of a run are under way.
+//! 4. After a failed step only steps that are `always` are carried out.
+//!
+//! Not here: retries of the key (the controller), rate limits and `Retry-After` (the adapter behind `ApiWriter`).
+//!
+//! Source: the slow start is that of kube-controller-manager's `slowStartBatch`.
+
+mod edit;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, WriteRequest, Written};
+use pintle_core::correlator::cut;
+use pintle_core::grants::Grants;
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::outcome::{Action, Event, Mutation, MutationFailure, Order, Refusal, Step};
+use pintle_core::pending::PendingWrite;
+use tokio::time::Instant;
+
+use crate::metrics::PluginMetrics;
+use crate::recorder::Recorder;
+use request::{Target, as_conflict, kind_of, prepare};
+
+pub(crate) use edit::{Members, quote};
+
+/// Writes of one run that are under way at once; who waits is the same run.
+pub(crate) const MAX_PARALLEL: usize = 64;
+/// Messages of the server are kept for the next run up to so many bytes.
+const MAX_ERROR_BYTES: usize = 4096;
+
+/// Writes for one plugin.
+pub(crate) struct Writer {
+    /// The plugin's name, also its default field manager.
+    pub(crate) name: String,
+    pub(crate) api: Arc<dyn ApiWriter>,
+    pub(crate) grants: Grants,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: PluginMetrics,
+}
+
+/// What became of an outcome's mutations.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Neither carried out nor tolerated.
+    pub(crate) failures: Vec<MutationFailure>,
+    /// Accepted by the API server.
+    pub(crate) writes: Vec<PendingWrite>,
+    /// The server asked for this much patience.
+    pub(crate) retry_after: Option<Duration>,
+    /// There are failures, and all are conflicts: ordinary, the cache was behind.
+    pub(crate) only_conflicts: bool,
+    /// How many mutations were not granted.
+    pub(crate) n_denied: usize,
+}
+
+/// An outcome that is well formed.
+pub(crate) struct Plan {
+    steps: Vec<PlannedStep>,
+    n_denied: usize,
+}
+
+impl Plan {
+    /// How many mutations are not granted and will not be sent.
+    pub(crate) fn n_denied(&self) -> usize {
+        self.n_denied
+    }
+}
+
+struct PlannedStep {
+    order: Order,
+    always: bool,
+    mutations: Vec<Planned>,
+}
+
+struct Planned {
+    step: u32,
+    position: u32,
+    mutation: Mutation,
+    /// Absent for an event on its own.
+    write: Option<(Target, Go)>,
+}
+
+enum Go {
+    Send(WriteRequest),
+    /// The operator or the manifest does not allow it.
+    Denied,
+    /// The API server has no such kind.
+    NoKind,
+}
+
+enum Done {
+    Nothing,
+    Written(Option<PendingWrite>),
+    Failed { failure: MutationFailure, class: Option<ApiErrorClass>, retry: Retry },
+}
+
+impl Writer {
+    /// Checks the whole outcome before anything of it is sent.
+    ///
+    /// # Errors
+    /// The plugin's fault.
+    pub(crate) fn plan(
+        &self,
+        steps: Vec<Step>,
+        resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
+    ) -> Result<Plan, PluginFault> {
+        let mut n_denied = 0;
+        let mut planned = Vec::with_capacity(steps.len());
+        for (i, step) in steps.into_iter().enumerate() {
+            let mut mutations = Vec::with_capacity(step.mutations.len());
+            for (j, mutation) in step.mutations.into_iter().enumerate() {
+                let resource = kind_of(&mutation.action).and_then(&resolve);
+                let prepared = prepare(&mutation.action, resource.as_ref(), &self.name).map_err(|why| PluginFault {
+                    kind: FaultKind::Output,
+                    message: format!("steps[{i}].mutations[{j}]: {why}"),
+                })?;
+                let write = prepared.map(|(target, request)| {
+                    let go = match request {
+                        _ if !self.grants.allow(&target.access()) => {
+                            n_denied += 1;
+                            Go::Denied
+                        }
+                        Some(request) => Go::Send(request),
+                        None => Go::NoKind,
+                    };
+                    (target, go)
+                });
+                mutations.push(Planned { step: place(i), position: place(j), mutation, write });
+            }
+            planned.push(PlannedStep { order: step.order, always: step.always, mutations });
+        }
+        Ok(Plan { steps: planned, n_denied })
+    }
+
+    /// Carries out a plan.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves open which of the writes happened.
+    pub(crate) async fn carry_out(&self, plan: Plan) -> Report {
+        let mut report = Report { n_denied: plan.n_denied, only_conflicts: true, ..Report::default() };
+        for step in plan.steps {
+            if report.failures.is_empty() || step.always {
+                self.step(step, &mut report).await;
+            }
+        }
+        report.only_conflicts &= !report.failures.is_empty();
+        report
+    }
+
+    async fn step(&self, step: PlannedStep, report: &mut Report) {
+        let n_failed_before = report.failures.len();
+        match step.order {
+            Order::Sequential => {
+                for planned in &step.mutations {
+                    let done = self.one(planned).await;
+                    report.take_in(done);
+                    if report.failures.len() > n_failed_before {
+                        return;
+                    }
+                }
+            }
+            Order::Parallel => self.batch(&step.mutations, report).await,
+            Order::SlowStart => {
+                let mut rest = &step.mutations[..];
+                let mut size = 1;
+                while !rest.is_empty() && report.failures.len() == n_failed_before {
+                    let (batch, after) = rest.split_at(size.min(rest.len()));
+                    self.batch(batch, report).await;
+                    rest = after;
+                    size *= 2;
+                }
+            }
+        }
+    }
+
+    async fn batch(&self, batch: &[Planned], report: &mut Report) {
+        let all: Vec<_> = batch.iter().map(|planned| self.one(planned)).collect();
+        let mut all = futures::stream::iter(all).buffer_unordered(MAX_PARALLEL);
+        let n_failed_before = report.failures.len();
+        while let Some(done) = all.next().await {
+            report.take_in(done);
+        }
+        // Which of them answered first means nothing to the plugin.
+        report.failures[n_failed_before..].sort_by_key(|failure| failure.position);
+    }
+
+    async fn one(&self, planned: &Planned) -> Done {
+        let action = &planned.mutation.action;
+        let Some((target, go)) = &planned.write else {
+            if let Action::Event(event) = action {
+                self.recorder.record(event.clone());
+            }
+            return Done::Nothing;
+        };
+        let error = match go {
+            Go::Send(request) => {
+                let label = request.resource.kind.to_string();
+                let started = Instant::now();
+                let result = self.api.write(request).await;
+                self.metrics.write_duration(target.verb, started.elapsed());
+                match result {
+                    Ok(written) => {
+                        self.metrics.mutation(target.verb, &label, "ok");
+                        self.record(&planned.mutation.on_success, name_of(target, &written), "");
+                        return Done::Written(pending(target, &written));
+                    }
+                    // Gone is what a delete wants. No event: nothing was deleted.
+                    Err(error) if error.class == ApiErrorClass::NotFound && matches!(action, Action::Delete { .. }) => {
+                        self.metrics.mutation(target.verb, &label, "gone");
+                        return Done::Written(pending(target, &Written::default()));
+                    }
+                    Err(error) => {
+                        let error = as_conflict(action, error);
+                        self.metrics.mutation(target.verb, &label, result_label(&error, &planned.mutation.tolerate));
+                        error
+                    }
+                }
+            }
+            Go::NoKind => {
+                self.metrics.mutation(target.verb, "unknown", "not_found");
+                ApiError {
+                    class: ApiErrorClass::NotFound,
+                    code: 404,
+                    reason: "NotFound".into(),
+                    message: format!("the API server has no kind {}", target.kind),
+                    causes: Vec::new(),
+                }
+            }
+            Go::Denied => {
+                self.metrics.mutation(target.verb, "unknown", "not_granted");
+                self.metrics.fault(FaultKind::Grant);
+                let message = format!("{} is not granted to this plugin", target.access());
+                tracing::warn!(plugin = %self.name, "{message}");
+                self.record(&planned.mutation.on_failure, &target.object.name, &message);
+                let failure = failure(planned, target, 0, "NotGranted".into(), &message, Vec::new());
+                return Done::Failed { failure, class: None, retry: Retry::Backoff };
+            }
+        };
+        if error.refusal().is_some_and(|refusal| planned.mutation.tolerate.contains(&refusal)) {
+            return Done::Nothing;
+        }
+        self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
+        let (class, retry) = (Some(error.class), error.retry());
+        Done::Failed {
+            failure: failure(planned, target, error.code, error.reason, &error.message, error.causes),
+            class,
+            retry,
+        }
+    }
+
+    fn record(&self, event: &Option<Event>, name: &str, error: &str) {
+        if let Some(event) = event {
+            let message = fill_in(&event.message, name, error);
+            self.recorder.record(Event { message, ..event.clone() });
+        }
+    }
+}
+
+impl Report {
+    fn take_in(&mut self, done: Done) {
+        match done {
+            Done::Nothing => {}
+            Done::Written(write) => self.writes.extend(write),
+            Done::Failed { failure, class, retry } => {
+                self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
+                if let Retry::After(after) = retry {
+                    self.retry_after = self.retry_after.max(Some(after));
+                }
+                self.failures.push(failure);
+            }
+        }
+    }
+}
+
+fn place(i: usize) -> u32 {
+    u32::try_from(i).unwrap_or(u32::MAX)
+}
+
+fn name_of<'a>(target: &'a Target, written: &'a Written) -> &'a str {
+    if written.name.is_empty() { &target.object.name } else { &written.name }
+}
+
+fn failure(
+    planned: &Planned,
+    target: &Target,
+    code: u16,
+    reason: String,
+    message: &str,
+    causes: Vec<String>,
+) -> MutationFailure {
+    MutationFailure {
+        step: planned.step,
+        position: planned.position,
+        verb: target.verb,
+        kind: target.kind.clone(),
+        object: target.object.clone(),
+        subresource: target.subresource.clone(),
+        code,
+        reason,
+        message: cut(message, MAX_ERROR_BYTES).to_owned(),
+        causes,
+    }
+}
+
+/// What the caches must show of a write. Nothing if the answer does not tell (collections, some subresources).
+fn pending(target: &Target, written: &Written) -> Option<PendingWrite> {
+    let gone = target.verb == "delete";
+    if target.verb == "delete-collection" || (written.resource_version.is_empty() && !gone) {
+        return None;
+    }
+    let name = name_of(target, written);
+    Some(PendingWrite {
+        kind: target.kind.clone(),
+        object: ObjectKey::new(&target.object.namespace, name),
+        uid: written.uid.clone(),
+        resource_version: written.resource_version.clone(),
+        gone,
+    })
+}
+
+fn result_label(error: &ApiError, tolerate: &[Refusal]) -> &'static str {
+    if error.refusal().is_some_and(|refusal| tolerate.contains(&refusal)) {
+        return "tolerated";
+    }
+    match error.class {
+        ApiErrorClass::NotFound => "not_found",
+        ApiErrorClass::AlreadyExists => "already_exists",
+        ApiErrorClass::Conflict => "conflict",
+        ApiErrorClass::Gone => "gone",
+        ApiErrorClass::Invalid => "invalid",
+        ApiErrorClass::Unauthorized => "unauthorized",
+        ApiErrorClass::Forbidden => "forbidden",
+        ApiErrorClass::Throttled(_) => "throttled",
+        ApiErrorClass::Server => "server_error",
+        ApiErrorClass::Timeout => "timeout",
+        ApiErrorClass::Transport => "transport",
+        ApiErrorClass::Malformed => "malformed",
+    }
+}
+
+/// Fills in `{name}` and `{error}` in one pass: what they are replaced by is not looked at again.
+fn fill_in(template: &str, name: &str, error: &str) -> String {
+    let mut out = String::with_capacity(template.len() + name.len() + error.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some(after) = rest.strip_prefix("{name}") {
+            out.push_str(name);
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("{error}") {
+            out.push_str(error);
+            rest = after;
+        } else {
+            out.push('{');
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests;

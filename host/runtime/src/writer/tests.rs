@@ -1,0 +1,231 @@
+use std::sync::Arc;
+
+use pintle_core::manifest::Grant;
+use serde_json::json;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::recorder::RecorderConfig;
+use crate::testing::{FakeWriter, create, delete, event, pod, refusal, resource, step, wall_clock};
+
+struct Fixture {
+    api: Arc<FakeWriter>,
+    events: Arc<FakeWriter>,
+    writer: Writer,
+    metrics: Arc<Metrics>,
+    recorder: tokio::task::JoinHandle<()>,
+}
+
+impl Fixture {
+    fn new(api: Arc<FakeWriter>) -> Self {
+        let metrics = Metrics::new();
+        let events = FakeWriter::agreeable();
+        let config =
+            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: Arc::default() };
+        let (sender, recorder) = Recorder::start(events.clone(), config, metrics.plugin("widgets"));
+        let asked: Vec<Grant> = serde_json::from_value(json!([
+            {"verbs": ["create", "patch", "delete", "deletecollection"], "kinds": ["v1/Pod", "v1/Unknown"]},
+        ]))
+        .unwrap();
+        let writer = Writer {
+            name: "widgets".into(),
+            api: api.clone(),
+            grants: Grants::new(&asked, None),
+            recorder: sender,
+            metrics: metrics.plugin("widgets"),
+        };
+        Self { api, events, writer, metrics, recorder }
+    }
+
+    async fn carry_out(&self, steps: Vec<Step>) -> Report {
+        let plan = self.writer.plan(steps, |kind| (&*kind.name != "Unknown").then(|| resource(kind))).unwrap();
+        self.writer.carry_out(plan).await
+    }
+
+    /// Messages of all events that were written.
+    async fn events(self) -> Vec<String> {
+        drop(self.writer);
+        self.recorder.await.unwrap();
+        self.events.bodies().iter().map(|body| body["message"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// Refuses requests that name one of these.
+fn refusing(names: &'static [&'static str], code: u16) -> Arc<FakeWriter> {
+    FakeWriter::new(move |line, _| {
+        if names.iter().any(|name| line.ends_with(&format!("/{name}"))) { Err(refusal(code)) } else { Ok(()) }
+    })
+}
+
+fn places(report: &Report) -> Vec<(u32, u32)> {
+    report.failures.iter().map(|failure| (failure.step, failure.position)).collect()
+}
+
+fn pods(n: usize) -> Vec<Mutation> {
+    (0..n).map(|i| create(&format!("p{i}"))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequential_step_stops_at_its_first_failure() {
+    let fixture = Fixture::new(refusing(&["p1"], 409));
+    let report = fixture.carry_out(vec![step(Order::Sequential, pods(3)), step(Order::Sequential, pods(1))]).await;
+    assert_eq!(fixture.api.log(), ["create pods ns/p0", "create pods ns/p1"]);
+    assert_eq!(places(&report), [(0, 1)]);
+    assert!(report.only_conflicts);
+    assert_eq!(report.writes.len(), 1);
+    let failure = &report.failures[0];
+    assert_eq!((failure.verb, failure.code, failure.reason.as_str()), ("create", 409, "Conflict"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parallel_step_tries_everything() {
+    let fixture = Fixture::new(refusing(&["p3", "p1"], 500));
+    let report = fixture.carry_out(vec![step(Order::Parallel, pods(5))]).await;
+    assert_eq!(fixture.api.log().len(), 5);
+    assert_eq!(places(&report), [(0, 1), (0, 3)]);
+    assert!(!report.only_conflicts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_at_once_are_bounded() {
+    let fixture = Fixture::new(FakeWriter::agreeable());
+    let report = fixture.carry_out(vec![step(Order::Parallel, pods(300))]).await;
+    assert_eq!(report.writes.len(), 300);
+    assert_eq!(fixture.api.n_open.lock().1, MAX_PARALLEL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_start_ends_with_the_first_batch_that_fails() {
+    let fixture = Fixture::new(refusing(&["p4"], 403));
+    let report = fixture.carry_out(vec![step(Order::SlowStart, pods(20))]).await;
+    // 1 + 2 + 4, the third batch being the last.
+    assert_eq!(fixture.api.log().len(), 7);
+    assert_eq!(places(&report), [(0, 4)]);
+    let all = Fixture::new(FakeWriter::agreeable());
+    assert_eq!(all.carry_out(vec![step(Order::SlowStart, pods(20))]).await.writes.len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_always_carried_out_follows_a_failure() {
+    let fixture = Fixture::new(refusing(&["p0"], 403));
+    let mut status = step(Order::Sequential, vec![delete("s")]);
+    status.always = true;
+    let report =
+        fixture.carry_out(vec![step(Order::Sequential, pods(1)), step(Order::Sequential, pods(2)), status]).await;
+    assert_eq!(fixture.api.log(), ["create pods ns/p0", "delete pods ns/s"]);
+    assert_eq!(places(&report), [(0, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_granted_does_not_leave_the_process() {
+    let fixture = Fixture::new(FakeWriter::agreeable());
+    let mut other = create("x");
+    if let Action::Create { kind, .. } = &mut other.action {
+        *kind = Kind::new("", "v1", "Secret");
+    }
+    let report = fixture.carry_out(vec![step(Order::Parallel, vec![other, create("a")])]).await;
+    assert_eq!(fixture.api.log(), ["create pods ns/a"]);
+    assert_eq!((report.n_denied, report.failures[0].reason.as_str(), report.failures[0].code), (1, "NotGranted", 0));
+    let text = fixture.metrics.text();
+    assert!(text.contains("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"grant\"} 1"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_lacks_fails_as_not_found() {
+    let fixture = Fixture::new(FakeWriter::agreeable());
+    let collection = |tolerate| Mutation {
+        action: Action::DeleteCollection {
+            kind: Kind::new("", "v1", "Unknown"),
+            namespace: "ns".into(),
+            label_selector: None,
+            propagation: None,
+        },
+        on_success: None,
+        on_failure: None,
+        tolerate,
+    };
+    let report = fixture.carry_out(vec![step(Order::Sequential, vec![collection(Vec::new())])]).await;
+    assert_eq!((report.failures[0].code, report.failures[0].verb), (404, "delete-collection"));
+    let report = fixture.carry_out(vec![step(Order::Sequential, vec![collection(vec![Refusal::NotFound])])]).await;
+    assert!(report.failures.is_empty());
+    assert!(fixture.api.log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tolerated_refusals_stop_nothing() {
+    let fixture = Fixture::new(refusing(&["p0"], 409));
+    let mut mutations = pods(2);
+    mutations[0].tolerate = vec![Refusal::Conflict];
+    mutations[0].on_failure = Some(event("never"));
+    let report = fixture.carry_out(vec![step(Order::Sequential, mutations)]).await;
+    assert!(report.failures.is_empty() && !report.only_conflicts);
+    assert_eq!(fixture.api.log().len(), 2);
+    assert!(fixture.events().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_what_is_gone_is_done_and_no_event() {
+    let fixture = Fixture::new(refusing(&["a"], 404));
+    let mut mutation = delete("a");
+    mutation.on_success = Some(event("Deleted pod: {name}"));
+    let report = fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
+    assert!(report.failures.is_empty());
+    assert!(report.writes[0].gone);
+    assert!(fixture.events().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_are_filled_into_events_once() {
+    let fixture = Fixture::new(refusing(&["p1"], 403));
+    let mut mutations = pods(2);
+    for mutation in &mut mutations {
+        mutation.on_success = Some(event("Created pod: {name} {error}{name"));
+        mutation.on_failure = Some(event("Error creating: {error}"));
+    }
+    mutations.push(Mutation {
+        action: Action::Event(event("alone")),
+        on_success: None,
+        on_failure: None,
+        tolerate: Vec::new(),
+    });
+    fixture.carry_out(vec![step(Order::Parallel, mutations)]).await;
+    let mut events = fixture.events().await;
+    events.sort();
+    assert_eq!(events, ["Created pod: p0 {name", "Error creating: the server says 403", "alone"]);
+    assert_eq!(fill_in("{name}", "{error}", "x"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_patience_is_reported() {
+    let fixture = Fixture::new(refusing(&["p0"], 429));
+    let report = fixture.carry_out(vec![step(Order::Parallel, pods(2))]).await;
+    assert_eq!(report.retry_after, Some(Duration::from_secs(7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_mutation_is_a_fault_and_nothing_is_sent() {
+    let fixture = Fixture::new(FakeWriter::agreeable());
+    let mut broken = create("b");
+    if let Action::Create { object, .. } = &mut broken.action {
+        object.push('}');
+    }
+    let fault =
+        fixture.writer.plan(vec![step(Order::Parallel, vec![create("a"), broken])], |kind| Some(resource(kind)));
+    let fault = fault.err().unwrap();
+    assert_eq!(fault.kind, FaultKind::Output);
+    assert!(fault.message.starts_with("steps[0].mutations[1]: object: trailing characters"), "{fault}");
+    assert!(fixture.api.log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_writes_say_what_the_caches_must_show() {
+    let fixture = Fixture::new(FakeWriter::agreeable());
+    let report = fixture.carry_out(vec![step(Order::Sequential, vec![create("a"), delete("b")])]).await;
+    let shown: Vec<_> = report
+        .writes
+        .iter()
+        .map(|write| (write.object.to_string(), write.resource_version.as_str(), write.gone))
+        .collect();
+    assert_eq!(shown, [("ns/a".to_owned(), "101", false), ("ns/b".to_owned(), "102", true)]);
+    assert!(report.writes.iter().all(|write| write.kind == pod()));
+}
