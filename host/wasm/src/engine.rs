@@ -1,0 +1,156 @@
+//! The engine: one per process, shared by all plugins.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pintle_core::guest::Guest;
+use tokio::sync::Semaphore;
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
+
+use crate::cache::CodeCache;
+use crate::error::{EngineError, LoadError, LoadProblem};
+use crate::guest::WasmGuest;
+use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
+use crate::ticker::Ticker;
+use crate::{inspect, linker};
+
+/// The largest memory that a manifest can ask for.
+const MAX_MEMORY_BYTES: usize = 1 << 30;
+/// Stack of guest code.
+const MAX_WASM_STACK_BYTES: usize = 512 << 10;
+/// Stack of a call: guest code and the host functions that it calls.
+const CALL_STACK_BYTES: usize = 1 << 20;
+/// Memory of a finished instance that stays mapped, so that the next instance of the same plugin has no page faults.
+const KEEP_RESIDENT_BYTES: usize = 1 << 20;
+/// Instances of all plugins that may exist at once: running ones, and idle ones of pooled plugins.
+const MAX_INSTANCES: u32 = 1000;
+
+/// Settings of the engine.
+#[derive(Clone, Debug)]
+pub struct WasmConfig {
+    /// Folder for compiled code, made if missing; it must be closed to other users. Without one, every start compiles.
+    pub cache_dir: Option<PathBuf>,
+    /// Calls of all plugins at once; more wait. Default 128.
+    pub max_calls: u32,
+    /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
+    /// plugin. More save page faults, fewer save memory. Default 64.
+    pub warm_slots: u32,
+}
+
+impl Default for WasmConfig {
+    fn default() -> Self {
+        Self { cache_dir: None, max_calls: 128, warm_slots: 64 }
+    }
+}
+
+/// Compiles components into plugins.
+#[derive(Clone)]
+pub struct WasmEngine {
+    shared: Arc<Shared>,
+}
+
+/// What all plugins share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    linker: Linker<StoreState>,
+    cache: Option<CodeCache>,
+    pub(crate) ticker: Ticker,
+    /// One permit per call, so that the pool of instances is never exhausted by calls.
+    pub(crate) calls: Semaphore,
+}
+
+impl WasmEngine {
+    /// Starts an engine.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the cache folder is not usable, or the system refuses a thread or address space.
+    pub fn new(config: WasmConfig) -> Result<Self, EngineError> {
+        let engine = engine(&config)?;
+        let cache = config.cache_dir.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
+        let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
+        let calls = Semaphore::new(config.max_calls.clamp(1, MAX_INSTANCES) as usize);
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, calls }) })
+    }
+
+    /// Checks and compiles a component. `name` (a name or path) is for errors.
+    ///
+    /// Compiling takes 0.1 s for a Rust plugin and seconds for large language runtimes, on all cores: call it where blocking
+    /// does no harm. A component that the cache holds takes less than a millisecond per megabyte.
+    ///
+    /// # Errors
+    /// [`LoadError`] says what is wrong with the component; trying again does not help.
+    pub fn load(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn Guest>, LoadError> {
+        let guest = self.try_load(bytes).map_err(|problem| LoadError { name: name.to_owned(), problem })?;
+        Ok(Arc::new(guest))
+    }
+
+    fn try_load(&self, bytes: &[u8]) -> Result<WasmGuest, LoadProblem> {
+        let inspection = inspect::look(bytes)?;
+        let component = match &self.shared.cache {
+            Some(cache) => cache.component(&self.shared.engine, bytes),
+            None => Component::new(&self.shared.engine, bytes),
+        };
+        let component = component.map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
+        let pre = self.shared.linker.instantiate_pre(&component);
+        let pre = pre.map_err(|error| LoadProblem::WrongTypes(format!("{error:#}")))?;
+        WasmGuest::new(self.shared.clone(), inspection.manifest, pre)
+    }
+}
+
+fn engine(config: &WasmConfig) -> Result<Engine, EngineError> {
+    let mut settings = settings();
+    settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config)));
+    match Engine::new(&settings) {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            // The pool reserves terabytes of addresses, which a limit on address space forbids.
+            let error = format!("{error:#}");
+            tracing::warn!(error, "instances are allocated one by one, which is slower");
+            settings.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+            Engine::new(&settings).map_err(|error| EngineError::Engine(format!("{error:#}")))
+        }
+    }
+}
+
+fn settings() -> Config {
+    let mut config = Config::new();
+    config.cranelift_opt_level(OptLevel::Speed);
+    config.epoch_interruption(true);
+    // Concurrent calls within one instance are not used, and cost each call a microsecond.
+    config.concurrency_support(false);
+    config.max_wasm_stack(MAX_WASM_STACK_BYTES);
+    config.async_stack_size(CALL_STACK_BYTES);
+    // The same view gives the same outcome, on every processor.
+    config.cranelift_nan_canonicalization(true);
+    config.wasm_relaxed_simd(false);
+    // What no plugin needs is not there to be attacked.
+    config.wasm_tail_call(false);
+    config.wasm_memory64(false);
+    config.wasm_extended_const(true);
+    config.wasm_custom_page_sizes(false);
+    config.wasm_wide_arithmetic(false);
+    config
+}
+
+fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(MAX_INSTANCES);
+    // Components of language runtimes consist of up to some 20 core modules, several of which may have tables.
+    pool.total_core_instances(20 * MAX_INSTANCES);
+    pool.total_memories(MAX_INSTANCES);
+    pool.total_tables(4 * MAX_INSTANCES);
+    pool.max_tables_per_module(8);
+    pool.table_elements(MAX_TABLE_ELEMENTS);
+    pool.total_stacks(config.max_calls.clamp(1, MAX_INSTANCES) + 8);
+    pool.max_memory_size(MAX_MEMORY_BYTES);
+    pool.max_unused_warm_slots(config.warm_slots);
+    if PoolingAllocationConfig::is_pagemap_scan_available() {
+        // Only together: without the scan the whole megabyte would have to be cleared.
+        pool.pagemap_scan(Enabled::Yes);
+        pool.linear_memory_keep_resident(KEEP_RESIDENT_BYTES);
+        pool.table_keep_resident(KEEP_RESIDENT_BYTES);
+    }
+    pool
+}

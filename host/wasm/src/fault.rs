@@ -1,0 +1,72 @@
+//! Errors of wasmtime -> kinds of faults. Its error type goes no further than this crate.
+
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::view::ViewError;
+use wasmtime::{PoolConcurrencyLimitError, Trap};
+
+use crate::logs::printable;
+
+/// Longest message of a fault; it is partly the guest's own text.
+const MAX_MESSAGE_BYTES: usize = 2048;
+
+/// Why the host stopped a guest.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HostTrap {
+    #[error("the deadline of {0} ms has passed")]
+    Deadline(u128),
+    #[error("{wanted} bytes of memory are more than the limit of {limit}")]
+    Memory { wanted: u64, limit: u64 },
+    #[error("tables of {wanted} elements are more than the limit of {limit}")]
+    Tables { wanted: usize, limit: usize },
+    #[error("the lister of a finished run was used")]
+    StaleLister,
+    #[error("more calls of the lister than the limit allows")]
+    HostCalls,
+    #[error("the lister was asked for more bytes than the limit allows")]
+    ReadBytes,
+    #[error("{0}")]
+    View(ViewError),
+    #[error("the host panicked while it answered: {0}")]
+    Panic(String),
+}
+
+impl HostTrap {
+    fn kind(&self) -> FaultKind {
+        match self {
+            Self::Deadline(_) => FaultKind::Deadline,
+            Self::Memory { .. } | Self::Tables { .. } => FaultKind::Memory,
+            Self::StaleLister => FaultKind::Trap,
+            Self::HostCalls | Self::ReadBytes | Self::Panic(_) => FaultKind::HostCall,
+            Self::View(ViewError::BadSelector(..)) => FaultKind::Output,
+            Self::View(_) => FaultKind::Grant,
+        }
+    }
+}
+
+/// What went wrong while an instance was made or called.
+pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool) -> PluginFault {
+    let message = error.root_cause().to_string();
+    let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
+        trap.kind()
+    } else if let Some(trap) = error.downcast_ref::<Trap>() {
+        match trap {
+            Trap::Interrupt => FaultKind::Deadline,
+            Trap::StackOverflow | Trap::AllocationTooLarge => FaultKind::Memory,
+            _ => FaultKind::Trap,
+        }
+    } else if error.is::<PoolConcurrencyLimitError>() || while_instantiating {
+        FaultKind::Instantiate
+    } else if message.contains("fuel allocated for hostcalls has been exhausted") {
+        // wasmtime's type for this is private.
+        return output(&"the outcome is too large to be copied");
+    } else {
+        // What remains is output that breaks the canonical ABI: invalid UTF-8, a pointer out of bounds.
+        FaultKind::Output
+    };
+    PluginFault { kind, message: printable(&message, MAX_MESSAGE_BYTES) }
+}
+
+/// Output that breaks a rule of the contract.
+pub(crate) fn output(why: &dyn std::fmt::Display) -> PluginFault {
+    PluginFault { kind: FaultKind::Output, message: printable(&why.to_string(), MAX_MESSAGE_BYTES) }
+}

@@ -1,0 +1,282 @@
+//! A loaded plugin: makes instances and calls them.
+//!
+//! Flow of a call: permit -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check.
+//! An instance that met a fault is dropped with its store; a pooled one is also replaced when it has become old or large.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use pintle_core::check;
+use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::id::{Key, Kind};
+use pintle_core::manifest::{EffectiveLimits, Instances, Manifest};
+use pintle_core::outcome::{Outcome, ReconcileError};
+use pintle_core::view::View;
+use tokio::sync::SemaphorePermit;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
+use wasmtime::{Store, UpdateDeadline};
+
+use crate::contract::{Controller, ControllerIndices, KEYS_OF, MAPPING, types};
+use crate::engine::Shared;
+use crate::error::LoadProblem;
+use crate::fault::{self, HostTrap};
+use crate::lift;
+use crate::logs::{About, Logs};
+use crate::store::{Lister, StoreState};
+use crate::ticker::Ticking;
+
+/// Calls after which a pooled instance is replaced, so that what leaks in a guest is bounded.
+const MAX_USES: u32 = 10_000;
+/// Listers that a pooled instance may have forgotten to drop. wasmtime allows 100,000 per instance.
+const MAX_UNDROPPED: u32 = 10_000;
+
+type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Resource<Lister>);
+type KeysOfResult = (Vec<types::Key>,);
+
+/// A compiled component.
+pub(crate) struct WasmGuest {
+    shared: Arc<Shared>,
+    manifest: Arc<Manifest>,
+    name: Arc<str>,
+    limits: EffectiveLimits,
+    pre: InstancePre<StoreState>,
+    controller: ControllerIndices,
+    keys_of: Option<ComponentExportIndex>,
+    /// Live instances that nobody is calling. Empty unless the plugin is pooled.
+    idle: Mutex<Vec<Live>>,
+    max_idle: usize,
+}
+
+/// An instance.
+struct Live {
+    store: Store<StoreState>,
+    instance: Instance,
+}
+
+/// A call that has begun.
+struct Call<'a> {
+    guest: &'a WasmGuest,
+    started: Instant,
+    live: Live,
+    _permit: Option<SemaphorePermit<'a>>,
+    _ticking: Ticking<'a>,
+}
+
+impl WasmGuest {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        manifest: Arc<Manifest>,
+        pre: InstancePre<StoreState>,
+    ) -> Result<Self, LoadProblem> {
+        let wrong_types = |error: wasmtime::Error| LoadProblem::WrongTypes(format!("{error:#}"));
+        let controller = ControllerIndices::new(&pre).map_err(wrong_types)?;
+        let keys_of = keys_of(&pre).map_err(wrong_types)?;
+        let n_workers: usize = manifest.queues.iter().map(|queue| queue.concurrency as usize).sum();
+        let pooled = manifest.instances == Instances::Pooled;
+        Ok(Self {
+            shared,
+            name: manifest.name.as_str().into(),
+            limits: manifest.limits.effective(),
+            manifest,
+            pre,
+            controller,
+            keys_of,
+            idle: Mutex::new(Vec::new()),
+            max_idle: if pooled { n_workers } else { 0 },
+        })
+    }
+
+    /// Makes an instance and a lister, or takes a live instance.
+    async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
+        // The semaphore is never closed, and without a permit the pool's own limit holds.
+        let permit = self.shared.calls.acquire().await.ok();
+        let started = Instant::now();
+        let ticking = self.shared.ticker.run();
+        let idle = self.idle.lock().pop();
+        let mut live = match idle {
+            Some(live) => live,
+            None => self.instantiate(started).await.map_err(|error| Stopped {
+                fault: fault::classify(&error, true),
+                usage: Usage { elapsed: started.elapsed(), ..Usage::default() },
+            })?,
+        };
+        let logs = Logs::new(self.name.clone(), about, &self.limits);
+        let state = live.store.data_mut();
+        state.deadline = started + self.limits.deadline;
+        let lister = state.begin(&self.limits, view, logs);
+        Ok((Call { guest: self, started, live, _permit: permit, _ticking: ticking }, lister))
+    }
+
+    async fn instantiate(&self, started: Instant) -> wasmtime::Result<Live> {
+        let deadline = self.limits.deadline;
+        let mut store = Store::new(&self.shared.engine, StoreState::new(&self.limits, started + deadline));
+        store.limiter(|state| &mut state.memory);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(move |store| {
+            if Instant::now() >= store.data().deadline {
+                return Err(HostTrap::Deadline(deadline.as_millis()).into());
+            }
+            // Other tasks of this thread have a turn once per tick.
+            Ok(UpdateDeadline::Yield(1))
+        });
+        store.set_hostcall_fuel(copied_bytes(&self.limits));
+        let instance = self.pre.instantiate_async(&mut store).await?;
+        Ok(Live { store, instance })
+    }
+
+    async fn run(&self, key: &Key, view: Arc<dyn View>) -> Run {
+        let (mut call, lister) = match self.begin(About::Key(key.clone()), view).await {
+            Ok(begun) => begun,
+            Err(stopped) => return Run { result: Err(stopped.fault), usage: stopped.usage },
+        };
+        let result = call.reconcile(key, lister).await;
+        let (result, usage) = call.finish(result);
+        Run { result: result.and_then(|answer| self.check(answer)), usage }
+    }
+
+    fn check(
+        &self,
+        answer: Result<types::Outcome, types::ReconcileError>,
+    ) -> Result<Result<Outcome, ReconcileError>, PluginFault> {
+        let fault = |why: String| fault::output(&why);
+        match answer {
+            Ok(outcome) => {
+                let outcome = lift::outcome(outcome);
+                check::outcome(&outcome, &self.manifest, &self.limits).map_err(fault)?;
+                Ok(Ok(outcome))
+            }
+            Err(error) => lift::reconcile_error(error).map(Err).map_err(fault),
+        }
+    }
+
+    async fn map(
+        &self,
+        kind: &Kind,
+        old: Option<&str>,
+        new: Option<&str>,
+        view: Arc<dyn View>,
+    ) -> Result<Vec<Key>, PluginFault> {
+        let Some(keys_of) = self.keys_of else {
+            return Err(fault::output(&"the component does not export the mapping"));
+        };
+        let begun = self.begin(About::Change(kind.clone()), view).await;
+        let (mut call, lister) = begun.map_err(|stopped| stopped.fault)?;
+        let result = call.keys_of(&keys_of, &lift::lower_kind(kind), old, new, lister).await;
+        let keys: Vec<Key> = call.finish(result).0?.into_iter().map(lift::key).collect();
+        check::mapped_keys(&keys, &self.manifest).map_err(|why| fault::output(&why))?;
+        Ok(keys)
+    }
+}
+
+/// A call that did not come about.
+struct Stopped {
+    fault: PluginFault,
+    usage: Usage,
+}
+
+impl Call<'_> {
+    async fn reconcile(
+        &mut self,
+        key: &Key,
+        lister: Resource<Lister>,
+    ) -> wasmtime::Result<Result<types::Outcome, types::ReconcileError>> {
+        let Live { store, instance } = &mut self.live;
+        let controller: Controller = self.guest.controller.load(&mut *store, instance)?;
+        controller.call_reconcile(store, &lift::lower_key(key), lister).await
+    }
+
+    async fn keys_of(
+        &mut self,
+        export: &ComponentExportIndex,
+        kind: &types::Kind,
+        old: Option<&str>,
+        new: Option<&str>,
+        lister: Resource<Lister>,
+    ) -> wasmtime::Result<Vec<types::Key>> {
+        let Live { store, instance } = &mut self.live;
+        let function = instance.get_typed_func::<KeysOfParams<'_>, KeysOfResult>(&mut *store, export)?;
+        let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
+        Ok(keys)
+    }
+
+    /// Ends the run, and keeps the instance if it may be used again.
+    fn finish<T>(mut self, result: wasmtime::Result<T>) -> (Result<T, PluginFault>, Usage) {
+        let state = self.live.store.data_mut();
+        let run = state.run.take();
+        let usage = Usage {
+            elapsed: self.started.elapsed(),
+            memory_bytes: state.memory.n_bytes(),
+            host_calls: run.as_ref().map_or(0, |run| run.n_host_calls),
+            bytes_read: run.as_ref().map_or(0, |run| run.bytes_read),
+        };
+        let worn = state.n_runs() >= MAX_USES
+            || state.n_undropped() >= MAX_UNDROPPED
+            // A leak must meet this mark, where it costs an instance, before it meets the limit, where it costs a run.
+            || state.memory.n_bytes() > self.guest.limits.memory_bytes / 2;
+        if result.is_ok() && !worn && self.guest.max_idle > 0 {
+            let mut idle = self.guest.idle.lock();
+            if idle.len() < self.guest.max_idle {
+                idle.push(self.live);
+            }
+        }
+        (result.map_err(|error| fault::classify(&error, false)), usage)
+    }
+}
+
+impl Guest for WasmGuest {
+    fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    fn maps(&self) -> bool {
+        self.keys_of.is_some()
+    }
+
+    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
+        self.run(key, view).boxed()
+    }
+
+    fn keys_of<'a>(
+        &'a self,
+        kind: &'a Kind,
+        old: Option<&'a str>,
+        new: Option<&'a str>,
+        view: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+        self.map(kind, old, new, view).boxed()
+    }
+}
+
+/// Finds the mapping and checks its type, so that a wrong one is refused at load.
+fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentExportIndex>> {
+    let component = pre.component();
+    let engine = component.engine();
+    let Some(interface) = component.get_export_index(None, MAPPING) else { return Ok(None) };
+    let component_type = component.component_type();
+    let function = component_type.get_export(engine, MAPPING).and_then(|export| match export.ty {
+        ComponentItem::ComponentInstance(instance) => match instance.get_export(engine, KEYS_OF)?.ty {
+            ComponentItem::ComponentFunc(function) => Some(function),
+            _ => None,
+        },
+        _ => None,
+    });
+    let Some(function) = function else {
+        return Err(wasmtime::Error::msg(format!("{MAPPING} has no function {KEYS_OF:?}")));
+    };
+    function
+        .typecheck::<KeysOfParams<'_>, KeysOfResult>(&pre.instance_type())
+        .map_err(|error| error.context(format!("type of {KEYS_OF:?}")))?;
+    Ok(component.get_export_index(Some(&interface), KEYS_OF))
+}
+
+/// What wasmtime may copy out of a guest in one call: an outcome of the largest size, and the shapes around its texts.
+fn copied_bytes(limits: &EffectiveLimits) -> usize {
+    const MUTATION_BYTES: u64 = 2048;
+    const REST_BYTES: u64 = 1 << 20;
+    let bytes = limits.outcome_bytes.saturating_add(u64::from(limits.mutations) * MUTATION_BYTES) + REST_BYTES;
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

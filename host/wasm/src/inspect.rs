@@ -1,0 +1,136 @@
+//! What a component says of itself, without compiling or running it.
+
+use std::sync::Arc;
+
+use pintle_core::manifest::{self, Manifest, To};
+use sha2::{Digest, Sha256};
+use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
+
+use crate::contract;
+use crate::error::{LoadError, LoadProblem};
+
+/// What a component says of itself.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The manifest as it stands in the component: JSON.
+    pub manifest_json: String,
+    /// Names of imported interfaces and functions; types are left out.
+    pub imports: Vec<String>,
+    /// Names of exported functions and interfaces.
+    pub exports: Vec<String>,
+    /// Version of the contract that the component was built with, for example `0.1.0`; empty if it imports nothing of it.
+    pub contract: String,
+    /// Length of the component.
+    pub size_bytes: usize,
+    /// SHA-256 of the component, in hexadecimal.
+    pub digest: String,
+}
+
+impl Inspection {
+    /// Whether the component exports the mapping.
+    pub fn maps(&self) -> bool {
+        self.exports.iter().any(|export| export == contract::MAPPING)
+    }
+}
+
+/// Reads what a component says of itself, and checks its manifest, imports and exports. `name` (a name or path) is for errors.
+///
+/// # Errors
+/// [`LoadError`] if the host would not load it, as far as that can be seen without compiling.
+pub fn inspect(name: &str, bytes: &[u8]) -> Result<Inspection, LoadError> {
+    look(bytes).map_err(|problem| LoadError { name: name.to_owned(), problem })
+}
+
+pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
+    if Parser::is_core_wasm(bytes) {
+        return Err(LoadProblem::CoreModule);
+    }
+    if !Parser::is_component(bytes) {
+        return Err(LoadProblem::NotWasm);
+    }
+    let mut found = Found::default();
+    found.read(bytes).map_err(|error| LoadProblem::Damaged(error.message().to_owned()))?;
+
+    let foreign = |import: &&String| !contract::IMPORTS.contains(&import.as_str());
+    let unknown: Vec<String> = found.imports.iter().filter(foreign).cloned().collect();
+    if !unknown.is_empty() {
+        return Err(LoadProblem::UnknownImports { imports: unknown });
+    }
+    let json = match found.manifests.as_slice() {
+        [] => return Err(LoadProblem::NoManifest),
+        [json] => *json,
+        several => return Err(LoadProblem::SeveralManifests(several.len())),
+    };
+    let manifest = Manifest::parse(json).map_err(LoadProblem::Manifest)?;
+    if !found.functions.iter().any(|function| function == contract::RECONCILE) {
+        return Err(LoadProblem::NoReconcile { exports: found.exports });
+    }
+    let version = |name: &String| name.strip_prefix("pintle:controller/")?.split_once('@').map(|(_, v)| v.to_owned());
+    let inspection = Inspection {
+        contract: found.imports.iter().chain(&found.exports).find_map(version).unwrap_or_default(),
+        manifest: Arc::new(manifest),
+        manifest_json: String::from_utf8_lossy(json).into_owned(),
+        imports: found.imports,
+        exports: found.exports,
+        size_bytes: bytes.len(),
+        digest: hex(&Sha256::digest(bytes)),
+    };
+    let rules = inspection.manifest.watches.iter().flat_map(|watch| &watch.enqueue);
+    if rules.into_iter().any(|rule| rule.to == To::Plugin) && !inspection.maps() {
+        return Err(LoadProblem::NoMapping);
+    }
+    Ok(inspection)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    manifests: Vec<&'a [u8]>,
+    imports: Vec<String>,
+    exports: Vec<String>,
+    functions: Vec<String>,
+}
+
+impl<'a> Found<'a> {
+    /// Looks at the outermost component only: sections of modules and components inside it are not the plugin's own.
+    fn read(&mut self, bytes: &'a [u8]) -> wasmparser::Result<()> {
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::Version { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                _ if depth != 1 => {}
+                Payload::CustomSection(section) if section.name() == manifest::SECTION => {
+                    self.manifests.push(section.data());
+                }
+                Payload::ComponentImportSection(section) => {
+                    for import in section {
+                        let import = import?;
+                        // A world's `use` of a type is an import too, and asks for nothing.
+                        if !matches!(import.ty, ComponentTypeRef::Type(_)) {
+                            self.imports.push(import.name.name.to_owned());
+                        }
+                    }
+                }
+                Payload::ComponentExportSection(section) => {
+                    for export in section {
+                        let export = export?;
+                        match export.kind {
+                            ComponentExternalKind::Type => continue,
+                            ComponentExternalKind::Func => self.functions.push(export.name.name.to_owned()),
+                            _ => {}
+                        }
+                        self.exports.push(export.name.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

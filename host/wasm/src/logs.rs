@@ -1,0 +1,99 @@
+//! Lines that a plugin logs, with limits and with whom they are from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_core::id::{Key, Kind};
+use pintle_core::manifest::EffectiveLimits;
+
+use crate::contract::log::Level;
+
+/// Longest line; longer ones are cut.
+const MAX_LINE_BYTES: usize = 4096;
+
+/// What a call is about.
+#[derive(Clone, Debug)]
+pub(crate) enum About {
+    /// A run for this key.
+    Key(Key),
+    /// A mapping of a changed object of this kind.
+    Change(Kind),
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => write!(f, "{key}"),
+            Self::Change(kind) => write!(f, "change of {kind}"),
+        }
+    }
+}
+
+/// The log of one call.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    plugin: Arc<str>,
+    about: About,
+    lines_left: u32,
+    n_dropped: u32,
+}
+
+impl Logs {
+    pub(crate) fn new(plugin: Arc<str>, about: About, limits: &EffectiveLimits) -> Self {
+        Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0 }
+    }
+
+    pub(crate) fn write(&mut self, level: Level, message: &str) {
+        let Some(left) = self.lines_left.checked_sub(1) else {
+            self.n_dropped = self.n_dropped.saturating_add(1);
+            return;
+        };
+        self.lines_left = left;
+        let message = printable(message, MAX_LINE_BYTES);
+        let (plugin, about) = (&*self.plugin, &self.about);
+        match level {
+            Level::Debug => tracing::debug!(target: "pintle::plugin", plugin, key = %about, "{message}"),
+            Level::Info => tracing::info!(target: "pintle::plugin", plugin, key = %about, "{message}"),
+            Level::Warn => tracing::warn!(target: "pintle::plugin", plugin, key = %about, "{message}"),
+            Level::Error => tracing::error!(target: "pintle::plugin", plugin, key = %about, "{message}"),
+        }
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        if self.n_dropped > 0 {
+            let (plugin, n_dropped) = (&*self.plugin, self.n_dropped);
+            tracing::warn!(target: "pintle::plugin", plugin, key = %self.about, n_dropped, "log lines over the limit were dropped");
+        }
+    }
+}
+
+/// Untrusted text for a log or an error: cut at `max_bytes`, and without characters that steer terminals or forge lines.
+pub(crate) fn printable(text: &str, max_bytes: usize) -> String {
+    let cut = &text[..text.floor_char_boundary(max_bytes)];
+    let mut printable = String::with_capacity(cut.len());
+    for c in cut.chars() {
+        if c.is_control() {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    if cut.len() < text.len() {
+        printable.push_str("...");
+    }
+    printable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_between_characters_and_cannot_steer_a_terminal() {
+        assert_eq!(printable("grün", 3), "gr...");
+        assert_eq!(printable("grün", 5), "grün");
+        assert_eq!(printable("a\nb\u{1b}[31m", 100), "a\\nb\\u{1b}[31m");
+    }
+}

@@ -1,0 +1,218 @@
+//! What belongs to one instance: its memory account, the current run and the view that the run may read.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pintle_core::manifest::EffectiveLimits;
+use pintle_core::view::{View, ViewError};
+use wasmtime::ResourceLimiter;
+use wasmtime::component::Resource;
+
+use crate::fault::HostTrap;
+use crate::logs::Logs;
+
+/// Table elements of all tables of an instance. Large language runtimes have about 10,000.
+pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
+
+/// The resource that a guest holds; its number is that of a run, and there is nothing behind it but [`StoreState::run`].
+#[derive(Debug)]
+#[allow(unreachable_pub, reason = "generated code re-exports it")]
+pub struct Lister;
+
+/// Data of a wasmtime store.
+pub(crate) struct StoreState {
+    pub(crate) memory: Memory,
+    /// When the current call ends at the latest.
+    pub(crate) deadline: Instant,
+    /// Number of the current run, or of the last one. Never used again, so that a kept lister is recognised.
+    n_run: u32,
+    /// None between runs.
+    pub(crate) run: Option<Run>,
+    n_dropped: u32,
+}
+
+/// The run that an instance is busy with.
+pub(crate) struct Run {
+    view: Arc<dyn View>,
+    host_calls_left: u32,
+    read_bytes_left: u64,
+    pub(crate) n_host_calls: u32,
+    pub(crate) bytes_read: u64,
+    pub(crate) logs: Logs,
+}
+
+impl StoreState {
+    pub(crate) fn new(limits: &EffectiveLimits, deadline: Instant) -> Self {
+        Self { memory: Memory::new(limits.memory_bytes), deadline, n_run: 0, run: None, n_dropped: 0 }
+    }
+
+    /// Begins a run and makes its lister.
+    pub(crate) fn begin(&mut self, limits: &EffectiveLimits, view: Arc<dyn View>, logs: Logs) -> Resource<Lister> {
+        self.n_run += 1;
+        self.run = Some(Run {
+            view,
+            host_calls_left: limits.host_calls,
+            read_bytes_left: limits.read_bytes,
+            n_host_calls: 0,
+            bytes_read: 0,
+            logs,
+        });
+        Resource::new_own(self.n_run)
+    }
+
+    /// Runs so far.
+    pub(crate) fn n_runs(&self) -> u32 {
+        self.n_run
+    }
+
+    /// The guest dropped a lister: of this run or of an earlier one, which must not matter.
+    pub(crate) fn count_drop(&mut self) {
+        self.n_dropped += 1;
+    }
+
+    /// Listers that the guest still holds.
+    pub(crate) fn n_undropped(&self) -> u32 {
+        self.n_run.saturating_sub(self.n_dropped)
+    }
+
+    /// One call of the lister: checks that it is the current run's, that the limits hold, and reads.
+    pub(crate) fn read<R: Size>(
+        &mut self,
+        lister: &Resource<Lister>,
+        read: impl FnOnce(&dyn View) -> Result<R, ViewError>,
+    ) -> wasmtime::Result<(R,)> {
+        let current = self.n_run;
+        let Some(run) = self.run.as_mut().filter(|_| lister.rep() == current) else {
+            return Err(HostTrap::StaleLister.into());
+        };
+        run.n_host_calls += 1;
+        run.host_calls_left = run.host_calls_left.checked_sub(1).ok_or(HostTrap::HostCalls)?;
+        let view = &*run.view;
+        let answer = catch_unwind(AssertUnwindSafe(|| read(view)))
+            .map_err(|panic| HostTrap::Panic(panic_message(&*panic)))?
+            .map_err(HostTrap::View)?;
+        let n_bytes = answer.n_bytes() as u64;
+        run.bytes_read += n_bytes;
+        run.read_bytes_left = run.read_bytes_left.checked_sub(n_bytes).ok_or(HostTrap::ReadBytes)?;
+        Ok((answer,))
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
+
+/// How many bytes a read hands over; texts only, since what surrounds them is bounded by their number.
+pub(crate) trait Size {
+    fn n_bytes(&self) -> usize;
+}
+
+impl Size for u32 {
+    fn n_bytes(&self) -> usize {
+        4
+    }
+}
+
+impl Size for String {
+    fn n_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Size for Arc<str> {
+    fn n_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<T: Size> Size for Option<T> {
+    fn n_bytes(&self) -> usize {
+        self.as_ref().map_or(0, Size::n_bytes)
+    }
+}
+
+impl<T: Size> Size for Vec<T> {
+    fn n_bytes(&self) -> usize {
+        // Each element costs the guest a pointer and a length.
+        self.iter().map(|item| item.n_bytes() + 8).sum()
+    }
+}
+
+impl<T: Size, E: Size> Size for Result<T, E> {
+    fn n_bytes(&self) -> usize {
+        match self {
+            Ok(value) => value.n_bytes(),
+            Err(error) => error.n_bytes(),
+        }
+    }
+}
+
+impl Size for crate::contract::view::ApiError {
+    fn n_bytes(&self) -> usize {
+        self.reason.len() + self.message.len()
+    }
+}
+
+impl Size for crate::contract::view::ApiResource {
+    fn n_bytes(&self) -> usize {
+        self.kind.group.len()
+            + self.kind.name.len()
+            + self.plural.len()
+            + self.verbs.n_bytes()
+            + self.subresources.n_bytes()
+    }
+}
+
+impl Size for crate::contract::view::MutationFailure {
+    fn n_bytes(&self) -> usize {
+        self.reason.len() + self.message.len() + self.causes.n_bytes()
+    }
+}
+
+/// The memory account of an instance.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    limit_bytes: u64,
+    n_bytes: u64,
+    n_table_elements: usize,
+}
+
+impl Memory {
+    fn new(limit_bytes: u64) -> Self {
+        Self { limit_bytes, n_bytes: 0, n_table_elements: 0 }
+    }
+
+    /// Linear memories never shrink, so this is the peak, too.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+}
+
+impl ResourceLimiter for Memory {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let wanted = self.n_bytes + desired.saturating_sub(current) as u64;
+        if wanted > self.limit_bytes {
+            return Err(HostTrap::Memory { wanted, limit: self.limit_bytes }.into());
+        }
+        self.n_bytes = wanted;
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let wanted = self.n_table_elements + desired.saturating_sub(current);
+        if wanted > MAX_TABLE_ELEMENTS {
+            return Err(HostTrap::Tables { wanted, limit: MAX_TABLE_ELEMENTS }.into());
+        }
+        self.n_table_elements = wanted;
+        Ok(true)
+    }
+}
