@@ -20,11 +20,31 @@ struct World {
     clock: i64,
     version: i64,
     seed: u64,
+    /// Writes until one goes wrong, and how.
+    mishap: Option<(usize, Mishap)>,
+    failures: Vec<Value>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mishap {
+    /// The host ends after the write, and starts anew.
+    Crash,
+    /// The API server refuses the write.
+    Refusal,
 }
 
 impl World {
     fn new(spec: Value, seed: u64) -> Self {
-        let mut world = Self { deployment: Value::Null, sets: vec![], events: vec![], clock: 0, version: 0, seed };
+        let mut world = Self {
+            deployment: Value::Null,
+            sets: vec![],
+            events: vec![],
+            clock: 0,
+            version: 0,
+            seed,
+            mishap: None,
+            failures: vec![],
+        };
         world.deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "web", "namespace": "default", "uid": "d", "resourceVersion": "0", "generation": 1},
@@ -58,12 +78,25 @@ impl World {
         let input = json!({
             "key": {"kind": "apps/v1/Deployment", "namespace": "default", "name": "web"},
             "now": self.time(), "objects": objects,
+            "attempt": self.failures.len(), "failures": self.failures,
         });
         let fixture = Fixture::parse(MANIFEST, &input.to_string()).unwrap();
         let outcome = fixture.outcome(reconcile).0.unwrap();
+        self.failures.clear();
         let mutations: Vec<Mutation> = outcome.steps.into_iter().flat_map(|step| step.mutations).collect();
         let wrote = !mutations.is_empty();
         for mutation in mutations {
+            match &mut self.mishap {
+                Some((0, mishap)) => {
+                    if *mishap == Mishap::Refusal {
+                        self.failures.push(failure(&mutation.action));
+                    }
+                    self.mishap = None;
+                    break;
+                }
+                Some((left, _)) => *left -= 1,
+                None => {}
+            }
             self.apply(mutation.action);
         }
         wrote
@@ -101,7 +134,9 @@ impl World {
             Action::Update { object, subresource, .. } => {
                 let object: Value = serde_json::from_str(&object).unwrap();
                 assert_eq!(object["metadata"]["resourceVersion"], self.deployment["metadata"]["resourceVersion"]);
-                self.deployment["metadata"]["annotations"] = object["metadata"]["annotations"].clone();
+                if let Some(annotations) = object["metadata"].get("annotations") {
+                    self.deployment["metadata"]["annotations"] = annotations.clone();
+                }
                 let part = if subresource.is_some() { "status" } else { "spec" };
                 self.deployment[part] = object[part].clone();
                 touch(&mut self.deployment, &mut self.version, part == "spec");
@@ -178,6 +213,21 @@ impl World {
     fn revision(&self) -> &str {
         self.deployment.pointer(REVISION).and_then(Value::as_str).unwrap()
     }
+}
+
+/// What the next run is told of a write that was refused.
+fn failure(action: &Action) -> Value {
+    let (verb, kind, name) = match action {
+        Action::Create { kind, object, .. } => {
+            let object: Value = serde_json::from_str(object).unwrap();
+            ("create", kind.to_string(), object["metadata"]["name"].as_str().unwrap().to_owned())
+        }
+        Action::Patch { kind, object, .. } => ("patch", kind.to_string(), object.name.clone()),
+        Action::Delete { kind, object, .. } => ("delete", kind.to_string(), object.name.clone()),
+        _ => ("update", "apps/v1/Deployment".to_owned(), "web".to_owned()),
+    };
+    let object = json!({"namespace": "default", "name": name});
+    json!({"verb": verb, "kind": kind, "object": object, "code": 500, "reason": "InternalError", "message": "not now"})
 }
 
 fn merge(base: &mut Value, over: &Value) {
@@ -290,5 +340,32 @@ fn scaling_in_the_middle_of_a_rollout_keeps_the_shares_and_the_rollout_goes_on()
         world.settle(None, |_| {});
         assert_eq!((world.sum("/spec/replicas"), world.available()), (30, 30), "seed {seed}");
         assert_eq!((world.reason(), world.revision()), ("NewReplicaSetAvailable", "2"), "seed {seed}");
+    }
+}
+
+#[test]
+fn after_a_mishap_at_any_write_a_rollout_ends_as_it_should() {
+    for mishap in [Mishap::Crash, Mishap::Refusal] {
+        for strategy in [rolling(3, 2), json!({"strategy": {"type": "Recreate"}})] {
+            let mut n_writes = 0;
+            loop {
+                let mut world = World::new(strategy.clone(), 5);
+                world.mishap = Some((n_writes, mishap));
+                for tag in ["1", "2", "1"] {
+                    world.edit(&image(tag));
+                    world.settle(None, |world| assert!(world.sum("/spec/replicas") <= 13, "after {n_writes} writes"));
+                }
+                let end = (world.sum("/spec/replicas"), world.available(), world.reason(), world.revision());
+                assert_eq!(end, (10, 10, "NewReplicaSetAvailable", "3"), "after {n_writes} writes");
+                assert_eq!(world.sets.len(), 2, "after {n_writes} writes");
+                let told = world.events.iter().filter(|event| event.starts_with("Failed to create")).count();
+                assert!(told <= usize::from(mishap == Mishap::Refusal), "{:?}", world.events);
+                if world.mishap.is_some() {
+                    break;
+                }
+                n_writes += 1;
+            }
+            assert!(n_writes > 10, "only {n_writes} writes");
+        }
     }
 }
