@@ -8,6 +8,14 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     match name {
         "apps.v1.DeploymentSpec" => deployment(map),
         "apps.v1.ReplicaSetSpec" => fill(map, "replicas", 1),
+        "apps.v1.DaemonSet" => {
+            // What was a field once is an annotation since apps/v1.
+            if let Some(metadata) = inner(map, "metadata")
+                && let Some(annotations) = inner(metadata, "annotations")
+            {
+                fill(annotations, "deprecated.daemonset.template.generation", "1");
+            }
+        }
         "apps.v1.DaemonSetSpec" => daemon_set(map),
         "apps.v1.StatefulSetSpec" => stateful_set(map),
         "core.v1.ReplicationController" => labels_from_template(map, true),

@@ -32,8 +32,12 @@ fn canonicalize_struct(schema: &TypeSchema, map: &mut Map<String, Value>) {
 fn keep(field: &Field, value: &mut Value) -> bool {
     visit(Node::of(&field.shape), value);
     if value.is_null() {
-        return field.always
-            && matches!(field.shape, Shape::Scalar(Scalar::Time | Scalar::MicroTime));
+        // An unset time is shown, and so is a list that is never left out.
+        return match field.shape {
+            Shape::Scalar(Scalar::Time | Scalar::MicroTime) => field.always,
+            Shape::List { .. } => field.pointer,
+            _ => false,
+        };
     }
     if field.always || field.pointer {
         return true;
