@@ -1,5 +1,7 @@
 //! The simulated nodes on the embedded cluster: what a kubelet and a scheduler would do, seen over HTTP.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::time::{Duration, Instant};
 
 use pintle_sim::nodes::{ApiClient, Connect, SimNodes, SimNodesConfig, Target};

@@ -16,12 +16,9 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
         "PodSpec" => pod_spec(map),
         "Container" | "EphemeralContainer" => container(map),
         "Probe" => {
-            for (field, value) in [
-                ("timeoutSeconds", 1),
-                ("periodSeconds", 10),
-                ("successThreshold", 1),
-                ("failureThreshold", 3),
-            ] {
+            for (field, value) in
+                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+            {
                 fill(map, field, value);
             }
         }
@@ -32,19 +29,14 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
         "GRPCAction" if !map.contains_key("service") => {
             map.insert("service".to_owned(), json!(""));
         }
-        "Volume" => {
-            if map.keys().all(|field| field == "name") {
-                map.insert("emptyDir".to_owned(), json!({}));
-            }
+        "Volume" if map.keys().all(|field| field == "name") => {
+            map.insert("emptyDir".to_owned(), json!({}));
         }
         "ImageVolumeSource" => {
             let policy = pull_policy(text(map, "reference"));
             fill(map, "pullPolicy", policy);
         }
-        "SecretVolumeSource"
-        | "ConfigMapVolumeSource"
-        | "DownwardAPIVolumeSource"
-        | "ProjectedVolumeSource" => {
+        "SecretVolumeSource" | "ConfigMapVolumeSource" | "DownwardAPIVolumeSource" | "ProjectedVolumeSource" => {
             fill(map, "defaultMode", FILE_MODE);
         }
         "ServiceAccountTokenProjection" => fill(map, "expirationSeconds", 3600),
@@ -63,9 +55,8 @@ fn pod_spec(map: &mut Map<String, Value>) {
     fill(map, "terminationGracePeriodSeconds", 30);
     fill(map, "schedulerName", "default-scheduler");
     // The deprecated name of the same field is kept in step.
-    let account = [text(map, "serviceAccountName"), text(map, "serviceAccount")]
-        .into_iter()
-        .find(|name| !name.is_empty());
+    let account =
+        [text(map, "serviceAccountName"), text(map, "serviceAccount")].into_iter().find(|name| !name.is_empty());
     if let Some(account) = account.map(str::to_owned) {
         map.insert("serviceAccountName".to_owned(), json!(account));
         map.insert("serviceAccount".to_owned(), json!(account));
@@ -104,12 +95,7 @@ fn pod(map: &mut Map<String, Value>) {
     };
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
-        for container in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let Some(container) = container.as_object_mut() else {
                 continue;
             };
@@ -125,17 +111,11 @@ fn pod(map: &mut Map<String, Value>) {
 }
 
 fn requests_from_limits(container: &mut Map<String, Value>) {
-    let limits = container
-        .get("resources")
-        .and_then(|resources| resources["limits"].as_object())
-        .cloned();
+    let limits = container.get("resources").and_then(|resources| resources["limits"].as_object()).cloned();
     let Some(limits) = limits.filter(|limits| !limits.is_empty()) else {
         return;
     };
-    let Some(resources) = container
-        .get_mut("resources")
-        .and_then(Value::as_object_mut)
-    else {
+    let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else {
         return;
     };
     let Some(requests) = inner(resources, "requests") else {
@@ -147,12 +127,7 @@ fn requests_from_limits(container: &mut Map<String, Value>) {
 }
 
 fn host_ports(container: &mut Map<String, Value>) {
-    for port in container
-        .get_mut("ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         let number = port["containerPort"].clone();
         if let Some(port) = port.as_object_mut() {
             fill(port, "hostPort", number);

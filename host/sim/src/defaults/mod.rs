@@ -41,13 +41,10 @@ fn visit(node: Node<'_>, value: &mut Value) {
             }
         }
         (Node::Shape(Shape::Map { value: shape, .. }), Value::Object(map)) => {
-            map.values_mut()
-                .for_each(|child| visit(Node::of(shape), child));
+            map.values_mut().for_each(|child| visit(Node::of(shape), child));
         }
         (Node::Shape(Shape::List { item, .. }), Value::Array(items)) => {
-            items
-                .iter_mut()
-                .for_each(|child| visit(Node::of(item), child));
+            items.iter_mut().for_each(|child| visit(Node::of(item), child));
         }
         _ => {}
     }
@@ -128,22 +125,13 @@ mod tests {
         apply_defaults("", "v1", "Pod", &mut object);
         let container = &object["spec"]["containers"][0];
         assert_eq!(container["imagePullPolicy"], "Always");
-        assert_eq!(
-            container["resources"],
-            json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}})
-        );
+        assert_eq!(container["resources"], json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}));
         assert_eq!(
             container["livenessProbe"],
             json!({"httpGet": {"port": 80, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
         );
-        assert_eq!(
-            container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"],
-            "v1"
-        );
-        assert_eq!(
-            object["spec"]["volumes"][0],
-            json!({"name": "v", "emptyDir": {}})
-        );
+        assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"], "v1");
+        assert_eq!(object["spec"]["volumes"][0], json!({"name": "v", "emptyDir": {}}));
         assert_eq!(object["spec"]["volumes"][1]["secret"]["defaultMode"], 420);
         assert_eq!(object["spec"]["enableServiceLinks"], true);
     }

@@ -8,9 +8,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     match name {
         "core.v1.ServiceSpec" => service(map),
         "core.v1.ServicePort" => {
-            let target = map
-                .get("targetPort")
-                .is_none_or(|port| *port == json!(0) || *port == json!(""));
+            let target = map.get("targetPort").is_none_or(|port| *port == json!(0) || *port == json!(""));
             if target && let Some(port) = map.get("port").cloned() {
                 map.insert("targetPort".to_owned(), port);
             }
@@ -27,9 +25,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
             fill(map, "persistentVolumeReclaimPolicy", "Retain");
             fill(map, "volumeMode", "Filesystem");
         }
-        "core.v1.PersistentVolumeStatus" | "core.v1.PersistentVolumeClaimStatus" => {
-            fill(map, "phase", "Pending")
-        }
+        "core.v1.PersistentVolumeStatus" | "core.v1.PersistentVolumeClaimStatus" => fill(map, "phase", "Pending"),
         "core.v1.PersistentVolumeClaimSpec" => fill(map, "volumeMode", "Filesystem"),
         "core.v1.NamespaceStatus" => fill(map, "phase", "Active"),
         "core.v1.NodeStatus" => {
@@ -58,9 +54,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
             fill(map, "reinvocationPolicy", "Never");
         }
         "admissionregistration.v1.RuleWithOperations" => fill(map, "scope", "*"),
-        "admissionregistration.v1.ServiceReference" | "apiextensions.v1.ServiceReference" => {
-            fill(map, "port", 443)
-        }
+        "admissionregistration.v1.ServiceReference" | "apiextensions.v1.ServiceReference" => fill(map, "port", 443),
         "apiextensions.v1.CustomResourceDefinitionSpec" => custom_resource(map),
         _ => {}
     }
@@ -83,12 +77,8 @@ fn service(map: &mut Map<String, Value>) {
     }
     fill(map, "type", "ClusterIP");
     let kind = text(map, "type").to_owned();
-    let has_external_ips = map
-        .get("externalIPs")
-        .and_then(Value::as_array)
-        .is_some_and(|ips| !ips.is_empty());
-    let external = matches!(kind.as_str(), "LoadBalancer" | "NodePort")
-        || (kind == "ClusterIP" && has_external_ips);
+    let has_external_ips = map.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
+    let external = matches!(kind.as_str(), "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && has_external_ips);
     if external {
         fill(map, "externalTrafficPolicy", "Cluster");
     }
@@ -102,11 +92,7 @@ fn service(map: &mut Map<String, Value>) {
 
 fn network_policy(map: &mut Map<String, Value>) {
     let mut types = vec!["Ingress"];
-    if map
-        .get("egress")
-        .and_then(Value::as_array)
-        .is_some_and(|rules| !rules.is_empty())
-    {
+    if map.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty()) {
         types.push("Egress");
     }
     fill(map, "policyTypes", types);
@@ -114,12 +100,7 @@ fn network_policy(map: &mut Map<String, Value>) {
 
 fn csi_driver(map: &mut Map<String, Value>) {
     fill(map, "attachRequired", true);
-    for field in [
-        "podInfoOnMount",
-        "storageCapacity",
-        "requiresRepublish",
-        "seLinuxMount",
-    ] {
+    for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
         fill(map, field, false);
     }
     fill(map, "fsGroupPolicy", "ReadWriteOnceWithFSType");
@@ -140,22 +121,11 @@ fn autoscaler(map: &mut Map<String, Value>) {
         fill(up, "stabilizationWindowSeconds", 0);
         fill(up, "selectPolicy", "Max");
         let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
-        fill(
-            up,
-            "policies",
-            vec![
-                pods,
-                json!({"type": "Percent", "value": 100, "periodSeconds": 15}),
-            ],
-        );
+        fill(up, "policies", vec![pods, json!({"type": "Percent", "value": 100, "periodSeconds": 15})]);
     }
     if let Some(down) = inner(behavior, "scaleDown") {
         fill(down, "selectPolicy", "Max");
-        fill(
-            down,
-            "policies",
-            vec![json!({"type": "Percent", "value": 100, "periodSeconds": 15})],
-        );
+        fill(down, "policies", vec![json!({"type": "Percent", "value": 100, "periodSeconds": 15})]);
     }
 }
 

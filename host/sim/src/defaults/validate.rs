@@ -29,52 +29,25 @@ impl FieldError {
 
     /// `Required value: detail`
     pub fn required(path: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self {
-            path: path.into(),
-            reason: "FieldValueRequired",
-            message,
-        }
+        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        Self { path: path.into(), reason: "FieldValueRequired", message }
     }
 
     /// `Forbidden: detail`
     pub fn forbidden(path: impl Into<String>, detail: &str) -> Self {
-        Self {
-            path: path.into(),
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {detail}"),
-        }
+        Self { path: path.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
     }
 
     /// `Unsupported value: "x": supported values: "a", "b"`
     pub fn unsupported(path: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let supported = supported
-            .iter()
-            .map(|value| format!("{value:?}"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let message = format!(
-            "Unsupported value: {}: supported values: {supported}",
-            shown(value)
-        );
-        Self {
-            path: path.into(),
-            reason: "FieldValueNotSupported",
-            message,
-        }
+        let supported = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
+        let message = format!("Unsupported value: {}: supported values: {supported}", shown(value));
+        Self { path: path.into(), reason: "FieldValueNotSupported", message }
     }
 
     /// `Duplicate value: "x"`
     pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
-        Self {
-            path: path.into(),
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", shown(value)),
-        }
+        Self { path: path.into(), reason: "FieldValueDuplicate", message: format!("Duplicate value: {}", shown(value)) }
     }
 }
 
@@ -90,10 +63,7 @@ fn shown(value: &Value) -> String {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<_> = map
-                .iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect();
+            let mut entries: Vec<_> = map.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
             entries.sort_by(|left, right| left.0.cmp(&right.0));
             Value::Object(entries.into_iter().collect())
         }
@@ -103,13 +73,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 /// What is wrong with `object`, whose predecessor is `old`; nothing when it may be stored. Defaults must be applied.
-pub fn validate(
-    group: &str,
-    version: &str,
-    kind: &str,
-    old: Option<&Value>,
-    object: &Value,
-) -> Vec<FieldError> {
+pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     metadata(object, &mut errors);
     // The checked kinds have one served version each.
@@ -136,14 +100,10 @@ pub fn validate(
             unchanged(object, old, "type", &mut errors);
         }
         ("", "Service") => service(object, &mut errors),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            if old.is_some_and(|old| old["roleRef"] != object["roleRef"]) {
-                errors.push(FieldError::invalid(
-                    "roleRef",
-                    &object["roleRef"],
-                    "cannot change roleRef",
-                ));
-            }
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
+            if old.is_some_and(|old| old["roleRef"] != object["roleRef"]) =>
+        {
+            errors.push(FieldError::invalid("roleRef", &object["roleRef"], "cannot change roleRef"));
         }
         _ => {}
     }
@@ -155,26 +115,11 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
     if let Some(labels) = metadata["labels"].as_object() {
         label_map(labels, "metadata.labels", errors);
     }
-    for key in metadata["annotations"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key)
-    {
-        qualified_name(
-            &key.to_lowercase(),
-            &Value::from(key.as_str()),
-            "metadata.annotations",
-            errors,
-        );
+    for key in metadata["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
+        qualified_name(&key.to_lowercase(), &Value::from(key.as_str()), "metadata.annotations", errors);
     }
     let mut controller: Option<&Value> = None;
-    for (index, owner) in metadata["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
         let path = format!("metadata.ownerReferences[{index}]");
         for (field, detail) in [
             ("apiVersion", "version must not be empty"),
@@ -183,11 +128,7 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
             ("uid", "must not be empty"),
         ] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
-                errors.push(FieldError::invalid(
-                    format!("{path}.{field}"),
-                    &Value::from(""),
-                    detail,
-                ));
+                errors.push(FieldError::invalid(format!("{path}.{field}"), &Value::from(""), detail));
             }
         }
         if owner["controller"] == true {
@@ -214,11 +155,7 @@ pub(super) fn label_map(labels: &Map<String, Value>, path: &str, errors: &mut Ve
         qualified_name(key, &Value::from(key.as_str()), path, errors);
         let text = value.as_str().unwrap_or_default();
         if text.len() > 63 {
-            errors.push(FieldError::invalid(
-                path,
-                value,
-                "must be no more than 63 bytes",
-            ));
+            errors.push(FieldError::invalid(path, value, "must be no more than 63 bytes"));
         }
         if !text.is_empty() && !is_label_text(text) {
             errors.push(FieldError::invalid(path, value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"));
@@ -231,36 +168,22 @@ fn is_label_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     edge(bytes.first())
         && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn qualified_name(key: &str, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let name = match key.split_once('/') {
         Some(("", _)) => {
-            errors.push(FieldError::invalid(
-                path,
-                value,
-                "prefix part must be non-empty",
-            ));
+            errors.push(FieldError::invalid(path, value, "prefix part must be non-empty"));
             return;
         }
         Some((_, name)) => name,
         None => key,
     };
     if name.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            value,
-            "name part must be non-empty",
-        ));
+        errors.push(FieldError::invalid(path, value, "name part must be non-empty"));
     } else if name.len() > 63 {
-        errors.push(FieldError::invalid(
-            path,
-            value,
-            "name part must be no more than 63 bytes",
-        ));
+        errors.push(FieldError::invalid(path, value, "name part must be no more than 63 bytes"));
     }
     if !is_label_text(name) {
         errors.push(FieldError::invalid(path, value, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"));
@@ -270,33 +193,22 @@ fn qualified_name(key: &str, value: &Value, path: &str, errors: &mut Vec<FieldEr
 /// Checks that a number is not negative.
 pub(super) fn non_negative(spec: &Value, path: &str, field: &str, errors: &mut Vec<FieldError>) {
     if spec[field].as_i64().is_some_and(|number| number < 0) {
-        errors.push(FieldError::invalid(
-            format!("{path}.{field}"),
-            &spec[field],
-            "must be greater than or equal to 0",
-        ));
+        errors.push(FieldError::invalid(format!("{path}.{field}"), &spec[field], "must be greater than or equal to 0"));
     }
 }
 
 fn is_empty_selector(selector: &Value) -> bool {
-    let empty = |value: &Value| {
-        value.as_object().is_none_or(Map::is_empty) && value.as_array().is_none_or(Vec::is_empty)
-    };
+    let empty =
+        |value: &Value| value.as_object().is_none_or(Map::is_empty) && value.as_array().is_none_or(Vec::is_empty);
     empty(&selector["matchLabels"]) && empty(&selector["matchExpressions"])
 }
 
 /// Whether a label selector selects these labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
-    let equal = selector["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .all(|(key, value)| labels[key] == *value);
+    let equal = selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels[key] == *value);
     let matches = |expression: &Value| {
         let value = &labels[expression["key"].as_str().unwrap_or_default()];
-        let listed = expression["values"]
-            .as_array()
-            .is_some_and(|values| values.contains(value));
+        let listed = expression["values"].as_array().is_some_and(|values| values.contains(value));
         match expression["operator"].as_str().unwrap_or_default() {
             "In" => !value.is_null() && listed,
             "NotIn" => value.is_null() || !listed,
@@ -304,44 +216,24 @@ fn selects(selector: &Value, labels: &Value) -> bool {
             _ => value.is_null(),
         }
     };
-    equal
-        && selector["matchExpressions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .all(matches)
+    equal && selector["matchExpressions"].as_array().into_iter().flatten().all(matches)
 }
 
 /// What Deployments, ReplicaSets, StatefulSets and DaemonSets have in common.
 fn workload(object: &Value, old: Option<&Value>, noun: &str, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
-    for field in [
-        "replicas",
-        "minReadySeconds",
-        "revisionHistoryLimit",
-        "progressDeadlineSeconds",
-    ] {
+    for field in ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         non_negative(spec, "spec", field, errors);
     }
     let selector = &spec["selector"];
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
     } else if is_empty_selector(selector) {
-        errors.push(FieldError::invalid(
-            "spec.selector",
-            selector,
-            &format!("empty selector is invalid for {noun}"),
-        ));
+        errors.push(FieldError::invalid("spec.selector", selector, &format!("empty selector is invalid for {noun}")));
     }
-    template(spec, errors, |labels| {
-        !is_empty_selector(selector) && selects(selector, labels)
-    });
+    template(spec, errors, |labels| !is_empty_selector(selector) && selects(selector, labels));
     if old.is_some_and(|old| old["spec"]["selector"] != *selector) {
-        errors.push(FieldError::invalid(
-            "spec.selector",
-            selector,
-            "field is immutable",
-        ));
+        errors.push(FieldError::invalid("spec.selector", selector, "field is immutable"));
     }
 }
 
@@ -362,21 +254,14 @@ fn template(spec: &Value, errors: &mut Vec<FieldError>, selected: impl Fn(&Value
     pod_spec(&template["spec"], "spec.template.spec", errors);
     let restart = &template["spec"]["restartPolicy"];
     if matches!(restart.as_str(), Some("Never" | "OnFailure")) {
-        errors.push(FieldError::unsupported(
-            "spec.template.spec.restartPolicy",
-            restart,
-            &["Always"],
-        ));
+        errors.push(FieldError::unsupported("spec.template.spec.restartPolicy", restart, &["Always"]));
     }
 }
 
 /// The number in an int or a percentage.
 fn amount(value: &Value) -> i64 {
     match value {
-        Value::String(text) => text
-            .strip_suffix('%')
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default(),
+        Value::String(text) => text.strip_suffix('%').and_then(|text| text.parse().ok()).unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     }
 }
@@ -390,11 +275,7 @@ fn int_or_percent(value: &Value, path: &str, errors: &mut Vec<FieldError>) {
             }
         }
         other if other.as_i64().is_some_and(|number| number < 0) => {
-            errors.push(FieldError::invalid(
-                path,
-                value,
-                "must be greater than or equal to 0",
-            ));
+            errors.push(FieldError::invalid(path, value, "must be greater than or equal to 0"));
         }
         _ => {}
     }
@@ -412,37 +293,18 @@ fn deployment(spec: &Value, errors: &mut Vec<FieldError>) {
         Some("RollingUpdate") => {
             let path = "spec.strategy.rollingUpdate.maxUnavailable";
             int_or_percent(&rolling["maxUnavailable"], path, errors);
-            int_or_percent(
-                &rolling["maxSurge"],
-                "spec.strategy.rollingUpdate.maxSurge",
-                errors,
-            );
+            int_or_percent(&rolling["maxSurge"], "spec.strategy.rollingUpdate.maxSurge", errors);
             if amount(&rolling["maxUnavailable"]) == 0 && amount(&rolling["maxSurge"]) == 0 {
-                errors.push(FieldError::invalid(
-                    path,
-                    &rolling["maxUnavailable"],
-                    "may not be 0 when `maxSurge` is 0",
-                ));
+                errors.push(FieldError::invalid(path, &rolling["maxUnavailable"], "may not be 0 when `maxSurge` is 0"));
             }
             if rolling["maxUnavailable"].is_string() && amount(&rolling["maxUnavailable"]) > 100 {
-                errors.push(FieldError::invalid(
-                    path,
-                    &rolling["maxUnavailable"],
-                    "must not be greater than 100%",
-                ));
+                errors.push(FieldError::invalid(path, &rolling["maxUnavailable"], "must not be greater than 100%"));
             }
         }
-        _ => errors.push(FieldError::unsupported(
-            "spec.strategy",
-            strategy,
-            &["Recreate", "RollingUpdate"],
-        )),
+        _ => errors.push(FieldError::unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"])),
     }
     let deadline = &spec["progressDeadlineSeconds"];
-    if deadline
-        .as_i64()
-        .is_some_and(|deadline| deadline <= spec["minReadySeconds"].as_i64().unwrap_or_default())
-    {
+    if deadline.as_i64().is_some_and(|deadline| deadline <= spec["minReadySeconds"].as_i64().unwrap_or_default()) {
         errors.push(FieldError::invalid(
             "spec.progressDeadlineSeconds",
             deadline,
@@ -464,23 +326,12 @@ fn replication_controller(object: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required("spec.template", ""));
         return;
     }
-    template(spec, errors, |labels| {
-        selector
-            .into_iter()
-            .flatten()
-            .all(|(key, value)| labels[key] == *value)
-    });
+    template(spec, errors, |labels| selector.into_iter().flatten().all(|(key, value)| labels[key] == *value));
 }
 
 fn job(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
-    for field in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-    ] {
+    for field in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
         non_negative(spec, "spec", field, errors);
     }
     pod_spec(&spec["template"]["spec"], "spec.template.spec", errors);
@@ -494,21 +345,12 @@ fn job(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     }
     for field in ["selector", "completionMode"] {
         if old.is_some_and(|old| old["spec"][field] != spec[field]) {
-            errors.push(FieldError::invalid(
-                format!("spec.{field}"),
-                &spec[field],
-                "field is immutable",
-            ));
+            errors.push(FieldError::invalid(format!("spec.{field}"), &spec[field], "field is immutable"));
         }
     }
 }
 
-fn immutable_data(
-    object: &Value,
-    old: Option<&Value>,
-    fields: &[&str],
-    errors: &mut Vec<FieldError>,
-) {
+fn immutable_data(object: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Vec<FieldError>) {
     let Some(old) = old.filter(|old| old["immutable"] == true) else {
         return;
     };
@@ -516,21 +358,14 @@ fn immutable_data(
     if object["immutable"] != true {
         errors.push(FieldError::forbidden("immutable", detail));
     }
-    for field in fields
-        .iter()
-        .filter(|field| old[**field] != object[**field])
-    {
+    for field in fields.iter().filter(|field| old[**field] != object[**field]) {
         errors.push(FieldError::forbidden(*field, detail));
     }
 }
 
 fn unchanged(object: &Value, old: Option<&Value>, field: &str, errors: &mut Vec<FieldError>) {
     if old.is_some_and(|old| old[field] != object[field]) {
-        errors.push(FieldError::invalid(
-            field,
-            &object[field],
-            "field is immutable",
-        ));
+        errors.push(FieldError::invalid(field, &object[field], "field is immutable"));
     }
 }
 
@@ -546,10 +381,7 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
         if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
-        if !port["port"]
-            .as_i64()
-            .is_some_and(|port| (1..=65_535).contains(&port))
-        {
+        if !port["port"].as_i64().is_some_and(|port| (1..=65_535).contains(&port)) {
             errors.push(FieldError::invalid(
                 format!("{path}.port"),
                 &port["port"],
@@ -557,16 +389,11 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
             ));
         }
     }
-    if spec["type"] == "ExternalName"
-        && spec["externalName"].as_str().unwrap_or_default().is_empty()
-    {
+    if spec["type"] == "ExternalName" && spec["externalName"].as_str().unwrap_or_default().is_empty() {
         errors.push(FieldError::required("spec.externalName", ""));
     }
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !spec["type"]
-        .as_str()
-        .is_some_and(|kind| types.contains(&kind))
-    {
+    if !spec["type"].as_str().is_some_and(|kind| types.contains(&kind)) {
         errors.push(FieldError::unsupported("spec.type", &spec["type"], &types));
     }
 }
@@ -588,27 +415,18 @@ mod tests {
 
     fn errors(object: &Value, old: Option<&Value>) -> Vec<String> {
         let errors = validate("apps", "v1", "Deployment", old, object);
-        errors
-            .into_iter()
-            .map(|error| format!("{}: {}", error.path, error.message))
-            .collect()
+        errors.into_iter().map(|error| format!("{}: {}", error.path, error.message)).collect()
     }
 
     #[test]
     fn mistakes_are_named_as_upstream_names_them() {
         for (change, wanted) in [
-            (
-                json!({"/spec/replicas": -1}),
-                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
-            ),
+            (json!({"/spec/replicas": -1}), "spec.replicas: Invalid value: -1: must be greater than or equal to 0"),
             (
                 json!({"/spec/template/metadata/labels": {"x": "y"}}),
                 "spec.template.metadata.labels: Invalid value: {\"x\":\"y\"}: `selector` does not match template `labels`",
             ),
-            (
-                json!({"/spec/template/spec/containers": []}),
-                "spec.template.spec.containers: Required value",
-            ),
+            (json!({"/spec/template/spec/containers": []}), "spec.template.spec.containers: Required value"),
             (
                 json!({"/spec/template/spec/containers": [{"name": "c"}]}),
                 "spec.template.spec.containers[0].image: Required value",
@@ -654,21 +472,15 @@ mod tests {
 
     #[test]
     fn two_controllers_and_bad_labels_are_refused() {
-        let owner = |name: &str| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name, "controller": true});
+        let owner =
+            |name: &str| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name, "controller": true});
         let object = deployment_with(|object| {
             object["metadata"]["ownerReferences"] = json!([owner("a"), owner("b")]);
             object["metadata"]["labels"] = json!({"ok": "no good"});
         });
         let errors = errors(&object, None);
         assert_eq!(errors.len(), 2);
-        assert!(
-            errors[0]
-                .starts_with("metadata.labels: Invalid value: \"no good\": a valid label must be")
-        );
-        assert!(
-            errors[1].ends_with("references for K/a and K/b"),
-            "{}",
-            errors[1]
-        );
+        assert!(errors[0].starts_with("metadata.labels: Invalid value: \"no good\": a valid label must be"));
+        assert!(errors[1].ends_with("references for K/a and K/b"), "{}", errors[1]);
     }
 }

@@ -15,64 +15,28 @@ pub(super) fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut names = HashSet::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
-            container_spec(
-                container,
-                &format!("{path}.{list}[{index}]"),
-                &mut names,
-                errors,
-            );
+            container_spec(container, &format!("{path}.{list}[{index}]"), &mut names, errors);
         }
     }
-    let volumes: HashSet<&str> = spec["volumes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|volume| volume["name"].as_str())
-        .collect();
+    let volumes: HashSet<&str> =
+        spec["volumes"].as_array().into_iter().flatten().filter_map(|volume| volume["name"].as_str()).collect();
     for (index, container) in containers.iter().enumerate() {
-        for (mount, entry) in container["volumeMounts"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
-            if !entry["name"]
-                .as_str()
-                .is_some_and(|name| volumes.contains(name))
-            {
+        for (mount, entry) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+            if !entry["name"].as_str().is_some_and(|name| volumes.contains(name)) {
                 let path = format!("{path}.containers[{index}].volumeMounts[{mount}].name");
-                let message = format!(
-                    "Not found: {:?}",
-                    entry["name"].as_str().unwrap_or_default()
-                );
-                errors.push(FieldError {
-                    path,
-                    reason: "FieldValueNotFound",
-                    message,
-                });
+                let message = format!("Not found: {:?}", entry["name"].as_str().unwrap_or_default());
+                errors.push(FieldError { path, reason: "FieldValueNotFound", message });
             }
         }
     }
     non_negative(spec, path, "terminationGracePeriodSeconds", errors);
     let policies = ["Always", "OnFailure", "Never"];
-    if !spec["restartPolicy"]
-        .as_str()
-        .is_some_and(|policy| policies.contains(&policy))
-    {
-        errors.push(FieldError::unsupported(
-            format!("{path}.restartPolicy"),
-            &spec["restartPolicy"],
-            &policies,
-        ));
+    if !spec["restartPolicy"].as_str().is_some_and(|policy| policies.contains(&policy)) {
+        errors.push(FieldError::unsupported(format!("{path}.restartPolicy"), &spec["restartPolicy"], &policies));
     }
 }
 
-fn container_spec<'a>(
-    container: &'a Value,
-    path: &str,
-    names: &mut HashSet<&'a str>,
-    errors: &mut Vec<FieldError>,
-) {
+fn container_spec<'a>(container: &'a Value, path: &str, names: &mut HashSet<&'a str>, errors: &mut Vec<FieldError>) {
     match container["name"].as_str() {
         None | Some("") => errors.push(FieldError::required(format!("{path}.name"), "")),
         Some(name) => {
@@ -81,38 +45,21 @@ fn container_spec<'a>(
             };
             let label = edge(name.chars().next())
                 && edge(name.chars().last())
-                && name
-                    .chars()
-                    .all(|letter| edge(Some(letter)) || letter == '-');
+                && name.chars().all(|letter| edge(Some(letter)) || letter == '-');
             if !label || name.len() > 63 {
                 errors.push(FieldError::invalid(format!("{path}.name"), &container["name"], "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"));
             } else if !names.insert(name) {
-                errors.push(FieldError::duplicate(
-                    format!("{path}.name"),
-                    &container["name"],
-                ));
+                errors.push(FieldError::duplicate(format!("{path}.name"), &container["name"]));
             }
         }
     }
     if container["image"].as_str().unwrap_or_default().is_empty() {
         errors.push(FieldError::required(format!("{path}.image"), ""));
     }
-    for (index, port) in container["ports"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        if !port["containerPort"]
-            .as_i64()
-            .is_some_and(|port| (1..=65_535).contains(&port))
-        {
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        if !port["containerPort"].as_i64().is_some_and(|port| (1..=65_535).contains(&port)) {
             let path = format!("{path}.ports[{index}].containerPort");
-            errors.push(FieldError::invalid(
-                path,
-                &port["containerPort"],
-                "must be between 1 and 65535, inclusive",
-            ));
+            errors.push(FieldError::invalid(path, &port["containerPort"], "must be between 1 and 65535, inclusive"));
         }
     }
 }
@@ -122,32 +69,20 @@ pub(super) fn pod_update(old: &Value, new: &Value, errors: &mut Vec<FieldError>)
     let freeze = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for list in ["containers", "initContainers"] {
-            for container in spec
-                .get_mut(list)
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
                 container["image"] = Value::Null;
             }
         }
         if let Some(spec) = spec.as_object_mut() {
-            for field in [
-                "activeDeadlineSeconds",
-                "tolerations",
-                "terminationGracePeriodSeconds",
-                "nodeName",
-                "schedulingGates",
-            ] {
+            for field in
+                ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates"]
+            {
                 spec.shift_remove(field);
             }
         }
         spec
     };
-    let unbound_before = old["spec"]["nodeName"]
-        .as_str()
-        .unwrap_or_default()
-        .is_empty();
+    let unbound_before = old["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let moved = !unbound_before && old["spec"]["nodeName"] != new["spec"]["nodeName"];
     if freeze(old) != freeze(new) || moved {
         errors.push(FieldError::forbidden(

@@ -77,9 +77,7 @@ fn stateful_set(map: &mut Map<String, Value>) {
             fill(strategy, "rollingUpdate", Map::new());
         }
         if text(strategy, "type") == "RollingUpdate"
-            && let Some(rolling) = strategy
-                .get_mut("rollingUpdate")
-                .and_then(Value::as_object_mut)
+            && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
         {
             fill(rolling, "partition", 0);
         }
@@ -89,12 +87,7 @@ fn stateful_set(map: &mut Map<String, Value>) {
         fill(retention, "whenScaled", "Retain");
     }
     // Claims inside a StatefulSet are stored with their type and a first status.
-    for claim in map
-        .get_mut("volumeClaimTemplates")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for claim in map.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(claim) = claim.as_object_mut() {
             fill(claim, "apiVersion", "v1");
             fill(claim, "kind", "PersistentVolumeClaim");
@@ -104,15 +97,11 @@ fn stateful_set(map: &mut Map<String, Value>) {
 
 /// Labels, and a selector for ReplicationControllers, follow from the template when none are given.
 fn labels_from_template(map: &mut Map<String, Value>, with_selector: bool) {
-    let labels = map
-        .get("spec")
-        .map(|spec| spec["template"]["metadata"]["labels"].clone())
-        .unwrap_or_default();
-    if !labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+    let labels = map.get("spec").map(|spec| spec["template"]["metadata"]["labels"].clone()).unwrap_or_default();
+    if labels.as_object().is_none_or(Map::is_empty) {
         return;
     }
-    let is_empty =
-        |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(Map::is_empty);
+    let is_empty = |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(Map::is_empty);
     if with_selector
         && let Some(spec) = inner(map, "spec")
         && is_empty(spec.get("selector"))
@@ -131,19 +120,11 @@ fn job(spec: &mut Map<String, Value>) {
         spec.insert("completions".to_owned(), json!(1));
     }
     fill(spec, "parallelism", 1);
-    let limit = if is_unset(spec, "backoffLimitPerIndex") {
-        6
-    } else {
-        i32::MAX
-    };
+    let limit = if is_unset(spec, "backoffLimitPerIndex") { 6 } else { i32::MAX };
     fill(spec, "backoffLimit", limit);
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
-    let replacement = if is_unset(spec, "podFailurePolicy") {
-        "TerminatingOrFailed"
-    } else {
-        "Failed"
-    };
+    let replacement = if is_unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
     fill(spec, "podReplacementPolicy", replacement);
     fill(spec, "manualSelector", false);
 }

@@ -82,11 +82,7 @@ impl ApiClient {
             value.set_sensitive(true);
             Some(value)
         });
-        Self {
-            http,
-            base_url: target.base_url,
-            authorization,
-        }
+        Self { http, base_url: target.base_url, authorization }
     }
 
     async fn open(
@@ -106,22 +102,17 @@ impl ApiClient {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        let request = request
-            .body(Full::new(body))
-            .map_err(|error| transport(error.to_string()))?;
+        let request = request.body(Full::new(body)).map_err(|error| transport(error.to_string()))?;
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.http.request(request)).await;
-        let response = answer
-            .map_err(|_| transport("timed out".to_owned()))?
-            .map_err(|error| transport(with_causes(&error)))?;
+        let response =
+            answer.map_err(|_| transport("timed out".to_owned()))?.map_err(|error| transport(with_causes(&error)))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let code = response.status().as_u16();
         let body = collect(response).await.unwrap_or_default();
         let message = match serde_json::from_slice::<Value>(&body) {
-            Ok(status) if status["message"].is_string() => {
-                status["message"].as_str().unwrap_or_default().to_owned()
-            }
+            Ok(status) if status["message"].is_string() => status["message"].as_str().unwrap_or_default().to_owned(),
             _ => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
         };
         Err(ClientError::Refused { code, message })
@@ -152,14 +143,8 @@ impl ApiClient {
     /// # Cancel safety
     /// Nothing happened when the future is dropped.
     pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
-        let response = self
-            .open(Method::GET, path, "application/json", Bytes::new())
-            .await?;
-        Ok(Lines {
-            body: response.into_body(),
-            buffer: BytesMut::new(),
-            searched: 0,
-        })
+        let response = self.open(Method::GET, path, "application/json", Bytes::new()).await?;
+        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
     }
 }
 
@@ -168,25 +153,15 @@ fn plain_only() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider);
     // ring has a cipher suite for each default version, so the choice cannot fail.
-    #[expect(
-        clippy::expect_used,
-        reason = "ring supports every default protocol version"
-    )]
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default versions");
-    builder
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
+    #[expect(clippy::expect_used, reason = "ring supports every default protocol version")]
+    let builder = builder.with_safe_default_protocol_versions().expect("ring supports the default versions");
+    builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
 }
 
 async fn collect(response: hyper::Response<Incoming>) -> Result<Bytes, ClientError> {
     let body = tokio::time::timeout(REQUEST_TIMEOUT, response.into_body().collect()).await;
-    let body =
-        body.map_err(|_| ClientError::Transport("timed out reading the answer".to_owned()))?;
-    Ok(body
-        .map_err(|error| ClientError::Transport(with_causes(&error)))?
-        .to_bytes())
+    let body = body.map_err(|_| ClientError::Transport("timed out reading the answer".to_owned()))?;
+    Ok(body.map_err(|error| ClientError::Transport(with_causes(&error)))?.to_bytes())
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -218,19 +193,14 @@ impl Lines {
     /// Safe: what was read stays in the buffer.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
-            if let Some(end) = self.buffer[self.searched..]
-                .iter()
-                .position(|byte| *byte == b'\n')
-            {
+            if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(self.searched + end + 1).freeze();
                 self.searched = 0;
                 return Ok(Some(line));
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(ClientError::Transport(
-                    "a watch event without an end".to_owned(),
-                ));
+                return Err(ClientError::Transport("a watch event without an end".to_owned()));
             }
             let frame = tokio::time::timeout(WATCH_SILENCE, self.body.frame()).await;
             match frame.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {

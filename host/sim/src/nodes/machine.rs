@@ -106,12 +106,7 @@ impl Machine {
     pub fn observe(&mut self, mut pod: ObservedPod, now: Timestamp) {
         let uid: Arc<str> = pod.metadata.uid.as_str().into();
         let version = pod.version();
-        if let Some(ip) = pod
-            .status
-            .pod_ip
-            .as_deref()
-            .and_then(|ip| ip.parse::<Ipv4Addr>().ok())
-        {
+        if let Some(ip) = pod.status.pod_ip.as_deref().and_then(|ip| ip.parse::<Ipv4Addr>().ok()) {
             self.skip_ip(ip);
         }
         let behaviour = Behaviour::from_annotations(&pod.metadata.annotations);
@@ -128,11 +123,7 @@ impl Machine {
             }
             None => {
                 let ip = pod.status.pod_ip.as_deref().and_then(|ip| ip.parse().ok());
-                let started = pod
-                    .status
-                    .start_time
-                    .as_deref()
-                    .and_then(|time| time.parse().ok());
+                let started = pod.status.start_time.as_deref().and_then(|time| time.parse().ok());
                 let tracked = Tracked {
                     pod,
                     behaviour,
@@ -197,11 +188,7 @@ impl Machine {
         if let Some(uid) = self.ready.pop_front() {
             return Some(uid);
         }
-        if self
-            .timers
-            .peek()
-            .is_none_or(|Reverse((due, _))| *due > now)
-        {
+        if self.timers.peek().is_none_or(|Reverse((due, _))| *due > now) {
             return None;
         }
         self.timers.pop().map(|Reverse((_, uid))| uid)
@@ -209,16 +196,10 @@ impl Machine {
 
     fn write(&mut self, uid: &Arc<str>, step: Step, now: Timestamp) -> Write {
         let fresh_ip = match self.pods.get(uid) {
-            Some(tracked) if tracked.ip.is_none() && !matches!(step, Step::Bind | Step::Delete) => {
-                Some(self.new_ip())
-            }
+            Some(tracked) if tracked.ip.is_none() && !matches!(step, Step::Bind | Step::Delete) => Some(self.new_ip()),
             _ => None,
         };
-        let node = self
-            .config
-            .nodes
-            .get(self.next_node % self.config.nodes.len().max(1))
-            .cloned();
+        let node = self.config.nodes.get(self.next_node % self.config.nodes.len().max(1)).cloned();
         // The caller has just found the Pod under this key.
         let Some(tracked) = self.pods.get_mut(uid) else {
             return requests::delete(&ObservedPod::default());
@@ -233,16 +214,7 @@ impl Machine {
                 let ip = *tracked.ip.get_or_insert(fresh_ip.unwrap_or(FIRST_POD_IP));
                 let started = rfc3339(*tracked.started.get_or_insert(now));
                 let node = tracked.pod.spec.node_name.as_deref().unwrap_or_default();
-                requests::status(
-                    &tracked.pod,
-                    &Report {
-                        step,
-                        ip,
-                        node,
-                        started: &started,
-                        now,
-                    },
-                )
+                requests::status(&tracked.pod, &Report { step, ip, node, started: &started, now })
             }
         }
     }
@@ -265,10 +237,7 @@ impl Machine {
                 return;
             }
             Outcome::Failed => {
-                let wait = BACKOFF
-                    .0
-                    .saturating_mul(1 << tracked.n_failures.min(10))
-                    .min(BACKOFF.1);
+                let wait = BACKOFF.0.saturating_mul(1 << tracked.n_failures.min(10)).min(BACKOFF.1);
                 tracked.n_failures += 1;
                 tracked.not_before = Some(later(now, wait));
             }
@@ -295,9 +264,7 @@ impl Machine {
             tracked.due = None;
             return;
         };
-        let due = tracked
-            .not_before
-            .map_or(due, |not_before| due.max(not_before));
+        let due = tracked.not_before.map_or(due, |not_before| due.max(not_before));
         if tracked.due == Some(due) {
             return;
         }
@@ -325,22 +292,13 @@ impl Machine {
 }
 
 /// The step that a Pod needs next and when it is due.
-fn step(
-    config: &MachineConfig,
-    nodes: &HashSet<String>,
-    tracked: &Tracked,
-) -> Option<(Timestamp, Step)> {
+fn step(config: &MachineConfig, nodes: &HashSet<String>, tracked: &Tracked) -> Option<(Timestamp, Step)> {
     let pod = &tracked.pod;
     let behaviour = &tracked.behaviour;
     let Some(node) = &pod.spec.node_name else {
-        let scheduler = pod
-            .spec
-            .scheduler_name
-            .as_deref()
-            .unwrap_or("default-scheduler");
+        let scheduler = pod.spec.scheduler_name.as_deref().unwrap_or("default-scheduler");
         let ours = config.bind && !config.nodes.is_empty() && scheduler == "default-scheduler";
-        let free =
-            pod.spec.scheduling_gates.is_empty() && pod.metadata.deletion_timestamp.is_none();
+        let free = pod.spec.scheduling_gates.is_empty() && pod.metadata.deletion_timestamp.is_none();
         return (ours && free).then_some((Timestamp::MIN, Step::Bind));
     };
     if !nodes.contains(node) {
@@ -353,14 +311,7 @@ fn step(
         let due = later(deleted, behaviour.stop_after.unwrap_or(config.stop_delay));
         // Who holds a finalizer wants to see how the Pod ended.
         let report = !pod.metadata.finalizers.is_empty() && !pod.is_finished();
-        return Some((
-            due,
-            if report {
-                Step::Finish { succeeded: false }
-            } else {
-                Step::Delete
-            },
-        ));
+        return Some((due, if report { Step::Finish { succeeded: false } } else { Step::Delete }));
     }
     if pod.is_finished() {
         return None;
@@ -377,39 +328,20 @@ fn running_step(tracked: &Tracked) -> Option<(Timestamp, Step)> {
     let (pod, behaviour) = (&tracked.pod, &tracked.behaviour);
     let started = tracked.started.unwrap_or(Timestamp::MIN);
     let ends = [
-        behaviour
-            .fail_after
-            .map(|after| (later(started, after), Step::Finish { succeeded: false })),
-        behaviour
-            .complete_after
-            .map(|after| (later(started, after), Step::Finish { succeeded: true })),
+        behaviour.fail_after.map(|after| (later(started, after), Step::Finish { succeeded: false })),
+        behaviour.complete_after.map(|after| (later(started, after), Step::Finish { succeeded: true })),
     ];
     let end = ends.into_iter().flatten().min_by_key(|(due, _)| *due);
     let containers_ready = pod.is_true("ContainersReady");
-    let gates_open = pod
-        .spec
-        .readiness_gates
-        .iter()
-        .all(|gate| pod.is_true(&gate.condition_type));
+    let gates_open = pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type));
     let wrong = pod.is_true("Ready") != (containers_ready && gates_open);
     let change = match (behaviour.never_ready, containers_ready) {
         (true, true) => Some((Timestamp::MIN, Step::Run { ready: false })),
-        (false, false) => Some((
-            later(started, behaviour.ready_after.unwrap_or_default()),
-            Step::Run { ready: true },
-        )),
-        _ if wrong => Some((
-            Timestamp::MIN,
-            Step::Run {
-                ready: containers_ready,
-            },
-        )),
+        (false, false) => Some((later(started, behaviour.ready_after.unwrap_or_default()), Step::Run { ready: true })),
+        _ if wrong => Some((Timestamp::MIN, Step::Run { ready: containers_ready })),
         _ => None,
     };
-    [change, end]
-        .into_iter()
-        .flatten()
-        .min_by_key(|(due, _)| *due)
+    [change, end].into_iter().flatten().min_by_key(|(due, _)| *due)
 }
 
 /// Puts the effect of a write on the known Pod, ahead of the watch.
@@ -427,19 +359,12 @@ fn apply(tracked: &mut Tracked, write: &Write) {
             for written in status["conditions"].as_array().into_iter().flatten() {
                 let kind = written["type"].as_str().unwrap_or_default();
                 let value = written["status"].as_str().unwrap_or_default().to_owned();
-                match pod
-                    .status
-                    .conditions
-                    .iter_mut()
-                    .find(|known| known.r#type == kind)
-                {
+                match pod.status.conditions.iter_mut().find(|known| known.r#type == kind) {
                     Some(known) => known.status = value,
                     None => pod.status.conditions.push(super::pod::ObservedCondition {
                         r#type: kind.to_owned(),
                         status: value,
-                        last_transition_time: written["lastTransitionTime"]
-                            .as_str()
-                            .map(str::to_owned),
+                        last_transition_time: written["lastTransitionTime"].as_str().map(str::to_owned),
                     }),
                 }
             }

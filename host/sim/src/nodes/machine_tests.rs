@@ -18,18 +18,13 @@ impl World {
             ready_delay: Duration::from_millis(ready_delay_ms),
             stop_delay: Duration::ZERO,
         };
-        Self {
-            machine: Machine::new(config),
-            now: START,
-            version: 1,
-        }
+        Self { machine: Machine::new(config), now: START, version: 1 }
     }
 
     fn see(&mut self, mut pod: Value) {
         self.version += 1;
         pod["metadata"]["resourceVersion"] = self.version.to_string().into();
-        self.machine
-            .observe(serde_json::from_value(pod).unwrap(), self.now);
+        self.machine.observe(serde_json::from_value(pod).unwrap(), self.now);
     }
 
     fn wait(&mut self, ms: u64) {
@@ -42,8 +37,7 @@ impl World {
         while let Some(write) = self.machine.take(self.now) {
             steps.push(format!("{} {:?}", write.uid, write.step));
             self.version += 1;
-            self.machine
-                .finish(&write, Outcome::Done(self.version), self.now);
+            self.machine.finish(&write, Outcome::Done(self.version), self.now);
         }
         steps
     }
@@ -64,10 +58,7 @@ fn a_pod_is_bound_and_becomes_ready_after_the_delay() {
     let mut world = World::new(100);
     world.see(pod("a"));
     assert_eq!(world.settle(), ["a Bind"]);
-    assert_eq!(
-        world.machine.next_due(),
-        Some(later(START, Duration::from_millis(100)))
-    );
+    assert_eq!(world.machine.next_due(), Some(later(START, Duration::from_millis(100))));
     world.wait(99);
     assert_eq!(world.settle(), [] as [&str; 0]);
     world.wait(1);
@@ -104,11 +95,7 @@ fn addresses_continue_after_those_that_a_restart_finds() {
     old["status"] = json!({"phase": "Running", "podIP": "10.128.0.9", "startTime": "1970-01-01T00:00:00Z",
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]});
     world.see(old);
-    assert_eq!(
-        world.settle(),
-        [] as [&str; 0],
-        "a Pod that is as it should be is left alone"
-    );
+    assert_eq!(world.settle(), [] as [&str; 0], "a Pod that is as it should be is left alone");
     let mut new = pod("new");
     new["spec"]["nodeName"] = "n0".into();
     world.see(new);
@@ -124,9 +111,7 @@ fn an_older_observation_does_not_undo_what_was_written() {
     assert_eq!(world.settle(), ["a Bind", "a Run { ready: true }"]);
     let mut old = pod("a");
     old["metadata"]["resourceVersion"] = stale.to_string().into();
-    world
-        .machine
-        .observe(serde_json::from_value(old).unwrap(), world.now);
+    world.machine.observe(serde_json::from_value(old).unwrap(), world.now);
     assert_eq!(world.settle(), [] as [&str; 0]);
 }
 
@@ -135,15 +120,7 @@ fn annotations_make_a_pod_slow_or_never_ready_and_are_obeyed_when_they_change() 
     let mut world = World::new(0);
     world.see(annotated("slow", "ready-after", "5s"));
     world.see(annotated("never", "never-ready", "true"));
-    assert_eq!(
-        world.settle(),
-        [
-            "slow Bind",
-            "never Bind",
-            "slow Run { ready: false }",
-            "never Run { ready: false }"
-        ]
-    );
+    assert_eq!(world.settle(), ["slow Bind", "never Bind", "slow Run { ready: false }", "never Run { ready: false }"]);
     world.wait(5_000);
     assert_eq!(world.settle(), ["slow Run { ready: true }"]);
     let mut cured = pod("never");
@@ -191,10 +168,7 @@ fn a_deleted_pod_with_a_finalizer_reports_its_end_first() {
     job["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
     job["spec"]["nodeName"] = "n0".into();
     world.see(job);
-    assert_eq!(
-        world.settle(),
-        ["job Finish { succeeded: false }", "job Delete"]
-    );
+    assert_eq!(world.settle(), ["job Finish { succeeded: false }", "job Delete"]);
 }
 
 #[test]
@@ -206,19 +180,11 @@ fn a_readiness_gate_holds_ready_back_until_it_opens() {
     world.see(gated.clone());
     let write = world.machine.take(world.now).unwrap();
     let condition = |kind: &str| {
-        write.body["status"]["conditions"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|c| c["type"] == kind)
-            .unwrap()
-            .clone()
+        write.body["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == kind).unwrap().clone()
     };
     assert_eq!(condition("ContainersReady")["status"], "True");
     assert_eq!(condition("Ready")["reason"], "ReadinessGatesNotReady");
-    world
-        .machine
-        .finish(&write, Outcome::Done(world.version), world.now);
+    world.machine.finish(&write, Outcome::Done(world.version), world.now);
     assert_eq!(world.settle(), [] as [&str; 0]);
     gated["status"] = json!({"phase": "Running", "conditions": [
         {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}, {"type": "lb", "status": "True"}]});
@@ -248,9 +214,7 @@ fn pods_that_a_relist_misses_are_forgotten() {
     world.settle();
     let mut left = pod("b");
     left["metadata"]["resourceVersion"] = "900".into();
-    world
-        .machine
-        .replace(vec![serde_json::from_value(left).unwrap()], world.now);
+    world.machine.replace(vec![serde_json::from_value(left).unwrap()], world.now);
     assert_eq!(world.machine.n_pods(), 1);
     world.wait(1_000);
     assert_eq!(world.settle(), ["b Run { ready: true }"]);

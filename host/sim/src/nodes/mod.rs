@@ -93,9 +93,7 @@ impl SimNodesConfig {
     }
 
     fn node_names(&self) -> Vec<String> {
-        (0..self.n_nodes)
-            .map(|index| format!("{}{index}", self.name_prefix))
-            .collect()
+        (0..self.n_nodes).map(|index| format!("{}{index}", self.name_prefix)).collect()
     }
 }
 
@@ -169,27 +167,12 @@ impl SimNodes {
         register::all(&client, &config, &names).await?;
         let cancel = CancellationToken::new();
         let stats = Arc::new(SimNodesStats::default());
-        let mut tasks = vec![tokio::spawn(run::pods(
-            client.clone(),
-            config.clone(),
-            Arc::clone(&stats),
-            cancel.clone(),
-        ))];
+        let mut tasks =
+            vec![tokio::spawn(run::pods(client.clone(), config.clone(), Arc::clone(&stats), cancel.clone()))];
         if let Some(interval) = config.heartbeat {
-            tasks.push(tokio::spawn(register::heartbeats(
-                client,
-                config,
-                names.clone(),
-                interval,
-                cancel.clone(),
-            )));
+            tasks.push(tokio::spawn(register::heartbeats(client, config, names.clone(), interval, cancel.clone())));
         }
-        Ok(Self {
-            cancel,
-            tasks,
-            stats,
-            names,
-        })
+        Ok(Self { cancel, tasks, stats, names })
     }
 
     /// Names of the nodes.

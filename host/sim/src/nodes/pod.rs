@@ -112,10 +112,7 @@ impl ObservedPod {
 
     /// Whether a condition is `True`.
     pub(super) fn is_true(&self, condition: &str) -> bool {
-        self.status
-            .conditions
-            .iter()
-            .any(|found| found.r#type == condition && found.status == "True")
+        self.status.conditions.iter().any(|found| found.r#type == condition && found.status == "True")
     }
 
     /// Whether the Pod has ended.
@@ -162,13 +159,10 @@ fn parse_duration(text: &str) -> Option<Duration> {
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-            .unwrap_or(rest.len());
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
         let amount: f64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..]
-            .find(|letter: char| letter.is_ascii_digit())
-            .map_or(rest.len(), |end| end + digits);
+        let unit_end =
+            rest[digits..].find(|letter: char| letter.is_ascii_digit()).map_or(rest.len(), |end| end + digits);
         let seconds = match &rest[digits..unit_end] {
             "ms" => amount / 1000.0,
             "s" | "" => amount,
@@ -199,11 +193,7 @@ mod tests {
             ("soon", None),
             ("5x", None),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                wanted.map(Duration::from_millis),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), wanted.map(Duration::from_millis), "{text}");
         }
     }
 }

@@ -22,19 +22,10 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
 /// Creates or refreshes all nodes.
-pub(super) async fn all(
-    client: &ApiClient,
-    config: &SimNodesConfig,
-    names: &[String],
-) -> Result<(), SimNodesError> {
+pub(super) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[String]) -> Result<(), SimNodesError> {
     stream::iter(names)
         .map(|name| async move {
-            one(client, config, name)
-                .await
-                .map_err(|source| SimNodesError::Register {
-                    name: name.clone(),
-                    source,
-                })
+            one(client, config, name).await.map_err(|source| SimNodesError::Register { name: name.clone(), source })
         })
         .buffer_unordered(N_AT_ONCE)
         .try_collect::<()>()
@@ -44,14 +35,7 @@ pub(super) async fn all(
 async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<(), ClientError> {
     send(client, Method::POST, "/api/v1/nodes", JSON, &node(name)).await?;
     let path = format!("/api/v1/nodes/{name}");
-    send(
-        client,
-        Method::PATCH,
-        &format!("{path}/status"),
-        MERGE,
-        &status(config, name),
-    )
-    .await?;
+    send(client, Method::PATCH, &format!("{path}/status"), MERGE, &status(config, name)).await?;
     // Admission taints a node that is not Ready yet; without a node lifecycle controller nobody would take it off.
     let untaint = json!({"spec": {"taints": null}});
     send(client, Method::PATCH, &path, MERGE, &untaint).await
@@ -69,16 +53,11 @@ async fn send(
     let mut n_tries = 0;
     loop {
         n_tries += 1;
-        match client
-            .send(method.clone(), path, content_type, body.clone())
-            .await
-        {
+        match client.send(method.clone(), path, content_type, body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if error.code() == Some(409) && method == Method::POST => return Ok(()),
             Err(error) => {
-                let passing = error
-                    .code()
-                    .is_none_or(|code| code == 409 || code == 429 || code >= 500);
+                let passing = error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500);
                 if !passing || n_tries >= N_TRIES {
                     return Err(error);
                 }
@@ -105,7 +84,8 @@ fn status(config: &SimNodesConfig, name: &str) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": now, "lastTransitionTime": now})
     };
-    let resources = json!({"cpu": "1k", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods": config.n_pods_per_node.to_string()});
+    let resources =
+        json!({"cpu": "1k", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods": config.n_pods_per_node.to_string()});
     json!({"status": {
         "capacity": resources, "allocatable": resources,
         "addresses": [{"type": "InternalIP", "address": host_ip(name)}, {"type": "Hostname", "address": name}],
@@ -135,8 +115,7 @@ pub(super) async fn heartbeats(
     let seconds = interval.as_secs().saturating_mul(4).max(1);
     loop {
         let now = rfc3339_micro(config.clock.now());
-        let beats = stream::iter(&names)
-            .for_each_concurrent(N_AT_ONCE, |name| beat(&client, name, &now, seconds));
+        let beats = stream::iter(&names).for_each_concurrent(N_AT_ONCE, |name| beat(&client, name, &now, seconds));
         tokio::select! {
             () = cancel.cancelled() => return,
             () = beats => {}
@@ -152,21 +131,12 @@ async fn beat(client: &ApiClient, name: &str, now: &str, seconds: u64) {
     let collection = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let spec = json!({"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now});
     let renew = Bytes::from(json!({"spec": spec}).to_string());
-    let renewed = client
-        .send(Method::PATCH, &format!("{collection}/{name}"), MERGE, renew)
-        .await;
+    let renewed = client.send(Method::PATCH, &format!("{collection}/{name}"), MERGE, renew).await;
     let result = match renewed {
         Err(error) if error.code() == Some(404) => {
             let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec});
-            client
-                .send(
-                    Method::POST,
-                    collection,
-                    JSON,
-                    Bytes::from(lease.to_string()),
-                )
-                .await
+            client.send(Method::POST, collection, JSON, Bytes::from(lease.to_string())).await
         }
         renewed => renewed,
     };

@@ -46,10 +46,7 @@ pub enum Step {
 }
 
 fn path(pod: &ObservedPod) -> String {
-    format!(
-        "/api/v1/namespaces/{}/pods/{}",
-        pod.metadata.namespace, pod.metadata.name
-    )
+    format!("/api/v1/namespaces/{}/pods/{}", pod.metadata.namespace, pod.metadata.name)
 }
 
 pub(super) fn bind(pod: &ObservedPod, node: &str) -> Write {
@@ -99,44 +96,25 @@ pub(super) fn status(pod: &ObservedPod, report: &Report<'_>) -> Write {
         Step::Run { ready } => ("Running", ready, None),
         Step::Bind | Step::Delete => ("Pending", false, None),
     };
-    let gated = pod
-        .spec
-        .readiness_gates
-        .iter()
-        .any(|gate| !pod.is_true(&gate.condition_type));
+    let gated = pod.spec.readiness_gates.iter().any(|gate| !pod.is_true(&gate.condition_type));
     let unready = match report.step {
         Step::Finish { succeeded: true } => "PodCompleted",
         Step::Finish { succeeded: false } => "PodFailed",
         _ => "ContainersNotReady",
     };
-    let names: Vec<&str> = pod
-        .spec
-        .containers
-        .iter()
-        .map(|container| container.name.as_str())
-        .collect();
+    let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
     let reason = |open: bool, held: bool| match (open, held) {
         (true, _) => None,
-        (false, true) => Some((
-            "ReadinessGatesNotReady",
-            "the status of pod readiness gates is not \"True\"".to_owned(),
-        )),
+        (false, true) => {
+            Some(("ReadinessGatesNotReady", "the status of pod readiness gates is not \"True\"".to_owned()))
+        }
         (false, false) if ended == Some(0) => Some((unready, String::new())),
-        (false, false) => Some((
-            unready,
-            format!("containers with unready status: [{}]", names.join(" ")),
-        )),
+        (false, false) => Some((unready, format!("containers with unready status: [{}]", names.join(" ")))),
     };
     let condition = |kind: &str, open: bool, why: Option<(&str, String)>| {
         let status = if open { "True" } else { "False" };
-        let before = pod
-            .status
-            .conditions
-            .iter()
-            .find(|found| found.r#type == kind && found.status == status);
-        let since = before
-            .and_then(|found| found.last_transition_time.as_deref())
-            .unwrap_or(&now);
+        let before = pod.status.conditions.iter().find(|found| found.r#type == kind && found.status == status);
+        let since = before.and_then(|found| found.last_transition_time.as_deref()).unwrap_or(&now);
         let (reason, message) = why.unwrap_or_default();
         json!({
             "type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since,
@@ -198,10 +176,7 @@ fn container_id(pod: &ObservedPod, container: &str) -> String {
 
 /// The address of a node, from the number that its name ends in.
 pub(super) fn host_ip(node: &str) -> String {
-    let digits = node.len()
-        - node
-            .trim_end_matches(|letter: char| letter.is_ascii_digit())
-            .len();
+    let digits = node.len() - node.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
     let number: u32 = node[node.len() - digits..].parse().unwrap_or_default();
     Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 16, 0, 1)) + number % 0xf_fff0).to_string()
 }

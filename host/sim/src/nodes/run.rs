@@ -28,7 +28,7 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 
 enum Seen {
     List(Vec<ObservedPod>),
-    Changed(ObservedPod),
+    Changed(Box<ObservedPod>),
     Deleted(String),
 }
 
@@ -116,7 +116,7 @@ fn take_in(machine: &mut Machine, observation: Seen, config: &SimNodesConfig) {
     let now = config.clock.now();
     match observation {
         Seen::List(pods) => machine.replace(pods, now),
-        Seen::Changed(pod) => machine.observe(pod, now),
+        Seen::Changed(pod) => machine.observe(*pod, now),
         Seen::Deleted(uid) => machine.forget(&uid),
     }
 }
@@ -134,10 +134,7 @@ fn count(stats: &SimNodesStats, write: &Write, outcome: Outcome) {
 
 async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
     let body = Bytes::from(write.body.to_string());
-    let outcome = match client
-        .send(write.method.clone(), &write.path, write.content_type, body)
-        .await
-    {
+    let outcome = match client.send(write.method.clone(), &write.path, write.content_type, body).await {
         Ok(_) if matches!(write.step, Step::Bind | Step::Delete) => Outcome::Done(0),
         Ok(answer) => {
             let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
@@ -196,9 +193,7 @@ async fn list_and_watch(
             version
         }
     };
-    let path = format!(
-        "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}"
-    );
+    let path = format!("/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}");
     let mut lines = match client.watch(&path).await {
         Err(error) if error.code() == Some(410) => return Ok(None),
         lines => lines?,
@@ -213,9 +208,7 @@ async fn list_and_watch(
                 return Ok(Some(version));
             }
         };
-        let malformed = |error: serde_json::Error| {
-            ClientError::Transport(format!("malformed watch event: {error}"))
-        };
+        let malformed = |error: serde_json::Error| ClientError::Transport(format!("malformed watch event: {error}"));
         let event: Event<'_> = serde_json::from_slice(&line).map_err(malformed)?;
         if event.r#type == "ERROR" {
             // Mostly 410; whatever it is, a new list puts it right.
@@ -224,7 +217,7 @@ async fn list_and_watch(
         let pod: ObservedPod = serde_json::from_str(event.object.get()).map_err(malformed)?;
         version.clone_from(&pod.metadata.resource_version);
         let seen = match event.r#type {
-            "ADDED" | "MODIFIED" => Seen::Changed(pod),
+            "ADDED" | "MODIFIED" => Seen::Changed(Box::new(pod)),
             "DELETED" => Seen::Deleted(pod.metadata.uid),
             _ => continue,
         };
@@ -243,9 +236,7 @@ async fn list(client: &ApiClient) -> Result<(String, Vec<ObservedPod>), ClientEr
             path.push_str("&continue=");
             path.extend(token.bytes().map(escaped));
         }
-        let body = client
-            .send(Method::GET, &path, "application/json", Bytes::new())
-            .await?;
+        let body = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
         let page: Page = serde_json::from_slice(&body)
             .map_err(|error| ClientError::Transport(format!("malformed list: {error}")))?;
         pods.extend(page.items);
@@ -259,9 +250,7 @@ async fn list(client: &ApiClient) -> Result<(String, Vec<ObservedPod>), ClientEr
 /// A byte as it may stand in a query.
 fn escaped(byte: u8) -> String {
     match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
-        }
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),
     }
 }

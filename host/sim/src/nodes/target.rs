@@ -107,11 +107,9 @@ impl Target {
     /// When a file, an entry or a credential is missing or unusable.
     pub fn resolve(connect: &Connect) -> Result<Self, TargetError> {
         match connect {
-            Connect::Endpoint(url) => Ok(Self {
-                base_url: url.trim_end_matches('/').to_owned(),
-                token: None,
-                tls: None,
-            }),
+            Connect::Endpoint(url) => {
+                Ok(Self { base_url: url.trim_end_matches('/').to_owned(), token: None, tls: None })
+            }
             Connect::Kubeconfig(text) => Self::from_kubeconfig(text, Path::new(".")),
             Connect::KubeconfigFile(path) => {
                 let text = String::from_utf8_lossy(&read(path)?).into_owned();
@@ -122,56 +120,37 @@ impl Target {
 
     /// Reads the current context of a kubeconfig; relative paths in it start at `folder`.
     fn from_kubeconfig(text: &str, folder: &Path) -> Result<Self, TargetError> {
-        let config: Kubeconfig =
-            serde_norway::from_str(text).map_err(|error| TargetError::Parse(error.to_string()))?;
+        let config: Kubeconfig = serde_norway::from_str(text).map_err(|error| TargetError::Parse(error.to_string()))?;
         let find = |list: &'_ [Named], what: &str, name: &str| {
             let found = list.iter().position(|entry| entry.name == name);
             found.ok_or_else(|| TargetError::Missing(format!("{what} {name:?}")))
         };
-        let context =
-            &config.contexts[find(&config.contexts, "context", &config.current_context)?].context;
-        let cluster =
-            &config.clusters[find(&config.clusters, "cluster", &context.cluster)?].cluster;
+        let context = &config.contexts[find(&config.contexts, "context", &config.current_context)?].context;
+        let cluster = &config.clusters[find(&config.clusters, "cluster", &context.cluster)?].cluster;
         let user = match context.user.as_str() {
             "" => User::default(),
-            name => config.users[find(&config.users, "user", name)?]
-                .user
-                .clone(),
+            name => config.users[find(&config.users, "user", name)?].user.clone(),
         };
         let base_url = cluster.server.trim_end_matches('/').to_owned();
         let token = match (&user.token, &user.token_file) {
             (Some(token), _) => Some(token.clone()),
-            (None, Some(path)) => Some(
-                String::from_utf8_lossy(&read(&folder.join(path))?)
-                    .trim()
-                    .to_owned(),
-            ),
+            (None, Some(path)) => Some(String::from_utf8_lossy(&read(&folder.join(path))?).trim().to_owned()),
             (None, None) => None,
         };
         let tls = match base_url.starts_with("https://") {
             true => Some(Arc::new(tls_config(cluster, &user, folder)?)),
             false => None,
         };
-        Ok(Self {
-            base_url,
-            token,
-            tls,
-        })
+        Ok(Self { base_url, token, tls })
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TargetError> {
-    std::fs::read(path).map_err(|source| TargetError::File {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read(path).map_err(|source| TargetError::File { path: path.to_owned(), source })
 }
 
 fn bad(what: &'static str, error: impl std::fmt::Display) -> TargetError {
-    TargetError::Credentials {
-        what,
-        message: error.to_string(),
-    }
+    TargetError::Credentials { what, message: error.to_string() }
 }
 
 /// PEM from the kubeconfig itself or from a file that it names.
@@ -191,35 +170,22 @@ fn pem(
     }
 }
 
-fn certificates(
-    what: &'static str,
-    pem: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, TargetError> {
-    CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| bad(what, error))
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TargetError> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| bad(what, error))
 }
 
-fn tls_config(
-    cluster: &Cluster,
-    user: &User,
-    folder: &Path,
-) -> Result<rustls::ClientConfig, TargetError> {
+fn tls_config(cluster: &Cluster, user: &User, folder: &Path) -> Result<rustls::ClientConfig, TargetError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| bad("TLS versions", error))?;
     let what = "certificate authority";
-    let authority = pem(
-        what,
-        cluster.certificate_authority_data.as_ref(),
-        cluster.certificate_authority.as_ref(),
-        folder,
-    )?;
+    let authority =
+        pem(what, cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref(), folder)?;
     let builder = match authority {
-        _ if cluster.insecure_skip_tls_verify => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+        _ if cluster.insecure_skip_tls_verify => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+        }
         Some(authority) => {
             let mut roots = rustls::RootCertStore::empty();
             for certificate in certificates(what, &authority)? {
@@ -228,37 +194,20 @@ fn tls_config(
             builder.with_root_certificates(roots)
         }
         None => {
-            return Err(TargetError::Missing(
-                "certificate authority for an https server".to_owned(),
-            ));
+            return Err(TargetError::Missing("certificate authority for an https server".to_owned()));
         }
     };
     let what = "client certificate";
-    let chain = pem(
-        what,
-        user.client_certificate_data.as_ref(),
-        user.client_certificate.as_ref(),
-        folder,
-    )?;
-    let key = pem(
-        "client key",
-        user.client_key_data.as_ref(),
-        user.client_key.as_ref(),
-        folder,
-    )?;
+    let chain = pem(what, user.client_certificate_data.as_ref(), user.client_certificate.as_ref(), folder)?;
+    let key = pem("client key", user.client_key_data.as_ref(), user.client_key.as_ref(), folder)?;
     match (chain, key) {
         (Some(chain), Some(key)) => {
-            let key =
-                PrivateKeyDer::from_pem_slice(&key).map_err(|error| bad("client key", error))?;
+            let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| bad("client key", error))?;
             let chain = certificates(what, &chain)?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| bad(what, error))
+            builder.with_client_auth_cert(chain, key).map_err(|error| bad(what, error))
         }
         (None, None) => Ok(builder.with_no_client_auth()),
-        _ => Err(TargetError::Missing(
-            "pair of client certificate and key".to_owned(),
-        )),
+        _ => Err(TargetError::Missing("pair of client certificate and key".to_owned())),
     }
 }
 
@@ -284,12 +233,7 @@ impl ServerCertVerifier for AnyServer {
         cert: &CertificateDer<'_>,
         dss: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.0.signature_verification_algorithms,
-        )
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -298,12 +242,7 @@ impl ServerCertVerifier for AnyServer {
         cert: &CertificateDer<'_>,
         dss: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.0.signature_verification_algorithms,
-        )
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
@@ -326,21 +265,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let error = |text: &str| {
-            Target::resolve(&Connect::Kubeconfig(text.to_owned()))
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(
-            error("current-context: x"),
-            "kubeconfig has no context \"x\""
-        );
+        let error = |text: &str| Target::resolve(&Connect::Kubeconfig(text.to_owned())).unwrap_err().to_string();
+        assert_eq!(error("current-context: x"), "kubeconfig has no context \"x\"");
         assert!(error("- 1").starts_with("parse kubeconfig"));
         let https = crate::kubeconfig::kubeconfig("https://127.0.0.1:1");
-        assert_eq!(
-            error(&https),
-            "kubeconfig has no certificate authority for an https server"
-        );
+        assert_eq!(error(&https), "kubeconfig has no certificate authority for an https server");
         let absent = Target::resolve(&Connect::KubeconfigFile("no/such/file".into())).unwrap_err();
         assert!(absent.to_string().contains("no/such/file"));
     }

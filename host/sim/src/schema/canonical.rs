@@ -57,13 +57,10 @@ fn visit(node: Node<'_>, value: &mut Value) {
     match (node, value) {
         (Node::Struct(schema), Value::Object(map)) => canonicalize_struct(schema, map),
         (Node::Shape(Shape::Map { value: shape, .. }), Value::Object(map)) => {
-            map.values_mut()
-                .for_each(|value| visit(Node::of(shape), value));
+            map.values_mut().for_each(|value| visit(Node::of(shape), value));
         }
         (Node::Shape(Shape::List { item, .. }), Value::Array(items)) => {
-            items
-                .iter_mut()
-                .for_each(|value| visit(Node::of(item), value));
+            items.iter_mut().for_each(|value| visit(Node::of(item), value));
         }
         (Node::Shape(Shape::Scalar(Scalar::Quantity)), value) => {
             if let Some(text) = quantity::canonical(value) {

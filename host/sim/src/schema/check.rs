@@ -9,12 +9,7 @@ use super::{Node, Scalar, Shape, TypeRef};
 /// Removes what the schema does not know and returns the paths of what was removed, for example `spec.foo`.
 pub fn prune(schema: &TypeRef, object: &mut Value) -> Vec<String> {
     let mut removed = Vec::new();
-    prune_at(
-        Node::Struct(schema),
-        object,
-        &mut String::new(),
-        &mut removed,
-    );
+    prune_at(Node::Struct(schema), object, &mut String::new(), &mut removed);
     removed
 }
 
@@ -47,23 +42,17 @@ fn prune_at(node: Node<'_>, value: &mut Value, path: &mut String, removed: &mut 
                 });
             }
             for (name, child) in map.iter_mut() {
-                within(path, name, |path| {
-                    prune_at(node.child(name), child, path, removed)
-                });
+                within(path, name, |path| prune_at(node.child(name), child, path, removed));
             }
         }
         (Node::Shape(Shape::Map { value: shape, .. }), Value::Object(map)) => {
             for (name, child) in map.iter_mut() {
-                within(path, name, |path| {
-                    prune_at(Node::of(shape), child, path, removed)
-                });
+                within(path, name, |path| prune_at(Node::of(shape), child, path, removed));
             }
         }
         (Node::Shape(Shape::List { item, .. }), Value::Array(items)) => {
             for (index, child) in items.iter_mut().enumerate() {
-                within(path, &format!("[{index}]"), |path| {
-                    prune_at(Node::of(item), child, path, removed)
-                });
+                within(path, &format!("[{index}]"), |path| prune_at(Node::of(item), child, path, removed));
             }
         }
         _ => {}
@@ -74,12 +63,7 @@ fn prune_at(node: Node<'_>, value: &mut Value, path: &mut String, removed: &mut 
 /// object decodes.
 pub fn type_errors(schema: &TypeRef, object: &Value) -> Vec<(String, &'static str, &'static str)> {
     let mut errors = Vec::new();
-    types_at(
-        Node::Struct(schema),
-        object,
-        &mut String::new(),
-        &mut errors,
-    );
+    types_at(Node::Struct(schema), object, &mut String::new(), &mut errors);
     errors
 }
 
@@ -94,29 +78,20 @@ fn found(value: &Value) -> &'static str {
     }
 }
 
-fn types_at(
-    node: Node<'_>,
-    value: &Value,
-    path: &mut String,
-    errors: &mut Vec<(String, &'static str, &'static str)>,
-) {
+fn types_at(node: Node<'_>, value: &Value, path: &mut String, errors: &mut Vec<(String, &'static str, &'static str)>) {
     if value.is_null() {
         return;
     }
     let wanted = match (node, value) {
         (Node::Struct(_) | Node::Shape(Shape::Map { .. }), Value::Object(map)) => {
             for (name, child) in map {
-                within(path, name, |path| {
-                    types_at(node.child(name), child, path, errors)
-                });
+                within(path, name, |path| types_at(node.child(name), child, path, errors));
             }
             return;
         }
         (Node::Shape(Shape::List { .. }), Value::Array(items)) => {
             // Go's decoder names the field, not the element.
-            items
-                .iter()
-                .for_each(|child| types_at(node.item(), child, path, errors));
+            items.iter().for_each(|child| types_at(node.item(), child, path, errors));
             return;
         }
         (Node::Struct(_), _) => "struct",
@@ -137,10 +112,7 @@ fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<&'static str> {
         Scalar::String | Scalar::Bytes => (value.is_string(), "string"),
         Scalar::Time => (value.as_str().is_some_and(is_time), "time"),
         Scalar::MicroTime => (value.as_str().is_some_and(is_time), "micro time"),
-        Scalar::Int32 => (
-            integer.is_some_and(|number| i32::try_from(number).is_ok()),
-            "int32",
-        ),
+        Scalar::Int32 => (integer.is_some_and(|number| i32::try_from(number).is_ok()), "int32"),
         Scalar::Int64 => (integer.is_some(), "int64"),
         Scalar::Number => (value.is_number(), "float64"),
         Scalar::Bool => (value.is_boolean(), "bool"),
@@ -166,14 +138,8 @@ mod tests {
         let schema = lookup("apps", "v1", "Deployment").unwrap();
         let mut object = json!({"spec": {"replicas": 1, "foo": 1, "template": {"spec": {"containers": [{"name": "a", "nmae": "b"}]}}}, "bar": {}});
         let removed = prune(&schema, &mut object);
-        assert_eq!(
-            removed,
-            ["bar", "spec.foo", "spec.template.spec.containers[0].nmae"]
-        );
-        assert_eq!(
-            object,
-            json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}})
-        );
+        assert_eq!(removed, ["bar", "spec.foo", "spec.template.spec.containers[0].nmae"]);
+        assert_eq!(object, json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}}));
     }
 
     #[test]
@@ -184,11 +150,7 @@ mod tests {
             type_errors(&schema, &object),
             [
                 ("spec.replicas".to_owned(), "string", "int32"),
-                (
-                    "spec.template.spec.containers".to_owned(),
-                    "object",
-                    "slice"
-                ),
+                ("spec.template.spec.containers".to_owned(), "object", "slice"),
             ]
         );
     }
@@ -200,12 +162,10 @@ mod tests {
                 "size": {"type": "integer"},
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}}}}}})));
-        let mut object = json!({"metadata": {"name": "x"}, "spec": {"size": 1, "no": 1, "free": {"a": 1}, "labels": {"b": "c"}}});
+        let mut object =
+            json!({"metadata": {"name": "x"}, "spec": {"size": 1, "no": 1, "free": {"a": 1}, "labels": {"b": "c"}}});
         assert_eq!(prune(&schema, &mut object), ["spec.no"]);
-        assert_eq!(
-            object["spec"],
-            json!({"size": 1, "free": {"a": 1}, "labels": {"b": "c"}})
-        );
+        assert_eq!(object["spec"], json!({"size": 1, "free": {"a": 1}, "labels": {"b": "c"}}));
         assert_eq!(
             type_errors(&schema, &json!({"spec": {"size": 1.5}})),
             [("spec.size".to_owned(), "number", "int64")]

@@ -12,10 +12,7 @@ use super::{Field, ListKind, PatchStrategy, Scalar, Shape, TypeRef, TypeSchema, 
 pub fn from_openapi(document: Option<&Value>) -> TypeRef {
     let mut schema = match document {
         Some(document) => structure(document),
-        None => TypeSchema {
-            open: true,
-            ..TypeSchema::default()
-        },
+        None => TypeSchema { open: true, ..TypeSchema::default() },
     };
     add_object_fields(&mut schema);
     Arc::new(schema)
@@ -24,9 +21,7 @@ pub fn from_openapi(document: Option<&Value>) -> TypeRef {
 /// `apiVersion`, `kind` and `metadata` belong to every object.
 fn add_object_fields(schema: &mut TypeSchema) {
     for name in ["apiVersion", "kind"] {
-        schema
-            .fields
-            .insert(name.to_owned(), plain(Shape::Scalar(Scalar::String)));
+        schema.fields.insert(name.to_owned(), plain(Shape::Scalar(Scalar::String)));
     }
     let meta = builtin().by_name.get("meta.v1.ObjectMeta");
     let shape = meta.map_or(Shape::Any, |index| Shape::Builtin(*index));
@@ -34,14 +29,7 @@ fn add_object_fields(schema: &mut TypeSchema) {
 }
 
 fn plain(shape: Shape) -> Field {
-    Field {
-        shape,
-        required: false,
-        patch: PatchStrategy::default(),
-        default: None,
-        always: false,
-        pointer: true,
-    }
+    Field { shape, required: false, patch: PatchStrategy::default(), default: None, always: false, pointer: true }
 }
 
 fn flag(document: &Value, name: &str) -> bool {
@@ -49,12 +37,7 @@ fn flag(document: &Value, name: &str) -> bool {
 }
 
 fn structure(document: &Value) -> TypeSchema {
-    let required: Vec<&str> = document["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required: Vec<&str> = document["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut schema = TypeSchema {
         atomic: document["x-kubernetes-map-type"] == "atomic",
         open: flag(document, "x-kubernetes-preserve-unknown-fields"),
@@ -80,32 +63,20 @@ fn shape(document: &Value) -> Shape {
     match document["type"].as_str() {
         Some("object") => object(document),
         Some("array") => {
-            let keys = document["x-kubernetes-list-map-keys"]
-                .as_array()
-                .into_iter()
-                .flatten();
+            let keys = document["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
             let kind = match document["x-kubernetes-list-type"].as_str() {
-                Some("map") => {
-                    ListKind::Map(keys.filter_map(Value::as_str).map(str::to_owned).collect())
-                }
+                Some("map") => ListKind::Map(keys.filter_map(Value::as_str).map(str::to_owned).collect()),
                 Some("set") => ListKind::Set,
                 _ => ListKind::Atomic,
             };
-            Shape::List {
-                item: Box::new(document.get("items").map_or(Shape::Any, shape)),
-                kind,
-            }
+            Shape::List { item: Box::new(document.get("items").map_or(Shape::Any, shape)), kind }
         }
         Some("string") => Shape::Scalar(match format {
             "date-time" => Scalar::Time,
             "byte" => Scalar::Bytes,
             _ => Scalar::String,
         }),
-        Some("integer") => Shape::Scalar(if format == "int32" {
-            Scalar::Int32
-        } else {
-            Scalar::Int64
-        }),
+        Some("integer") => Shape::Scalar(if format == "int32" { Scalar::Int32 } else { Scalar::Int64 }),
         Some("number") => Shape::Scalar(Scalar::Number),
         Some("boolean") => Shape::Scalar(Scalar::Bool),
         _ => Shape::Any,
@@ -118,14 +89,8 @@ fn object(document: &Value) -> Shape {
         return Shape::Struct(Arc::new(structure(document)));
     }
     match document.get("additionalProperties") {
-        Some(Value::Object(_)) => Shape::Map {
-            value: Box::new(shape(&document["additionalProperties"])),
-            atomic,
-        },
-        Some(Value::Bool(true)) => Shape::Map {
-            value: Box::new(Shape::Any),
-            atomic,
-        },
+        Some(Value::Object(_)) => Shape::Map { value: Box::new(shape(&document["additionalProperties"])), atomic },
+        Some(Value::Bool(true)) => Shape::Map { value: Box::new(Shape::Any), atomic },
         _ if flag(document, "x-kubernetes-preserve-unknown-fields") => Shape::Any,
         _ => Shape::Struct(Arc::new(structure(document))),
     }

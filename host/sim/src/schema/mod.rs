@@ -176,10 +176,7 @@ impl<'a> Node<'a> {
     /// The node of the value under `name`, in a struct or a map.
     pub fn child(self, name: &str) -> Node<'a> {
         match self {
-            Node::Struct(schema) => schema
-                .fields
-                .get(name)
-                .map_or(Node::Unknown, |field| Node::of(&field.shape)),
+            Node::Struct(schema) => schema.fields.get(name).map_or(Node::Unknown, |field| Node::of(&field.shape)),
             Node::Shape(Shape::Map { value, .. }) => Node::of(value),
             _ => Node::Unknown,
         }
@@ -232,18 +229,12 @@ pub(crate) fn builtin() -> &'static Builtin {
 /// The schema of a built-in kind.
 pub fn lookup(group: &str, version: &str, kind: &str) -> Option<TypeRef> {
     let key = (group.to_owned(), version.to_owned(), kind.to_owned());
-    BUILTIN
-        .by_gvk
-        .get(&key)
-        .map(|index| BUILTIN.types[*index].clone())
+    BUILTIN.by_gvk.get(&key).map(|index| BUILTIN.types[*index].clone())
 }
 
 /// The built-in type with this short name, for example `meta.v1.ObjectMeta`.
 pub fn named(name: &str) -> Option<TypeRef> {
-    BUILTIN
-        .by_name
-        .get(name)
-        .map(|index| BUILTIN.types[*index].clone())
+    BUILTIN.by_name.get(name).map(|index| BUILTIN.types[*index].clone())
 }
 
 #[cfg(test)]
@@ -260,14 +251,8 @@ mod tests {
         let containers = pod.declared("containers").unwrap();
         assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));
         let ports = pod.child("containers").item().child("ports");
-        assert_eq!(
-            *ports.list_kind(),
-            ListKind::Map(vec!["containerPort".into(), "protocol".into()])
-        );
-        assert_eq!(
-            ports.item().declared("protocol").unwrap().default,
-            Some("TCP".into())
-        );
+        assert_eq!(*ports.list_kind(), ListKind::Map(vec!["containerPort".into(), "protocol".into()]));
+        assert_eq!(ports.item().declared("protocol").unwrap().default, Some("TCP".into()));
         assert!(pod.child("tolerations").is_atomic());
     }
 

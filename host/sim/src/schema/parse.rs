@@ -11,18 +11,12 @@ use super::{Builtin, Field, ListKind, PatchStrategy, Scalar, Shape, TypeSchema};
 pub(super) fn table(text: &str) -> Builtin {
     let mut builtin = Builtin::default();
     let headers = text.lines().filter_map(|line| line.strip_prefix('['));
-    for (index, name) in headers
-        .filter_map(|line| line.split(']').next())
-        .enumerate()
-    {
+    for (index, name) in headers.filter_map(|line| line.split(']').next()).enumerate() {
         builtin.by_name.insert(name.to_owned(), index);
     }
     let mut current = TypeSchema::default();
     let mut types = Vec::with_capacity(builtin.by_name.len());
-    for line in text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let Some(header) = line.strip_prefix('[') else {
             let (name, field) = field(&builtin, line);
             current.fields.insert(name, field);
@@ -69,9 +63,7 @@ fn field(builtin: &Builtin, line: &str) -> (String, Field) {
             ("*", _) => required = true,
             ("+", _) => always = true,
             ("&", _) => pointer = true,
-            ("map", Shape::List { kind, .. }) => {
-                *kind = ListKind::Map(value.split(',').map(str::to_owned).collect())
-            }
+            ("map", Shape::List { kind, .. }) => *kind = ListKind::Map(value.split(',').map(str::to_owned).collect()),
             ("set", Shape::List { kind, .. }) => *kind = ListKind::Set,
             ("atomic", Shape::Map { atomic, .. }) => *atomic = true,
             ("merge", _) => {
@@ -84,45 +76,20 @@ fn field(builtin: &Builtin, line: &str) -> (String, Field) {
             _ => debug_assert!(false, "unknown flag in the table: {line}"),
         }
     }
-    (
-        name,
-        Field {
-            shape,
-            required,
-            patch,
-            default,
-            always,
-            pointer,
-        },
-    )
+    (name, Field { shape, required, patch, default, always, pointer })
 }
 
 fn shape(builtin: &Builtin, code: &str) -> Shape {
-    let inner = |open: char, close: char| {
-        code.strip_prefix(open)
-            .and_then(|code| code.strip_suffix(close))
-    };
+    let inner = |open: char, close: char| code.strip_prefix(open).and_then(|code| code.strip_suffix(close));
     if let Some(item) = inner('[', ']') {
-        return Shape::List {
-            item: Box::new(shape(builtin, item)),
-            kind: ListKind::Atomic,
-        };
+        return Shape::List { item: Box::new(shape(builtin, item)), kind: ListKind::Atomic };
     }
     if let Some(value) = inner('{', '}') {
-        return Shape::Map {
-            value: Box::new(shape(builtin, value)),
-            atomic: false,
-        };
+        return Shape::Map { value: Box::new(shape(builtin, value)), atomic: false };
     }
     if let Some(name) = code.strip_prefix('#') {
-        debug_assert!(
-            builtin.by_name.contains_key(name),
-            "unknown type in the table: {name}"
-        );
-        return builtin
-            .by_name
-            .get(name)
-            .map_or(Shape::Any, |index| Shape::Builtin(*index));
+        debug_assert!(builtin.by_name.contains_key(name), "unknown type in the table: {name}");
+        return builtin.by_name.get(name).map_or(Shape::Any, |index| Shape::Builtin(*index));
     }
     let scalar = match code {
         "s" => Scalar::String,

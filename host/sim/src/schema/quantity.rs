@@ -4,18 +4,8 @@
 
 use serde_json::Value;
 
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// The canonical text, or `None` when the value is no quantity or beyond 128 bits (it is then left as it is).
@@ -30,9 +20,7 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
         b'+' => (false, &text[1..]),
         _ => (false, text.as_str()),
     };
-    let end = digits
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(digits.len());
+    let end = digits.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(digits.len());
     let (number, suffix) = digits.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
@@ -45,11 +33,7 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
         let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
         exponential(mantissa, scale + exponent)?
     };
-    Some(if negative && canonical != "0" {
-        format!("-{canonical}")
-    } else {
-        canonical
-    })
+    Some(if negative && canonical != "0" { format!("-{canonical}") } else { canonical })
 }
 
 /// Largest power of a thousand at or below the exponent, with the mantissa that goes with it.
@@ -79,11 +63,7 @@ fn decimal(mantissa: i128, exponent: i32) -> Option<String> {
 
 fn exponential(mantissa: i128, exponent: i32) -> Option<String> {
     let (mantissa, exponent) = normalized(mantissa, exponent, i32::MAX / 4)?;
-    Some(if exponent == 0 {
-        mantissa.to_string()
-    } else {
-        format!("{mantissa}e{exponent}")
-    })
+    Some(if exponent == 0 { mantissa.to_string() } else { format!("{mantissa}e{exponent}") })
 }
 
 fn binary(mantissa: i128, scale: i32, power: u32) -> Option<String> {
