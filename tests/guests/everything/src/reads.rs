@@ -1,8 +1,6 @@
 //! Every method of the lister. What they returned is told as keyed state, which any host can show.
 
-use crate::bindings::pintle::controller::types::{
-    Key, LiveList, LiveObject, Need, Observation, Outcome, StateWrite,
-};
+use crate::bindings::pintle::controller::types::{Key, LiveList, LiveObject, Need, Observation, Outcome, StateWrite};
 use crate::bindings::pintle::controller::view::{IndexQuery, Lister, OwnedBy, Query};
 use crate::{kind, object, outcome, pod};
 

@@ -39,8 +39,9 @@ impl bindings::Guest for Faulty {
             },
             "grow" => leak(usize::MAX),
             "leak" => leak(6),
-            "recurse" => {
-                black_box(recurse(black_box(0)));
+            "recurse" => outcome.requeue_after_ms = Some(recurse(calls)),
+            "recurse-with-arrays" => {
+                black_box(recurse_with_arrays(black_box(0)));
             }
             "panic" => panic!("as asked"),
             "write-out-of-bounds" => {
@@ -97,10 +98,15 @@ fn leak(n_mib: usize) {
     }
 }
 
+/// Needs the engine's stack only. The addition after the call keeps the compiler from making a loop of it.
+fn recurse(depth: u32) -> u32 {
+    if depth == 0 { 0 } else { recurse(depth.wrapping_add(1)).wrapping_mul(31).wrapping_add(depth ^ 0x55) }
+}
+
 #[allow(unconditional_recursion, reason = "the fault that is tried")]
-fn recurse(depth: u64) -> u64 {
+fn recurse_with_arrays(depth: u64) -> u64 {
     let frame = black_box([depth; 16]);
-    recurse(depth + 1) + frame[black_box(3)]
+    recurse_with_arrays(depth + 1) + frame[black_box(3)]
 }
 
 fn kind(name: &str) -> Kind {
@@ -120,8 +126,7 @@ fn observation() -> Observation {
 }
 
 fn step(n_mutations: usize) -> Step {
-    let create =
-        Create { kind: kind("Pod"), namespace: "a".into(), object: "{}".into(), subresource: None };
+    let create = Create { kind: kind("Pod"), namespace: "a".into(), object: "{}".into(), subresource: None };
     let mutation = Mutation { action: Action::Create(create), on_success: None, on_failure: None, tolerate: vec![] };
     Step { order: Order::Sequential, mutations: vec![mutation; n_mutations], always: false }
 }

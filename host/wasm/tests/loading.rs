@@ -1,0 +1,234 @@
+//! Which components are taken, what is said about the others, and the cache of compiled code.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use expect_test::{Expect, expect};
+use pintle_wasm::{EngineError, WasmConfig, WasmEngine, inspect};
+use support::{ENGINE, component, minimal_manifest, outcome, run, with_manifest, without_manifest};
+
+/// The error, which `inspect` must tell in the same words if it can tell at all.
+#[track_caller]
+fn check(bytes: &[u8], expect: Expect) {
+    let error = ENGINE.load("plugin.wasm", bytes).err().expect("it is refused").to_string();
+    if let Err(inspected) = inspect("plugin.wasm", bytes) {
+        assert_eq!(inspected.to_string(), error);
+    }
+    expect.assert_eq(&error);
+}
+
+/// A component in text, with a manifest.
+fn text(wat: &str) -> Vec<u8> {
+    with_manifest(&wat::parse_str(wat).expect("valid text"), &minimal_manifest())
+}
+
+#[test]
+fn what_is_no_component_is_refused() {
+    check(b"", expect!["plugin.wasm: this is not WebAssembly"]);
+    check(b"#!/bin/sh", expect!["plugin.wasm: this is not WebAssembly"]);
+    check(
+        &wat::parse_str("(module)").unwrap(),
+        expect![
+            "plugin.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or make a component of it with wasm-tools)"
+        ],
+    );
+    let whole = component("everything");
+    check(&whole[..whole.len() / 2], expect!["plugin.wasm: the component is damaged: unexpected end-of-file"]);
+}
+
+#[test]
+fn a_manifest_is_needed_once_and_must_be_right() {
+    let bare = without_manifest(component("everything"));
+    check(
+        &bare,
+        expect![[r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)"#]],
+    );
+    let twice = with_manifest(component("everything"), &minimal_manifest());
+    check(&twice, expect!["plugin.wasm: the component has 2 manifests"]);
+    check(
+        &with_manifest(&bare, "{"),
+        expect!["plugin.wasm: the manifest does not parse: EOF while parsing an object at line 1 column 1"],
+    );
+    check(
+        &with_manifest(&bare, &minimal_manifest().replace("watches", "watch")),
+        expect![
+            "plugin.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits` at line 1 column 60"
+        ],
+    );
+    check(
+        &with_manifest(&bare, &minimal_manifest().replace("0.1", "9.0")),
+        expect![[
+            r#"plugin.wasm: the manifest is not valid: contract: version "9.0" is not known to this host, which loads 0.1"#
+        ]],
+    );
+    let maps =
+        minimal_manifest().replace(r#""watches":[]"#, r#""watches":[{"kind":"v1/Pod","enqueue":[{"to":"plugin"}]}]"#);
+    check(
+        &with_manifest(&without_manifest(component("faulty")), &maps),
+        expect![
+            "plugin.wasm: the manifest maps changes with `to: plugin`, but the component does not export pintle:controller/mapping@0.1.0"
+        ],
+    );
+}
+
+#[test]
+fn a_manifest_inside_a_nested_component_is_not_the_plugins_own() {
+    let nested = wat::parse_str(r#"(component (component (@custom "pintle:manifest" "{}")))"#).unwrap();
+    check(
+        &nested,
+        expect![[r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)"#]],
+    );
+}
+
+#[test]
+fn imports_beside_the_contract_are_refused_by_name() {
+    check(
+        &text(
+            r#"(component
+                (import "wasi:cli/environment@0.2.9" (instance))
+                (import "pintle:controller/view@9.0.0" (instance))
+                (import "run" (func))
+            )"#,
+        ),
+        expect![
+            "plugin.wasm: component imports wasi:cli/environment@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0"
+        ],
+    );
+}
+
+#[test]
+fn imports_of_the_contract_must_have_its_types() {
+    check(
+        &text(
+            r#"(component
+                (import "pintle:controller/log@0.1.0" (instance (export "shout" (func))))
+                (core module $m (func (export "f")))
+                (core instance $i (instantiate $m))
+                (func (export "reconcile") (canon lift (core func $i "f")))
+            )"#,
+        ),
+        expect![
+            "plugin.wasm: component does not fit the contract: component imports instance `pintle:controller/log@0.1.0`, but a matching implementation was not found in the linker: instance export `shout` has the wrong type: function implementation is missing"
+        ],
+    );
+}
+
+#[test]
+fn exports_must_be_those_of_a_controller() {
+    check(
+        &text("(component)"),
+        expect![[r#"plugin.wasm: component exports no function "reconcile" (it exports nothing)"#]],
+    );
+    check(
+        &text(
+            r#"(component
+                (core module $m (func (export "f")))
+                (core instance $i (instantiate $m))
+                (func (export "reconcile") (canon lift (core func $i "f")))
+            )"#,
+        ),
+        expect![
+            "plugin.wasm: component does not fit the contract: type-checking export func `reconcile`: expected 2-tuple, found 0-tuple"
+        ],
+    );
+}
+
+#[test]
+fn features_of_webassembly_that_no_plugin_needs_are_off() {
+    check(
+        &text(
+            r#"(component
+                (core module $m (memory i64 1) (func (export "f")))
+                (core instance $i (instantiate $m))
+                (func (export "reconcile") (canon lift (core func $i "f")))
+            )"#,
+        ),
+        expect![
+            "plugin.wasm: component does not compile: failed to parse WebAssembly module: memory64 must be enabled for 64-bit memories (at offset 0x1f)"
+        ],
+    );
+}
+
+#[test]
+fn inspection_tells_what_a_component_is_without_running_it() {
+    let bytes = component("everything");
+    let inspection = inspect("everything", bytes).unwrap();
+    assert_eq!(inspection.manifest.name, "everything");
+    assert_eq!(inspection.contract, "0.1.0");
+    assert_eq!(inspection.size_bytes, bytes.len());
+    assert_eq!(inspection.digest.len(), 64);
+    assert!(inspection.maps());
+    expect![[r#"
+        ["pintle:controller/log@0.1.0", "pintle:controller/types@0.1.0", "pintle:controller/view@0.1.0"]
+        ["reconcile", "pintle:controller/mapping@0.1.0"]"#]]
+    .assert_eq(&format!("{:?}\n{:?}", inspection.imports, inspection.exports));
+}
+
+fn engine(folder: &Path) -> Result<WasmEngine, EngineError> {
+    WasmEngine::new(WasmConfig { cache_dir: Some(folder.to_path_buf()), ..WasmConfig::default() })
+}
+
+fn only_file(folder: &Path, extension: &str) -> PathBuf {
+    let mut files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    files.retain(|file| file.extension().is_some_and(|e| e == extension));
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+#[test]
+fn compiled_code_is_used_again_and_damaged_code_is_not() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("pintle/code");
+    let engine = engine(&folder).unwrap();
+    let load_and_run = || {
+        outcome(run(&*engine.load("faulty", component("faulty")).unwrap(), "calls"));
+    };
+    load_and_run();
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let code = only_file(&folder, "cwasm");
+    let written = fs::metadata(&code).unwrap().modified().unwrap();
+    let compiled = fs::read(&code).unwrap();
+
+    load_and_run();
+    assert_eq!(fs::metadata(&code).unwrap().modified().unwrap(), written, "the second load compiled again");
+
+    let mut damaged = compiled.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    for damage in [&damaged[..], &compiled[..1000], b""] {
+        fs::write(&code, damage).unwrap();
+        load_and_run();
+        assert!(fs::read(&code).unwrap() == compiled, "damaged code was not replaced");
+    }
+
+    fs::remove_file(only_file(&folder, "sha256")).unwrap();
+    load_and_run();
+    only_file(&folder, "sha256");
+}
+
+#[test]
+fn another_component_has_another_entry() {
+    let outer = tempfile::tempdir().unwrap();
+    let engine = engine(&outer.path().join("code")).unwrap();
+    engine.load("faulty", component("faulty")).unwrap();
+    engine.load("everything", component("everything")).unwrap();
+    assert_eq!(fs::read_dir(outer.path().join("code")).unwrap().count(), 4);
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_holds_no_code() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("open");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
+    let error = engine(&folder).err().expect("it is refused");
+    assert!(matches!(error, EngineError::CacheNotPrivate { .. }), "{error}");
+    let file = outer.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(engine(&file).is_err());
+}

@@ -1,0 +1,266 @@
+//! Guests that break a rule: what the host makes of it, and that nothing but the run suffers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use pintle_core::guest::FaultKind;
+use pintle_core::outcome::ReconcileError;
+use serde_json::json;
+use support::{RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
+
+/// Runs one fault; the plugin must work as before afterwards.
+#[track_caller]
+fn check(name: &str, kind: FaultKind, message: &str) {
+    let guest = loaded("faulty");
+    let view = TestView { objects: vec!["x".repeat(2000).into()], ..TestView::default() };
+    assert_eq!(fault(run_with(&*guest, name, view)), (Some(kind), message.to_owned()));
+    assert_eq!(outcome(run(&*guest, "calls")).requeue_after, Some(Duration::from_millis(1)));
+}
+
+#[test]
+fn an_endless_loop_ends_at_the_deadline() {
+    let started = Instant::now();
+    check("loop", FaultKind::Deadline, "the deadline of 300 ms has passed");
+    assert!(started.elapsed() >= Duration::from_millis(300));
+}
+
+#[test]
+fn endless_loops_leave_time_for_others_on_the_same_thread() {
+    let guest = loaded("faulty");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let keys: Vec<_> = ["loop", "calls", "loop", "calls"].into_iter().map(key).collect();
+        let order = Mutex::new(Vec::new());
+        join_all(keys.iter().map(|key| async {
+            let run = guest.reconcile(key, Arc::new(TestView::default())).await;
+            order.lock().unwrap().push((key.object.name.to_string(), run.result.is_ok()));
+        }))
+        .await;
+        let order = order.into_inner().unwrap();
+        assert_eq!(order[..2], [("calls".into(), true), ("calls".into(), true)]);
+        assert_eq!(order[2..], [("loop".into(), false), ("loop".into(), false)]);
+    });
+}
+
+#[test]
+fn memory_beyond_the_limit_is_refused() {
+    let guest = loaded("faulty");
+    let run = run(&*guest, "grow");
+    assert!(run.usage.memory_bytes <= 16 << 20);
+    let (kind, message) = fault(run);
+    assert_eq!(kind, Some(FaultKind::Memory));
+    assert!(message.ends_with("bytes of memory are more than the limit of 16777216"), "{message}");
+}
+
+#[test]
+fn memory_within_the_limit_is_granted() {
+    let run = run(&*loaded("faulty"), "leak");
+    assert!((6 << 20..16 << 20).contains(&run.usage.memory_bytes));
+    outcome(run);
+}
+
+#[test]
+fn deep_recursion_ends_at_the_stack_limit() {
+    check("recurse", FaultKind::Memory, "wasm trap: call stack exhausted");
+    // The part of the stack that compilers keep in linear memory lies at its beginning, so that it overflows into nowhere.
+    check("recurse-with-arrays", FaultKind::Trap, "wasm trap: out of bounds memory access");
+}
+
+#[test]
+fn a_panic_is_a_trap() {
+    check("panic", FaultKind::Trap, "wasm trap: wasm `unreachable` instruction executed");
+}
+
+#[test]
+fn an_access_out_of_bounds_is_a_trap() {
+    check("write-out-of-bounds", FaultKind::Trap, "wasm trap: out of bounds memory access");
+}
+
+#[test]
+fn host_calls_and_bytes_read_are_limited() {
+    check("host-calls", FaultKind::HostCall, "more calls of the lister than the limit allows");
+    check("reads", FaultKind::HostCall, "the lister was asked for more bytes than the limit allows");
+}
+
+#[test]
+fn reads_that_are_not_granted_are_faults() {
+    check("not-watched", FaultKind::Grant, "kind v1/Secret is not watched by this plugin; its manifest watches v1/Pod");
+    check("bad-selector", FaultKind::Output, r#"label selector "a in b" is not valid: no list"#);
+}
+
+#[test]
+fn mutations_are_limited() {
+    assert_eq!(outcome(run(&*loaded("faulty"), "most-mutations")).steps[0].mutations.len(), 10);
+    check("too-many-mutations", FaultKind::Output, "the outcome has 11 mutations, more than the limit of 10");
+}
+
+#[test]
+fn the_size_of_an_outcome_is_limited() {
+    outcome(run(&*loaded("faulty"), "big-output"));
+    check("too-big-output", FaultKind::Output, "the outcome has 65537 bytes, more than the limit of 65536");
+    check("huge-output", FaultKind::Output, "the outcome is too large to be copied");
+}
+
+#[test]
+fn numbers_that_javascript_would_read_as_negative_are_faults() {
+    check("negative-number", FaultKind::Output, "requeue-after-ms is more than 2147483647");
+    check("negative-retry", FaultKind::Output, "after-ms is 4294967295, more than 2147483647");
+}
+
+#[test]
+fn metrics_must_be_declared() {
+    check("undeclared-metric", FaultKind::Output, r#"metric "nobody_declared_this" is not declared; declared are "#);
+}
+
+#[test]
+fn messages_of_declared_errors_are_cut() {
+    let error = run(&*loaded("faulty"), "endless-message").result.unwrap().unwrap_err();
+    assert_eq!(error, ReconcileError::Terminal("x".repeat(4096)));
+}
+
+#[test]
+fn a_panic_of_the_host_ends_the_run_only() {
+    let guest = loaded("everything");
+    let (kind, message) = fault(run_with(&*guest, "reads", TestView { broken: true, ..TestView::default() }));
+    assert_eq!(kind, Some(FaultKind::HostCall));
+    assert_eq!(message, "the host panicked while it answered: the clock stands still");
+    outcome(run(&*guest, "reads"));
+}
+
+#[test]
+fn fresh_instances_remember_nothing() {
+    let guest = loaded("faulty");
+    for _ in 0..3 {
+        assert_eq!(outcome(run(&*guest, "calls")).requeue_after, Some(Duration::from_millis(1)));
+    }
+}
+
+fn pooled() -> Arc<dyn pintle_core::guest::Guest> {
+    loaded_with("faulty", |manifest| {
+        manifest["instances"] = json!("pooled");
+        manifest["queues"][0]["concurrency"] = json!(1);
+    })
+}
+
+/// How often the instance that answers has been called.
+#[track_caller]
+fn calls(guest: &dyn pintle_core::guest::Guest) -> u128 {
+    outcome(run(guest, "calls")).requeue_after.unwrap().as_millis()
+}
+
+#[test]
+fn a_pooled_instance_lives_on_until_it_traps() {
+    let guest = pooled();
+    assert_eq!([calls(&*guest), calls(&*guest), calls(&*guest)], [1, 2, 3]);
+    assert_eq!(fault(run(&*guest, "panic")).0, Some(FaultKind::Trap));
+    assert_eq!([calls(&*guest), calls(&*guest)], [1, 2]);
+}
+
+#[test]
+fn a_pooled_instance_that_leaks_is_replaced_before_it_meets_its_limit() {
+    let guest = pooled();
+    for _ in 0..10 {
+        outcome(run(&*guest, "leak"));
+    }
+    // 6 MiB a call: the second call passes half of the limit of 16 MiB, and the third has a new instance.
+    assert_eq!(calls(&*guest), 1);
+}
+
+#[test]
+fn a_kept_lister_does_not_read_the_next_run() {
+    let guest = pooled();
+    outcome(run(&*guest, "keep-lister"));
+    let (kind, message) = fault(run(&*guest, "use-kept-lister"));
+    assert_eq!((kind, &*message), (Some(FaultKind::Trap), "the lister of a finished run was used"));
+}
+
+#[test]
+fn dropping_a_kept_lister_late_harms_nobody() {
+    let guest = pooled();
+    outcome(run(&*guest, "keep-lister"));
+    let view = TestView { attempt: 7, ..TestView::default() };
+    let outcome = outcome(run_with(&*guest, "drop-kept-lister", view));
+    assert_eq!(outcome.requeue_after, Some(Duration::from_millis(7)));
+}
+
+#[test]
+fn an_instance_that_forgets_its_listers_is_replaced() {
+    let guest = pooled();
+    for _ in 0..9_999 {
+        outcome(run(&*guest, "keep-lister"));
+    }
+    assert_eq!(calls(&*guest), 10_000);
+    assert_eq!(calls(&*guest), 1);
+}
+
+#[test]
+fn more_calls_than_permits_wait_for_their_turn() {
+    let config = pintle_wasm::WasmConfig { max_calls: 2, ..pintle_wasm::WasmConfig::default() };
+    let engine = pintle_wasm::WasmEngine::new(config).unwrap();
+    let guest = engine.load("faulty", support::component("faulty")).unwrap();
+    let key = key("calls");
+    let runs = RUNTIME.block_on(join_all((0..50).map(|_| guest.reconcile(&key, Arc::new(TestView::default())))));
+    assert!(runs.into_iter().all(|run| run.result.is_ok()));
+}
+
+/// Lines that the guest logged, one per event: level, fields and message.
+fn logged(guest: &'static str, name: &str) -> Vec<String> {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || writer.clone())
+        .finish();
+    let guest = loaded(guest);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let view = Arc::new(TestView::default());
+    tracing::subscriber::with_default(subscriber, || {
+        runtime.block_on(guest.reconcile(&key(name), view)).result.unwrap().unwrap();
+    });
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).filter(|line| line.contains("pintle::plugin")).collect()
+}
+
+#[test]
+fn lines_are_tagged_and_cannot_steer_a_terminal() {
+    let about = r#"plugin="everything" key=example.com/v1/Widget a/logs"#;
+    let expected = ["DEBUG", "INFO", "WARN", "ERROR"].into_iter().zip(["Debug", "Info", "Warn", "Error"]);
+    let expected: Vec<String> = expected
+        .map(|(level, name)| format!(r"{level} pintle::plugin: Level::{name} of widgets\n\u{{1b}}[31m {about}"))
+        .collect();
+    assert_eq!(logged("everything", "logs"), expected);
+}
+
+#[test]
+fn a_flood_of_lines_is_dropped_and_counted() {
+    let lines = logged("faulty", "log-flood");
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert!(lines[4].contains("line 4"));
+    assert!(lines[5].contains("log lines over the limit were dropped"));
+    assert!(lines[5].contains("n_dropped=995"), "{}", lines[5]);
+}
+
+#[test]
+fn a_long_line_is_cut() {
+    let lines = logged("faulty", "long-line");
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].contains("xxx...") && lines[0].len() < 4300, "{}", lines[0].len());
+}
