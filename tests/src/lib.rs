@@ -13,6 +13,7 @@ pub mod controlplane;
 pub mod eventually;
 pub mod kubectl;
 pub mod process;
+pub mod scenarios;
 
 pub use api::{ApiClient, Failure, PatchKind};
 pub use controlplane::{ControlPlane, Options};

@@ -1,0 +1,330 @@
+//! What is left at the end of a scenario, made comparable.
+//!
+//! Names that a controller made up are replaced by what they stand for: a ReplicaSet is called after
+//! the Deployment and the content of its template, a Pod after its owner; owner references say whose
+//! uid they hold. Times, versions, nodes and addresses are dropped. Events are counted by what they
+//! say; how often a warning was repeated is chance (a backoff decides), so it is only kept that it was.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Scaling;
+use crate::behaviour::normalize::is_time;
+
+/// The letters of which generated names and hashes are made.
+const SAFE_LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
+
+/// The length of what `generateName` appends.
+const SUFFIX_LENGTH: usize = 5;
+
+/// Fields that differ from run to run, wherever they are.
+const DROPPED: [&str; 12] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "nodeName",
+    "podIP",
+    "podIPs",
+    "hostIP",
+    "hostIPs",
+    "startTime",
+    "containerID",
+    "imageID",
+];
+
+/// Makes kind -> objects comparable.
+pub fn normalize(left: &Value, scaling: Scaling) -> Value {
+    let names = Names::learn(left);
+    let mut result = Map::new();
+    for (plural, objects) in left.as_object().into_iter().flatten() {
+        let objects = objects.as_array().map(Vec::as_slice).unwrap_or_default();
+        let comparable = match plural.as_str() {
+            "events" => events(objects, &names, scaling),
+            _ => {
+                let mut all: Vec<Value> = objects.iter().map(|object| one(plural, object, &names, scaling)).collect();
+                all.sort_by_cached_key(Value::to_string);
+                all.into()
+            }
+        };
+        result.insert(plural.clone(), comparable);
+    }
+    result.sort_keys();
+    Value::Object(result)
+}
+
+fn one(plural: &str, object: &Value, names: &Names, scaling: Scaling) -> Value {
+    let mut object = object.clone();
+    let is_current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+    if object["status"].get("observedGeneration").is_some() {
+        object["status"]["observedGeneration"] = json!(if is_current { "current" } else { "stale" });
+    }
+    // Each step of scaling is a generation of the ReplicaSet.
+    if plural == "replicasets" && scaling == Scaling::EndsOnly {
+        object["metadata"]["generation"] = Value::Null;
+    }
+    if plural == "configmaps" && object["metadata"]["name"] == "kube-root-ca.crt" {
+        object["data"] = json!("<the certificates>");
+    }
+    if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+        for owner in owners {
+            owner["of"] = json!(names.whose(owner["uid"].as_str().unwrap_or_default()));
+        }
+    }
+    names.rewrite(&object)
+}
+
+/// The names that controllers made up, and what they stand for.
+#[derive(Debug, Default)]
+struct Names {
+    /// uid -> `kind name`, as shown.
+    owners: HashMap<String, String>,
+    /// ReplicaSet -> as shown.
+    replica_sets: HashMap<String, String>,
+    /// Template hash -> as shown.
+    hashes: HashMap<String, String>,
+    /// Deployments and ReplicationControllers, of which events may speak after they have gone.
+    others: BTreeSet<String>,
+}
+
+impl Names {
+    fn learn(left: &Value) -> Names {
+        let mut names = Names::default();
+        let objects = |plural: &str| left[plural].as_array().into_iter().flatten();
+        let name_of = |o: &Value| o["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        for set in objects("replicasets") {
+            let name = name_of(set);
+            let hash = set["metadata"]["labels"]["pod-template-hash"].as_str();
+            if let Some(hash) = hash
+                && let Some(base) = name.strip_suffix(hash)
+            {
+                let shown = content_of(&set["spec"]["template"]);
+                names.replica_sets.insert(name.clone(), format!("{base}{shown}"));
+                names.hashes.insert(hash.to_owned(), shown);
+            } else {
+                names.replica_sets.insert(name.clone(), name);
+            }
+        }
+        for plural in ["deployments", "replicationcontrollers"] {
+            names.others.extend(objects(plural).map(name_of));
+        }
+        for event in objects("events") {
+            let about = &event["involvedObject"];
+            let name = about["name"].as_str().unwrap_or_default().to_owned();
+            match about["kind"].as_str() {
+                Some("Deployment" | "ReplicationController") => {
+                    names.others.insert(name);
+                }
+                // One without a hash keeps its name; one with a hash is recognised by its Deployment.
+                Some("ReplicaSet") if !looks_made_up(&name) => {
+                    names.replica_sets.entry(name.clone()).or_insert(name);
+                }
+                _ => {}
+            }
+        }
+        for plural in super::stage::COMPARED {
+            for object in objects(plural) {
+                if let Some(uid) = object["metadata"]["uid"].as_str() {
+                    let shown = format!("{plural} {}", names.text(&name_of(object)));
+                    names.owners.insert(uid.to_owned(), shown);
+                }
+            }
+        }
+        names
+    }
+
+    fn whose(&self, uid: &str) -> String {
+        self.owners.get(uid).cloned().unwrap_or_else(|| "nobody".to_owned())
+    }
+
+    fn rewrite(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let mut rewritten = Map::new();
+                for (key, value) in fields {
+                    if !DROPPED.contains(&key.as_str()) && !value.is_null() {
+                        rewritten.insert(self.text(key), self.rewrite(value));
+                    }
+                }
+                rewritten.sort_keys();
+                Value::Object(rewritten)
+            }
+            Value::Array(items) => items.iter().map(|v| self.rewrite(v)).collect(),
+            Value::String(text) if is_time(text) => "<time>".into(),
+            Value::String(text) => self.text(text).into(),
+            other => other.clone(),
+        }
+    }
+
+    /// Replaces made-up names word by word.
+    fn text(&self, text: &str) -> String {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            let (word, tail) = rest.split_at(end);
+            out.push_str(&self.word(word));
+            let next = tail.find(is_part).unwrap_or(tail.len());
+            out.push_str(&tail[..next]);
+            rest = &tail[next..];
+        }
+        out
+    }
+
+    fn word(&self, word: &str) -> String {
+        if let Some(shown) = self.owner(word) {
+            return shown;
+        }
+        if let Some((owner, suffix)) = word.rsplit_once('-')
+            && suffix.len() == SUFFIX_LENGTH
+            && is_safe(suffix)
+        {
+            if owner == "kube-api-access" {
+                return "kube-api-access-*".to_owned();
+            }
+            if let Some(shown) = self.owner(owner) {
+                return format!("{shown}-*");
+            }
+            if self.others.contains(owner) {
+                return format!("{owner}-*");
+            }
+        }
+        word.to_owned()
+    }
+
+    /// What a ReplicaSet, or the hash of its template, is shown as.
+    fn owner(&self, word: &str) -> Option<String> {
+        if let Some(shown) = self.replica_sets.get(word).or_else(|| self.hashes.get(word)) {
+            return Some(shown.clone());
+        }
+        let (deployment, hash) = word.rsplit_once('-')?;
+        (self.others.contains(deployment) && hash.len() > SUFFIX_LENGTH && is_safe(hash))
+            .then(|| format!("{deployment}-gone"))
+    }
+}
+
+fn is_safe(text: &str) -> bool {
+    text.chars().all(|c| SAFE_LETTERS.contains(c))
+}
+
+fn looks_made_up(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(_, hash)| hash.len() > SUFFIX_LENGTH && is_safe(hash))
+}
+
+/// A short name for the content of a template, the same for every contender.
+fn content_of(template: &Value) -> String {
+    let mut template = template.clone();
+    if let Some(labels) = template["metadata"]["labels"].as_object_mut() {
+        labels.shift_remove("pod-template-hash");
+    }
+    template.sort_all_objects();
+    let digest = Sha256::digest(template.to_string().as_bytes());
+    let image = template["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+    let image = image.replace([':', '/', '.'], "_");
+    format!("<{image}_{:02x}{:02x}>", digest[0], digest[1])
+}
+
+/// Events as `about: type reason message` -> how often.
+fn events(events: &[Value], names: &Names, scaling: Scaling) -> Value {
+    let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+    let mut scaled: BTreeMap<String, i64> = BTreeMap::new();
+    for event in events {
+        let about = &event["involvedObject"];
+        let text = |v: &Value| names.text(v.as_str().unwrap_or_default());
+        let source = event["source"]["component"].as_str().unwrap_or_default();
+        let heading = format!("{source}: {} {}", text(&about["kind"]), text(&about["name"]));
+        let message = text(&event["message"]);
+        if scaling == Scaling::EndsOnly
+            && event["reason"] == "ScalingReplicaSet"
+            && let Some((what, by)) = scaling_step(&message)
+        {
+            *scaled.entry(format!("{heading}: {what}")).or_default() += by;
+            continue;
+        }
+        let line = format!("{heading}: {} {}: {message}", text(&event["type"]), text(&event["reason"]));
+        let count = match event["type"] == "Warning" {
+            true => 0,
+            false => event["count"].as_u64().unwrap_or(1),
+        };
+        *counted.entry(line).or_default() += count;
+    }
+    let counted = counted.into_iter().map(|(line, n)| match n {
+        0 => json!(line),
+        n => json!(format!("{n} x {line}")),
+    });
+    let scaled = scaled.into_iter().map(|(line, by)| json!(format!("{line} by {by} in all")));
+    counted.chain(scaled).collect()
+}
+
+/// `Scaled up replica set NAME from A to B` -> (`Scaled up replica set NAME`, B - A).
+fn scaling_step(message: &str) -> Option<(&str, i64)> {
+    let (what, numbers) = message.split_once(" from ")?;
+    let (from, to) = numbers.split_once(" to ")?;
+    Some((what, to.parse::<i64>().ok()? - from.parse::<i64>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(hash: &str, suffix: &str, uid: &str) -> Value {
+        let set = format!("web-{hash}");
+        json!({
+            "deployments": [{"metadata": {"name": "web", "uid": "d"}}],
+            "replicasets": [{
+                "metadata": {"name": set, "uid": uid, "labels": {"pod-template-hash": hash}},
+                "spec": {"template": {
+                    "metadata": {"labels": {"pod-template-hash": hash}},
+                    "spec": {"containers": [{"image": "image:1"}]},
+                }},
+            }],
+            "pods": [{"metadata": {
+                "name": format!("{set}-{suffix}"),
+                "labels": {"pod-template-hash": hash},
+                "ownerReferences": [{"kind": "ReplicaSet", "name": set, "uid": uid}],
+            }}],
+            "events": [{
+                "involvedObject": {"kind": "ReplicaSet", "name": set},
+                "type": "Normal", "reason": "SuccessfulCreate", "count": 1,
+                "message": format!("Created pod: {set}-{suffix}"),
+            }],
+        })
+    }
+
+    #[test]
+    fn runs_that_differ_in_made_up_names_are_equal() {
+        let one = normalize(&left("6d4cf56db6", "x7k2z", "u1"), Scaling::EachStep);
+        let other = normalize(&left("5b9f8c7d4", "bbbbb", "u2"), Scaling::EachStep);
+        assert_eq!(format!("{one:#}"), format!("{other:#}"));
+        assert_eq!(
+            one["pods"][0]["metadata"]["ownerReferences"][0]["of"].as_str().map(|s| &s[..16]),
+            Some("replicasets web-")
+        );
+    }
+
+    #[test]
+    fn another_owner_is_a_difference() {
+        let one = left("6d4cf56db6", "x7k2z", "u1");
+        let mut other = one.clone();
+        other["pods"][0]["metadata"]["ownerReferences"][0]["uid"] = json!("u9");
+        assert_ne!(normalize(&one, Scaling::EachStep), normalize(&other, Scaling::EachStep));
+    }
+
+    #[test]
+    fn steps_of_scaling_are_added_up_when_asked() {
+        let event = |from: u32, to: u32| {
+            json!({
+                "involvedObject": {"kind": "Deployment", "name": "web"},
+                "type": "Normal", "reason": "ScalingReplicaSet", "count": 1,
+                "message": format!("Scaled up replica set web-6d4cf56db6 from {from} to {to}"),
+            })
+        };
+        let one = json!({"events": [event(0, 2), event(2, 3)]});
+        let other = json!({"events": [event(0, 3)]});
+        assert_eq!(normalize(&one, Scaling::EndsOnly), normalize(&other, Scaling::EndsOnly));
+        assert_ne!(normalize(&one, Scaling::EachStep), normalize(&other, Scaling::EachStep));
+    }
+}

@@ -1,0 +1,327 @@
+//! A namespace on which a scenario is played, and the verbs in which scenarios are written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::api::{ApiClient, PatchKind};
+use crate::eventually;
+use crate::kubectl;
+
+/// How long one thing that a scenario waits for may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How many looks in a row must show the same before all is quiet.
+const N_QUIET_LOOKS: usize = 60;
+
+/// The kinds whose objects are compared at the end.
+pub const COMPARED: [&str; 7] =
+    ["deployments", "replicasets", "replicationcontrollers", "pods", "events", "serviceaccounts", "configmaps"];
+
+/// A namespace of a real cluster.
+#[derive(Debug)]
+pub struct Stage {
+    /// The API server, as a user who may do everything.
+    pub client: ApiClient,
+    /// For kubectl.
+    pub kubeconfig: PathBuf,
+    /// The namespace.
+    pub ns: String,
+}
+
+impl Stage {
+    /// A stage that is not open yet.
+    pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
+        Stage { client, kubeconfig, ns }
+    }
+
+    /// Makes the namespace and waits until a contender has made it ready for Pods.
+    ///
+    /// # Errors
+    /// Nobody did.
+    pub async fn open(&self) -> Result<()> {
+        self.client.create_namespace(&self.ns).await?;
+        self.until("serviceaccounts", "default", "be made", |_| true).await?;
+        self.until("configmaps", "kube-root-ca.crt", "be made", |_| true).await
+    }
+
+    /// The path of a collection.
+    pub fn all(&self, plural: &str) -> String {
+        let group = match plural {
+            "deployments" | "replicasets" => "/apis/apps/v1",
+            _ => "/api/v1",
+        };
+        format!("{group}/namespaces/{}/{plural}", self.ns)
+    }
+
+    /// The path of an object.
+    pub fn one(&self, plural: &str, name: &str) -> String {
+        format!("{}/{name}", self.all(plural))
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn create(&self, plural: &str, object: &Value) -> Result<Value> {
+        let created = self.client.create(&self.all(plural), object).await;
+        created.with_context(|| format!("create {plural} {}", object["metadata"]["name"]))
+    }
+
+    /// Changes an object by a merge patch.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn patch(&self, plural: &str, name: &str, patch: &Value) -> Result<Value> {
+        let patched = self.client.patch(&self.one(plural, name), PatchKind::Merge, patch).await;
+        patched.with_context(|| format!("patch {plural} {name}"))
+    }
+
+    /// Scales a workload by its own field.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn scale(&self, plural: &str, name: &str, replicas: u32) -> Result<Value> {
+        self.patch(plural, name, &json!({"spec": {"replicas": replicas}})).await
+    }
+
+    /// Gives the first container of a Deployment another image.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn set_image(&self, name: &str, image: &str) -> Result<Value> {
+        let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}});
+        self.patch("deployments", name, &patch).await
+    }
+
+    /// Changes annotations of a Deployment's template, which also tell the nodes how to treat its Pods.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn annotate_template(&self, name: &str, annotations: &Value) -> Result<Value> {
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        self.patch("deployments", name, &patch).await
+    }
+
+    /// Deletes an object, dependents treated as `policy` says.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn delete(&self, plural: &str, name: &str, policy: &str) -> Result<()> {
+        let options = json!({"propagationPolicy": policy});
+        self.client.delete(&self.one(plural, name), Some(&options)).await?;
+        Ok(())
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn get(&self, plural: &str, name: &str) -> Result<Value> {
+        self.client.get(&self.one(plural, name)).await
+    }
+
+    /// Reads a collection.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn list(&self, plural: &str) -> Result<Vec<Value>> {
+        self.client.list(&self.all(plural)).await
+    }
+
+    /// Runs kubectl in the namespace.
+    ///
+    /// # Errors
+    /// kubectl failed.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let mut all = vec!["-n", self.ns.as_str()];
+        all.extend_from_slice(args);
+        kubectl(&self.kubeconfig, &all).await
+    }
+
+    /// Waits until an object looks as wanted.
+    ///
+    /// # Errors
+    /// It did not in time; the message holds how it looked last.
+    pub async fn until(&self, plural: &str, name: &str, what: &str, looks: impl Fn(&Value) -> bool) -> Result<()> {
+        eventually(DEADLINE, format!("{plural} {name} to {what}"), async || {
+            let object = self.get(plural, name).await?;
+            if !looks(&object) {
+                bail!("status {} spec.replicas {}", object["status"], object["spec"]["replicas"]);
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Waits until an object is gone.
+    ///
+    /// # Errors
+    /// It is not, in time.
+    pub async fn until_gone(&self, plural: &str, name: &str) -> Result<()> {
+        eventually(DEADLINE, format!("{plural} {name} to be gone"), async || {
+            Ok(self.client.find(&self.one(plural, name)).await?.is_none().then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until a collection looks as wanted, and returns it.
+    ///
+    /// # Errors
+    /// It did not in time.
+    pub async fn until_all(&self, plural: &str, what: &str, looks: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
+        eventually(DEADLINE, format!("{plural} to {what}"), async || {
+            let objects = self.list(plural).await?;
+            ensure!(looks(&objects), "there are {}", objects.len());
+            Ok(Some(objects))
+        })
+        .await
+    }
+
+    /// Waits until a Deployment has done all that is asked of it.
+    ///
+    /// # Errors
+    /// It has not, in time.
+    pub async fn rolled_out(&self, name: &str) -> Result<()> {
+        self.until("deployments", name, "be rolled out", |d| {
+            let replicas = d["spec"]["replicas"].as_u64().unwrap_or(1);
+            let count = |field: &str| d["status"][field].as_u64().unwrap_or(0);
+            d["status"]["observedGeneration"] == d["metadata"]["generation"]
+                && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
+                    .iter()
+                    .all(|field| count(field) == replicas)
+        })
+        .await
+    }
+
+    /// Waits until a ReplicaSet or ReplicationController has `n` ready Pods and no others.
+    ///
+    /// # Errors
+    /// It has not, in time.
+    pub async fn ready(&self, plural: &str, name: &str, n: u64) -> Result<()> {
+        self.until(plural, name, &format!("have {n} ready Pods"), |o| {
+            let count = |field: &str| o["status"][field].as_u64().unwrap_or(0);
+            o["status"]["observedGeneration"] == o["metadata"]["generation"]
+                && count("replicas") == n
+                && count("readyReplicas") == n
+        })
+        .await
+    }
+
+    /// Waits until a condition of a Deployment has this status and reason.
+    ///
+    /// # Errors
+    /// It has not, in time.
+    pub async fn condition(&self, name: &str, kind: &str, status: &str, reason: &str) -> Result<()> {
+        self.until("deployments", name, &format!("be {kind} {status} {reason}"), |d| {
+            let conditions = d["status"]["conditions"].as_array();
+            conditions
+                .into_iter()
+                .flatten()
+                .any(|c| c["type"] == kind && c["status"] == status && c["reason"] == reason)
+        })
+        .await
+    }
+
+    /// The Pods that nobody has deleted.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn live_pods(&self) -> Result<Vec<Value>> {
+        let mut pods = self.list("pods").await?;
+        pods.retain(|p| p["metadata"]["deletionTimestamp"].is_null());
+        Ok(pods)
+    }
+
+    /// The name of the only ReplicaSet whose image is this one.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub async fn replica_set_of(&self, image: &str) -> Result<String> {
+        let sets = self.list("replicasets").await?;
+        let mut found = sets
+            .iter()
+            .filter(|s| s["spec"]["template"]["spec"]["containers"][0]["image"] == image)
+            .filter_map(|s| s["metadata"]["name"].as_str());
+        match (found.next(), found.next()) {
+            (Some(name), None) => Ok(name.to_owned()),
+            (first, _) => bail!("ReplicaSets of {image}: {}", if first.is_some() { "many" } else { "none" }),
+        }
+    }
+
+    /// Waits until nothing happens any more, and returns what there is: kind -> objects.
+    ///
+    /// # Errors
+    /// Something goes on happening.
+    pub async fn settle(&self) -> Result<Value> {
+        let mut last = Value::Null;
+        let mut n_same = 0;
+        eventually(DEADLINE, "silence", async || {
+            let mut now = serde_json::Map::new();
+            for plural in COMPARED {
+                now.insert(plural.to_owned(), self.list(plural).await?.into());
+            }
+            let now = Value::Object(now);
+            n_same = if now == last { n_same + 1 } else { 0 };
+            last = now;
+            Ok((n_same >= N_QUIET_LOOKS).then(|| last.clone()))
+        })
+        .await
+    }
+}
+
+/// A Deployment of one container, with what a scenario adds to its spec.
+pub fn deployment(name: &str, replicas: u32, spec: Value) -> Value {
+    let mut object = workload(name, replicas);
+    object["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+    merge(&mut object["spec"], spec);
+    object
+}
+
+/// A ReplicaSet of one container.
+pub fn replica_set(name: &str, replicas: u32, spec: Value) -> Value {
+    deployment(name, replicas, spec)
+}
+
+/// A ReplicationController of one container.
+pub fn replication_controller(name: &str, replicas: u32, spec: Value) -> Value {
+    let mut object = workload(name, replicas);
+    object["spec"]["selector"] = json!({"app": name});
+    merge(&mut object["spec"], spec);
+    object
+}
+
+/// A Pod as the workload `app` would make it, but nobody's.
+pub fn pod(name: &str, app: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": "image:1"}]},
+    })
+}
+
+fn workload(name: &str, replicas: u32) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": "image:1"}]},
+            },
+        },
+    })
+}
+
+/// RFC 7386, without removal.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
