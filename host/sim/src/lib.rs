@@ -21,6 +21,7 @@ pub mod discovery;
 pub mod faults;
 pub mod kubeconfig;
 pub mod nodes;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod schema;

@@ -11,9 +11,12 @@
 //! *Not here*: objects and versions (`store`), which kinds exist (`discovery`), what to break (`faults`).
 
 mod admission;
+mod apply;
 mod bootstrap;
+mod check;
 mod crds;
 mod delete;
+mod documents;
 mod objects;
 mod path;
 mod query;
@@ -54,7 +57,7 @@ use self::reply::{Accept, Body, Format, MAX_BODY_BYTES, Reply, Shape};
 use self::status::ApiError;
 use crate::SimConfig;
 use crate::clock::SimClock;
-use crate::discovery::{Registry, Resource, documents};
+use crate::discovery::{Registry, Resource, documents as discovery_documents};
 use crate::faults::{Failure, FaultScript, RequestFacts, When};
 use crate::store::Store;
 
@@ -68,6 +71,7 @@ pub(crate) struct Api {
     pub(crate) clock: SimClock,
     pub(crate) faults: FaultScript,
     pub(crate) config: SimConfig,
+    open_api_cache: documents::OpenApiCache,
 }
 
 /// One request on a resource.
@@ -163,7 +167,14 @@ impl Api {
         for resource in registry.resources().iter().filter(|resource| resource.is_stored()) {
             store.open_table(&resource.storage);
         }
-        Self { store, registry: RwLock::new(Arc::new(registry)), clock, faults: FaultScript::default(), config }
+        Self {
+            store,
+            registry: RwLock::new(Arc::new(registry)),
+            clock,
+            faults: FaultScript::default(),
+            config,
+            open_api_cache: documents::OpenApiCache::default(),
+        }
     }
 
     /// The kinds served at the moment.
@@ -189,7 +200,7 @@ impl Api {
         };
         let reply = match (path::parse(parts.uri.path()), accept) {
             // These have media types of their own.
-            (Path::Other(path), _) => Ok(self.other(&path, format)),
+            (Path::Other(path), _) => Ok(self.other(&path, format, &parts.headers)),
             (_, Err(error)) => Err(error),
             (Path::Object(path), Ok(accept)) => {
                 self.object(parts.method, path, query, parts.headers, accept, body).await
@@ -290,7 +301,7 @@ impl Api {
                 Some(Reply::bytes(
                     200,
                     content_type,
-                    documents::aggregated(&registry, core, version).to_string().into(),
+                    discovery_documents::aggregated(&registry, core, version).to_string().into(),
                 ))
             }
             _ => None,
@@ -299,15 +310,15 @@ impl Api {
             Path::CoreVersions => {
                 return aggregated(true).unwrap_or_else(|| {
                     let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-                    Reply::json(200, accept.format, &documents::core_versions(host))
+                    Reply::json(200, accept.format, &discovery_documents::core_versions(host))
                 });
             }
             Path::Groups => {
                 return aggregated(false)
-                    .unwrap_or_else(|| Reply::json(200, accept.format, &documents::groups(&registry)));
+                    .unwrap_or_else(|| Reply::json(200, accept.format, &discovery_documents::groups(&registry)));
             }
-            Path::Group(group) => documents::group(&registry, group),
-            Path::Version(version) => documents::resources(&registry, version),
+            Path::Group(group) => discovery_documents::group(&registry, group),
+            Path::Version(version) => discovery_documents::resources(&registry, version),
             Path::Other(_) | Path::Object(_) => None,
         };
         found.map_or_else(
@@ -316,7 +327,7 @@ impl Api {
         )
     }
 
-    fn other(&self, path: &str, format: Format) -> Reply {
+    fn other(&self, path: &str, format: Format, headers: &HeaderMap) -> Reply {
         let path = path.trim_end_matches('/');
         match path {
             "" => Reply::json(
@@ -339,7 +350,7 @@ impl Api {
             {
                 Reply::text(200, "ok")
             }
-            _ => Reply::text(404, "404 page not found\n"),
+            _ => self.open_api(path, headers).unwrap_or_else(|| Reply::text(404, "404 page not found\n")),
         }
     }
 }

@@ -14,12 +14,13 @@
 use rand::RngExt as _;
 use serde_json::{Value, json};
 
+use super::apply::{same_owners, track};
+use super::check::{check_fields, check_scope, check_type};
 use super::objects::{deletion_grace, finalizers, is_deleting, meta, metadata_mut};
 use super::reply::{Reply, media_type, parse_body};
 use super::shape::{schema_of, to_version};
 use super::status::{ApiError, Cause};
 use super::{Api, Call, strategy};
-use crate::apply::{self, ApplyError};
 use crate::clock::rfc3339;
 use crate::discovery::{Resource, convert, crd};
 use crate::patch;
@@ -46,7 +47,7 @@ pub(crate) enum Written {
 
 /// Who keeps `managedFields` of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ownership {
+pub(super) enum Ownership {
     /// The write: whoever changes a field owns it.
     Tracked,
     /// Apply has done so already.
@@ -134,61 +135,6 @@ impl Api {
         self.reply_written(call, &written, warnings)
     }
 
-    /// Server-side apply.
-    fn apply(&self, call: &Call) -> Result<Reply, ApiError> {
-        let resource = &call.resource;
-        let mut warnings = Vec::new();
-        let Some(manager) = call.query.get("fieldManager") else {
-            let cause = Cause {
-                reason: "FieldValueRequired".into(),
-                message: "Required value: is required for apply patch".into(),
-                field: "fieldManager".into(),
-            };
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
-        };
-        let mut config: Value = serde_norway::from_slice(&call.body)
-            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-        if config.get("kind").is_none() || config.get("apiVersion").is_none() {
-            return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing in the applied configuration"));
-        }
-        check_type(resource, &mut config)?;
-        check_scope(call, &mut config)?;
-        match meta(&config, "name") {
-            "" => {
-                metadata_mut(&mut config).insert("name".into(), json!(call.name()));
-            }
-            name if name != call.name() => {
-                return Err(ApiError::bad_request(format!(
-                    "the name of the object ({name}) does not match the name on the URL ({})",
-                    call.name()
-                )));
-            }
-            _ => {}
-        }
-        check_fields(call, &mut config, &mut warnings)?;
-        let force = call.query.flag("force");
-        let now = rfc3339(self.clock.now());
-        let applied = |live: Option<&Value>| {
-            apply::apply(schema_of(resource), live, &config, manager, force, call.subresource(), &now)
-                .map_err(apply_error)
-        };
-        let written =
-            match self.update_owned(call, WriteVerb::Patch, Ownership::Applied, |current| applied(Some(current))) {
-                Err(error) if error.code == 404 && call.subresource().is_none() => {
-                    let uid = meta(&config, "uid");
-                    if !uid.is_empty() {
-                        let why = format!(
-                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                        );
-                        return Err(ApiError::conflict(&resource.group_resource(), call.name(), &why));
-                    }
-                    self.create_owned(call, applied(None)?, &mut warnings, WriteVerb::Patch, Ownership::Applied)?
-                }
-                other => other?,
-            };
-        self.reply_written(call, &written, warnings)
-    }
-
     /// Answers with what a write made.
     pub(crate) fn reply_written(
         &self,
@@ -216,7 +162,7 @@ impl Api {
         self.create_owned(call, object, warnings, verb, Ownership::Tracked)
     }
 
-    fn create_owned(
+    pub(super) fn create_owned(
         &self,
         call: &Call,
         mut object: Value,
@@ -314,7 +260,7 @@ impl Api {
         self.update_owned(call, verb, Ownership::Tracked, compute)
     }
 
-    fn update_owned(
+    pub(super) fn update_owned(
         &self,
         call: &Call,
         verb: WriteVerb,
@@ -510,102 +456,6 @@ fn same_but_for_bookkeeping(old: &Value, new: &Value) -> bool {
     same(old, new) && same(new, old) && same_owners(old.get("managedFields"), new.get("managedFields"))
 }
 
-/// Refuses an object of another kind and fills in a missing type.
-fn check_type(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
-    let Some(fields) = object.as_object() else {
-        return Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: the body is no object",
-            resource.kind, resource.version, resource.kind
-        )));
-    };
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("");
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let expected = resource.api_version();
-    if resource.crd.is_some() && (api_version.is_empty() || kind.is_empty()) {
-        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(ApiError::bad_request(format!("Object '{missing}' is missing in '{object}'")));
-    }
-    if !kind.is_empty() && kind != resource.kind {
-        return Err(ApiError::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}: converting ({api_version}.{kind}) to ({expected}.{}): unknown conversion",
-            resource.version, resource.kind, resource.kind
-        )));
-    }
-    if !api_version.is_empty() && api_version != expected {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        )));
-    }
-    if api_version.is_empty() || kind.is_empty() {
-        object["apiVersion"] = json!(expected);
-        object["kind"] = json!(resource.kind);
-    }
-    if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
-        return Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta",
-            resource.kind, resource.version, resource.kind
-        )));
-    }
-    Ok(())
-}
-
-/// Puts the namespace of the path into the object.
-fn check_scope(call: &Call, object: &mut Value) -> Result<(), ApiError> {
-    let given = meta(object, "namespace");
-    match call.namespace() {
-        Some(namespace) if given.is_empty() => {
-            metadata_mut(object).insert("namespace".into(), json!(namespace));
-            Ok(())
-        }
-        Some(namespace) if given == namespace => Ok(()),
-        None if given.is_empty() => Ok(()),
-        _ => Err(ApiError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        )),
-    }
-}
-
-/// Drops fields that the kind does not have, with the strictness that the client asks for.
-fn check_fields(call: &Call, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), ApiError> {
-    let resource = &call.resource;
-    let Some(schema) = schema_of(resource) else { return Ok(()) };
-    let failed = |detail: &str| {
-        ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {detail}",
-            resource.kind, resource.version, resource.kind
-        ))
-    };
-    let unknown = crate::schema::prune(&schema, object);
-    if resource.crd.is_none()
-        && let Some(detail) = super::seam::type_error(&schema, object)
-    {
-        return Err(failed(&detail));
-    }
-    match call.query.get("fieldValidation") {
-        Some("Ignore") => Ok(()),
-        Some("Strict") if !unknown.is_empty() => {
-            let list = unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ");
-            Err(if resource.crd.is_some() {
-                ApiError::bad_request(format!("strict decoding error: {list}"))
-            } else {
-                failed(&format!("strict decoding error: {list}"))
-            })
-        }
-        Some("Strict" | "Warn") | None => {
-            warnings.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
-            Ok(())
-        }
-        Some(other) => {
-            let cause = Cause {
-                reason: "FieldValueNotSupported".into(),
-                message: format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""),
-                field: "fieldValidation".into(),
-            };
-            Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]))
-        }
-    }
-}
-
 fn patch_error(error: patch::PatchError) -> ApiError {
     match error {
         patch::PatchError::Malformed(message) => ApiError::bad_request(message),
@@ -620,37 +470,6 @@ fn patch_error(error: patch::PatchError) -> ApiError {
             error
         }
     }
-}
-
-fn apply_error(error: ApplyError) -> ApiError {
-    match error {
-        ApplyError::BadRequest(message) => ApiError::bad_request(message),
-        ApplyError::Conflict { message, causes } => {
-            let mut error = ApiError::new(409, "Conflict", message);
-            error.details.causes = causes
-                .into_iter()
-                .map(|(field, message)| Cause { reason: "FieldManagerConflict".into(), message, field })
-                .collect();
-            error
-        }
-    }
-}
-
-/// Keeps `managedFields` of a write that is no apply.
-fn track(call: &Call, old: Option<&Value>, new: &mut Value, now: &str) {
-    apply::track_update(schema_of(&call.resource), old, new, call.field_manager(), call.subresource(), now);
-}
-
-/// Whether the owners of fields are the same, whenever they became so.
-fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
-    let entries = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (mut old, mut new) = (entries(old), entries(new));
-    for entry in old.iter_mut().chain(&mut new) {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    old == new
 }
 
 fn unsupported_patch(resource: &Resource) -> ApiError {

@@ -1,0 +1,59 @@
+//! The OpenAPI documents, made once per registry.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use parking_lot::Mutex;
+
+use super::Api;
+use super::reply::Reply;
+use crate::discovery::{Registry, Resource};
+use crate::openapi::{self, Served};
+
+/// Media type of the version 2 document that old clients ask for, which is not served.
+const PROTOBUF_V2: &str = "application/com.github.proto-openapi";
+
+/// Documents by path, and the registry that they describe.
+#[derive(Default)]
+pub(crate) struct OpenApiCache(Mutex<(Option<Arc<Registry>>, HashMap<String, Option<Bytes>>)>);
+
+impl Api {
+    /// The OpenAPI document at a path; none when there is none.
+    pub(crate) fn open_api(&self, path: &str, headers: &HeaderMap) -> Option<Reply> {
+        let rest = path.strip_prefix("/openapi/")?;
+        let accept = headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if rest == "v2" && accept.starts_with(PROTOBUF_V2) && !accept.contains("application/json") {
+            return Some(Reply::text(406, "only application/json is served"));
+        }
+        let registry = self.registry();
+        let mut cache = self.open_api_cache.0.lock();
+        if !cache.0.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            *cache = (Some(Arc::clone(&registry)), HashMap::new());
+        }
+        let document = cache.1.entry(rest.to_owned()).or_insert_with(|| document(&registry, rest)).clone()?;
+        Some(Reply::bytes(200, "application/json", document))
+    }
+}
+
+fn document(registry: &Registry, rest: &str) -> Option<Bytes> {
+    let served: Vec<Served> = registry.resources().iter().map(|resource| served(resource)).collect();
+    match rest {
+        "v2" => Some(openapi::v2(&served)),
+        "v3" => Some(openapi::v3_index(&served).to_string().into()),
+        _ => openapi::v3_group(rest.strip_prefix("v3/")?, &served),
+    }
+}
+
+fn served(resource: &Resource) -> Served {
+    Served {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+        namespaced: resource.namespaced,
+        subresources: resource.subresources.iter().map(|sub| sub.name.clone()).collect(),
+        custom: resource.crd.as_ref().map(|crd| crd.open_api.clone()),
+    }
+}
