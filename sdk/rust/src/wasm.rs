@@ -8,47 +8,41 @@ use crate::outcome::{
     Propagation, Refusal,
 };
 use crate::types::{Key, Kind, ObjectKey};
-use std::cell::RefCell;
 
 /// The host's lister.
-pub struct WasmLister {
-    inner: v::Lister,
-    /// Needs that this run has seen answers of. A further round must ask for them again,
-    /// because the host answers only what the previous round asked.
-    answered: RefCell<Vec<Need>>,
-}
+pub struct WasmLister(v::Lister);
 
 impl Lister for WasmLister {
     fn now_text(&self) -> String {
-        self.inner.now()
+        self.0.now()
     }
 
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
-        self.inner.get(&kind.into(), &object.into())
+        self.0.get(&kind.into(), &object.into())
     }
 
     fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
-        self.inner.list(&kind.into(), &query.into())
+        self.0.list(&kind.into(), &query.into())
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> u32 {
-        self.inner.count(&kind.into(), &query.into())
+        self.0.count(&kind.into(), &query.into())
     }
 
     fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
-        self.inner.selecting(&kind.into(), namespace, labels)
+        self.0.selecting(&kind.into(), namespace, labels)
     }
 
     fn dependents_json(&self, uid: &str) -> Vec<String> {
-        self.inner.dependents(uid)
+        self.0.dependents(uid)
     }
 
     fn by_uid_json(&self, uid: &str) -> Option<String> {
-        self.inner.by_uid(uid)
+        self.0.by_uid(uid)
     }
 
     fn resources(&self) -> Vec<ApiResource> {
-        self.inner
+        self.0
             .resources()
             .into_iter()
             .map(|resource| ApiResource {
@@ -63,27 +57,23 @@ impl Lister for WasmLister {
     }
 
     fn config_json(&self) -> String {
-        self.inner.config()
+        self.0.config()
     }
 
     fn state(&self, name: &str) -> Option<String> {
-        self.inner.state(name)
+        self.0.state(name)
     }
 
     fn attempt(&self) -> u32 {
-        self.inner.attempt()
+        self.0.attempt()
     }
 
     fn failures(&self) -> Vec<MutationFailure> {
-        self.inner.failures().into_iter().map(Into::into).collect()
+        self.0.failures().into_iter().map(Into::into).collect()
     }
 
     fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
-        let answer = self.inner.answer(&need.clone().into())?;
-        let mut answered = self.answered.borrow_mut();
-        if !answered.contains(need) {
-            answered.push(need.clone());
-        }
+        let answer = self.0.answer(&need.clone().into())?;
         Some(answer.map_err(|error| ApiError { code: error.code, reason: error.reason, message: error.message }))
     }
 }
@@ -97,24 +87,14 @@ pub fn reconcile(
     lister: v::Lister,
     function: impl FnOnce(&Key, &WasmLister) -> Result<Outcome, Error>,
 ) -> Result<w::Outcome, w::ReconcileError> {
-    let lister = WasmLister { inner: lister, answered: RefCell::default() };
-    let outcome = match function(&key.into(), &lister) {
-        Ok(outcome) => outcome,
-        Err(Error::Needs(needs)) => Outcome { needs, ..Outcome::default() },
+    match function(&key.into(), &WasmLister(lister)) {
+        Ok(outcome) => Ok(outcome.into()),
+        Err(Error::Needs(needs)) => Ok(Outcome { needs, ..Outcome::default() }.into()),
         Err(Error::Retry { message, after }) => {
-            let after_ms = after.map(milliseconds);
-            return Err(w::ReconcileError::Retry(w::Retry { message, after_ms }));
+            Err(w::ReconcileError::Retry(w::Retry { message, after_ms: after.map(milliseconds) }))
         }
-        Err(Error::Terminal(message)) => return Err(w::ReconcileError::Terminal(message)),
-    };
-    let mut outcome = outcome;
-    if !outcome.needs.is_empty() {
-        let mut needs = lister.answered.into_inner();
-        needs.retain(|need| !outcome.needs.contains(need));
-        needs.append(&mut outcome.needs);
-        outcome.needs = needs;
+        Err(Error::Terminal(message)) => Err(w::ReconcileError::Terminal(message)),
     }
-    Ok(outcome.into())
 }
 
 /// Maps a change to keys with a plugin's function.
@@ -125,8 +105,7 @@ pub fn keys_of(
     lister: v::Lister,
     function: impl FnOnce(&Kind, Option<&str>, Option<&str>, &WasmLister) -> Vec<Key>,
 ) -> Vec<w::Key> {
-    let lister = WasmLister { inner: lister, answered: RefCell::default() };
-    function(&kind.into(), old.as_deref(), new.as_deref(), &lister).into_iter().map(Into::into).collect()
+    function(&kind.into(), old.as_deref(), new.as_deref(), &WasmLister(lister)).into_iter().map(Into::into).collect()
 }
 
 fn milliseconds(duration: std::time::Duration) -> u32 {
