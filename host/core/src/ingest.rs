@@ -22,7 +22,7 @@ use crate::api::Detail;
 use crate::field::{FieldMask, FieldPath};
 use crate::id::{Kind, ObjectKey};
 use crate::manifest::SelectorForm;
-use crate::object::{Meta, Object, OwnerRef};
+use crate::object::{Labels, Meta, Object, OwnerRef};
 use crate::project::{Bits, Capture, MAX_OUTS, Name, Node, Sink, ValueSeed, push_json_string};
 use crate::version::{ResourceVersion, Uid};
 
@@ -358,10 +358,10 @@ impl Interner {
         text
     }
 
-    fn labels(&mut self, raw: &RawValue) -> Result<Box<[(Arc<str>, Arc<str>)]>, serde_json::Error> {
-        struct Labels<'a>(&'a mut Interner);
-        impl<'de> Visitor<'de> for Labels<'_> {
-            type Value = Box<[(Arc<str>, Arc<str>)]>;
+    fn labels(&mut self, raw: &RawValue) -> Result<Labels, serde_json::Error> {
+        struct Interning<'a>(&'a mut Interner);
+        impl<'de> Visitor<'de> for Interning<'_> {
+            type Value = Labels;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("labels")
@@ -379,7 +379,7 @@ impl Interner {
                 Ok(labels.into())
             }
         }
-        serde_json::Deserializer::from_str(raw.get()).deserialize_any(Labels(self))
+        serde_json::Deserializer::from_str(raw.get()).deserialize_any(Interning(self))
     }
 
     fn owners(&mut self, raw: &RawValue) -> Result<Box<[OwnerRef]>, serde_json::Error> {

@@ -12,6 +12,9 @@ use crate::id::{Kind, ObjectKey};
 use crate::selector::Selector;
 use crate::version::{ResourceVersion, Uid};
 
+/// Labels of an object, in the server's order (sorted by key).
+pub type Labels = Box<[(Arc<str>, Arc<str>)]>;
+
 /// What the host itself needs to know of every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
@@ -21,8 +24,8 @@ pub struct Meta {
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
-    /// `metadata.labels`, in the server's order (sorted by key).
-    pub labels: Box<[(Arc<str>, Arc<str>)]>,
+    /// `metadata.labels`.
+    pub labels: Labels,
     /// `metadata.ownerReferences`.
     pub owners: Box<[OwnerRef]>,
     /// Whether `metadata.deletionTimestamp` is set.

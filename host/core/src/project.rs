@@ -376,8 +376,7 @@ fn each_scalar(raw: &str, take: &mut impl FnMut(String)) {
 }
 
 pub(crate) fn project(mask: &FieldMask, json: &str) -> Result<String, serde_json::Error> {
-    let mut root = Node::default();
-    root.through = 1;
+    let mut root = Node { through: 1, ..Node::default() };
     for path in mask.paths() {
         root.keep(path.names(), 1);
     }

@@ -1,5 +1,7 @@
 //! Taking objects in, against a model that works on trees of values.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::Arc;
 
 use pintle_core::api::Detail;

@@ -1,5 +1,7 @@
 //! Informers against an API server that fails in all the ways that API servers fail.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! What plugins see of the caches, which keys changes give, and when a write is seen.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::sync::{Arc, Mutex};

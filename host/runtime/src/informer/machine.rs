@@ -313,7 +313,7 @@ fn is_invalid(error: &ApiError) -> bool {
 
 /// The server knows what we want and does not have it or does not give it.
 fn refuses(error: &ApiError) -> bool {
-    matches!(error.class, ApiErrorClass::NotFound | ApiErrorClass::Forbidden) || matches!(error.code, 403 | 404 | 405)
+    matches!(error.class, ApiErrorClass::NotFound | ApiErrorClass::Forbidden) || matches!(error.code, 403..=405)
 }
 
 #[cfg(test)]

@@ -395,8 +395,11 @@ impl Task {
     }
 }
 
+/// Old and new state of an object.
+type States = (Option<Arc<Object>>, Option<Arc<Object>>);
+
 /// Changes the store; gives old and new state if the object is not as it was.
-fn apply(store: &mut Store, change: Change) -> Option<(Option<Arc<Object>>, Option<Arc<Object>>)> {
+fn apply(store: &mut Store, change: Change) -> Option<States> {
     match change {
         Change::Reach(version) => {
             store.reach(&version);
@@ -438,8 +441,6 @@ fn is_late(store: &Store, known: Option<&Arc<Object>>, object: &Object) -> bool 
         }
     }
 }
-
-type States = (Option<Arc<Object>>, Option<Arc<Object>>);
 
 /// Old and new state of each object that differs between two stores, in their order.
 fn difference<'s>(old: &'s Store, new: &'s Store) -> impl Iterator<Item = States> + 's {
