@@ -88,11 +88,14 @@ impl Fixture {
     }
 }
 
+/// Time in milliseconds, key and attempt of each call.
+type Calls = Arc<Mutex<Vec<(u128, String, u32)>>>;
+
 /// A guest that does the n-th thing on its n-th call, and nothing afterwards; and the log of its calls: time, key, attempt.
 fn scripted(
     manifest: Arc<Manifest>,
     script: impl Fn(usize) -> GuestResult + Send + Sync + 'static,
-) -> (FakeGuest, Arc<Mutex<Vec<(u128, String, u32)>>>) {
+) -> (FakeGuest, Calls) {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let log = calls.clone();
     let start = Instant::now();
@@ -116,7 +119,7 @@ fn retry(after: Option<Duration>) -> GuestResult {
     Ok(Err(ReconcileError::Retry { message: "not yet".into(), after }))
 }
 
-fn times(calls: &Mutex<Vec<(u128, String, u32)>>) -> Vec<(u128, u32)> {
+fn times(calls: &Calls) -> Vec<(u128, u32)> {
     calls.lock().iter().map(|(at, _, attempt)| (*at, *attempt)).collect()
 }
 

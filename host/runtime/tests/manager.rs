@@ -1,0 +1,447 @@
+//! Whole plugins, made of closures, on the real caches and a fake API server.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Fake, error, eventually, settle};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use pintle_core::api::{
+    ApiError, ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, Target, WatchStart,
+    WatchStream, WriteRequest, WriteVerb, WriterIdentity, Written,
+};
+use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::manifest::Manifest;
+use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, ReconcileError, Step};
+use pintle_core::view::{OwnedBy, Query, View};
+use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+type Result2 = Result<Result<Outcome, ReconcileError>, PluginFault>;
+type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, Result2> + Send + Sync;
+
+struct Closure {
+    manifest: Arc<Manifest>,
+    reconcile: Box<Reconcile>,
+}
+
+impl Guest for Closure {
+    fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    fn maps(&self) -> bool {
+        false
+    }
+
+    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
+        let result = (self.reconcile)(key.clone(), view);
+        async move { Run { result: result.await, usage: Usage::default() } }.boxed()
+    }
+
+    fn keys_of<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: Option<&'a str>,
+        _: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+/// The write side of the fake server.
+struct Writes {
+    server: Arc<Fake>,
+    n_generated: AtomicUsize,
+    /// The most Pods that were ever there.
+    most_pods: AtomicUsize,
+    pods: Mutex<BTreeMap<String, ()>>,
+    events: Mutex<Vec<Value>>,
+    /// Creates of Pods that are still refused.
+    refuse: AtomicUsize,
+}
+
+impl Writes {
+    fn new(server: &Arc<Fake>) -> Arc<Self> {
+        Arc::new(Self {
+            server: server.clone(),
+            n_generated: AtomicUsize::new(0),
+            most_pods: AtomicUsize::new(0),
+            pods: Mutex::default(),
+            events: Mutex::default(),
+            refuse: AtomicUsize::new(0),
+        })
+    }
+
+    fn n_pods(&self) -> usize {
+        self.pods.lock().unwrap().len()
+    }
+
+    fn answer(&self, request: &WriteRequest) -> Result<Written, ApiError> {
+        let namespace = request.namespace.as_str();
+        match (&request.verb, request.resource.plural.as_str()) {
+            (WriteVerb::Create { body }, "events") => {
+                self.events.lock().unwrap().push(serde_json::from_str(body).unwrap());
+                Ok(Written::default())
+            }
+            // The same event again.
+            (WriteVerb::Patch { .. }, "events") => Ok(Written::default()),
+            (WriteVerb::Create { body }, "pods") => {
+                let refused = self.refuse.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+                if refused.is_ok() {
+                    return Err(error(ApiErrorClass::Forbidden, 403));
+                }
+                let body: Value = serde_json::from_str(body).unwrap();
+                let n = self.n_generated.fetch_add(1, Ordering::Relaxed);
+                let name = format!("{}{n}", body["metadata"]["generateName"].as_str().unwrap());
+                let version = self.server.put("pods", namespace, &name, body);
+                let mut pods = self.pods.lock().unwrap();
+                pods.insert(name.clone(), ());
+                self.most_pods.fetch_max(pods.len(), Ordering::Relaxed);
+                let uid = format!("uid-{name}");
+                Ok(Written { name, uid, resource_version: version.to_string(), terminating: false })
+            }
+            (WriteVerb::Delete { .. }, "pods") => {
+                if self.pods.lock().unwrap().remove(&request.name).is_none() {
+                    return Err(error(ApiErrorClass::NotFound, 404));
+                }
+                self.server.delete("pods", namespace, &request.name);
+                Ok(Written { name: request.name.clone(), uid: format!("uid-{}", request.name), ..Written::default() })
+            }
+            (verb, plural) => panic!("{verb:?} {plural}"),
+        }
+    }
+}
+
+struct Writer(Arc<Writes>);
+
+impl ApiWriter for Writer {
+    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        async move {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            self.0.answer(request)
+        }
+        .boxed()
+    }
+}
+
+impl ApiWriters for Writer {
+    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
+        Arc::new(Writer(self.0.clone()))
+    }
+}
+
+/// The same server, whose watches are late.
+struct Late(Arc<Fake>, Duration);
+
+impl ApiReader for Late {
+    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+        self.0.discover()
+    }
+
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+        self.0.list(target, limit, page)
+    }
+
+    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+        async move {
+            let late = self.1;
+            let stream = self.0.watch(target, start).await?;
+            Ok(stream
+                .then(move |frame| async move {
+                    tokio::time::sleep(late).await;
+                    frame
+                })
+                .boxed())
+        }
+        .boxed()
+    }
+
+    fn get<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        self.0.get(resource, object)
+    }
+
+    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        self.0.raw(path, limit_bytes)
+    }
+}
+
+fn manifest(name: &str) -> Arc<Manifest> {
+    let manifest = json!({
+        "name": name, "version": "1.0.0", "contract": "0.1",
+        "watches": [
+            {"kind": "apps/v1/ReplicaSet", "fields": ["spec.replicas"], "enqueue": [{"to": "self"}]},
+            {"kind": "v1/Pod", "fields": ["metadata.ownerReferences"],
+             "enqueue": [{"to": "controller", "kind": "apps/v1/ReplicaSet"}]},
+        ],
+        "queues": [{"name": name}],
+        "grants": [{"verbs": ["create", "delete"], "kinds": ["v1/Pod"]}],
+        "config": {"burst": {"type": "integer", "default": 500, "minimum": 1}},
+    });
+    Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap())
+}
+
+fn mutation(action: Action, success: &str, about: &Key) -> Mutation {
+    let event = |warning, reason: &str, message: &str| Event {
+        regarding_kind: about.kind.clone(),
+        regarding: about.object.clone(),
+        regarding_uid: format!("uid-{}", about.object.name),
+        warning,
+        reason: reason.into(),
+        message: message.into(),
+    };
+    Mutation {
+        action,
+        on_success: Some(event(false, "Done", success)),
+        on_failure: Some(event(true, "Failed", "Error: {error}")),
+        tolerate: Vec::new(),
+    }
+}
+
+/// As many Pods as `spec.replicas` says, and nothing else: no expectations, no memory.
+fn replicas(key: &Key, view: &dyn View) -> Outcome {
+    let pod = Kind::new("", "v1", "Pod");
+    let Some(set) = view.get(&key.kind, &key.object).unwrap() else { return Outcome::default() };
+    let set: Value = serde_json::from_str(&set).unwrap();
+    let uid = set["metadata"]["uid"].as_str().unwrap();
+    let query = Query { owner: Some(OwnedBy::Controller(uid.to_owned())), ..Query::default() };
+    let pods = view.list(&pod, &query).unwrap();
+    let wanted = set["spec"]["replicas"].as_u64().unwrap() as usize;
+    let create = || {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": key.object.name, "uid": uid, "controller": true});
+        let object = json!({"metadata": {"generateName": format!("{}-", key.object.name), "ownerReferences": [owner]}});
+        let (namespace, object) = (key.object.namespace.to_string(), object.to_string());
+        mutation(Action::Create { kind: pod.clone(), namespace, object, subresource: None }, "Created pod: {name}", key)
+    };
+    let delete = |text: &Arc<str>| {
+        let object: Value = serde_json::from_str(text).unwrap();
+        let action = Action::Delete {
+            kind: pod.clone(),
+            object: ObjectKey::new(&key.object.namespace, object["metadata"]["name"].as_str().unwrap()),
+            preconditions: Preconditions::default(),
+            propagation: None,
+            grace_period_seconds: None,
+        };
+        mutation(action, "Deleted pod: {name}", key)
+    };
+    let mutations: Vec<Mutation> = match pods.len() {
+        n if n < wanted => (n..wanted).map(|_| create()).collect(),
+        n => pods[..n - wanted].iter().map(delete).collect(),
+    };
+    Outcome { steps: vec![Step { order: Order::SlowStart, mutations, always: false }], ..Outcome::default() }
+}
+
+fn replicasets(name: &str) -> Arc<dyn Guest> {
+    let reconcile = |key: Key, view: Arc<dyn View>| async move { Ok(Ok(replicas(&key, &*view))) }.boxed();
+    Arc::new(Closure { manifest: manifest(name), reconcile: Box::new(reconcile) })
+}
+
+struct Host {
+    manager: Arc<Manager>,
+    stop: oneshot::Sender<()>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl Host {
+    fn start(reader: Arc<dyn ApiReader>, writes: &Arc<Writes>, guests: Vec<Arc<dyn Guest>>) -> Self {
+        let manager = Arc::new(Manager::new(reader, Arc::new(Writer(writes.clone())), ManagerConfig::default()));
+        for guest in guests {
+            manager.add(guest, PluginOptions::default()).unwrap();
+        }
+        let (stop, stopped) = oneshot::channel();
+        let inner = manager.clone();
+        let running = tokio::spawn(async move { inner.run(async { drop(stopped.await) }).await });
+        Self { manager, stop, running }
+    }
+
+    async fn idle(&self) {
+        settle().await;
+        self.manager.idle(Duration::from_secs(3600)).await;
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.running.await.unwrap();
+    }
+}
+
+fn scale(server: &Fake, name: &str, replicas: usize) {
+    server.put("replicasets", "ns", name, json!({"spec": {"replicas": replicas}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_keeps_as_many_pods_as_asked() {
+    let server = Fake::new();
+    scale(&server, "a", 3);
+    let writes = Writes::new(&server);
+    let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
+    host.idle().await;
+    assert_eq!(writes.n_pods(), 3);
+    server.delete("pods", "ns", "a-1");
+    writes.pods.lock().unwrap().remove("a-1");
+    host.idle().await;
+    assert_eq!(writes.n_pods(), 3);
+    scale(&server, "a", 1);
+    host.idle().await;
+    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (1, 3));
+    let mut events: Vec<String> =
+        writes.events.lock().unwrap().iter().map(|event| event["message"].as_str().unwrap().to_owned()).collect();
+    events.sort();
+    assert_eq!(events.len(), 6, "{events:?}");
+    assert_eq!(events[0], "Created pod: a-0");
+    let status = &host.manager.status()[0];
+    assert!(status.synced && status.n_faults == 0 && status.cached_bytes > 0, "{status:?}");
+    let text = host.manager.metrics_text();
+    for part in ["workqueue_adds_total{name=\"replicaset-controller\"}", "verb=\"create\",kind=\"v1/Pod\",result=\"ok\"} 4"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_watches_cause_no_surplus() {
+    let server = Fake::new();
+    for i in 0..5 {
+        scale(&server, &format!("s{i}"), 4);
+    }
+    let writes = Writes::new(&server);
+    let reader = Arc::new(Late(server.clone(), Duration::from_millis(700)));
+    let host = Host::start(reader, &writes, vec![replicasets("replicaset-controller")]);
+    // Changes that make the keys run again while their Pods are still on the way.
+    for _ in 0..40 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        for i in 0..5 {
+            scale(&server, &format!("s{i}"), 4);
+        }
+    }
+    eventually("20 Pods", || writes.n_pods() == 20).await;
+    host.idle().await;
+    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (20, 20));
+    assert!(
+        host.manager
+            .metrics_text()
+            .contains("pintle_stale_cache_wait_timeouts_total{plugin=\"replicaset-controller\"} 0")
+    );
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_creates_are_tried_again_with_backoff() {
+    let server = Fake::new();
+    scale(&server, "a", 10);
+    let writes = Writes::new(&server);
+    writes.refuse.store(4, Ordering::Relaxed);
+    let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
+    host.idle().await;
+    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (10, 10));
+    // The first batch of one, four times: the slow start spared the rest.
+    let text = host.manager.metrics_text();
+    assert!(text.contains("verb=\"create\",kind=\"v1/Pod\",result=\"forbidden\"} 4"), "{text}");
+    assert!(
+        text.contains("controller_runtime_reconcile_total{controller=\"replicaset-controller\",result=\"error\"} 4")
+    );
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_plugin_does_not_hold_another() {
+    let server = Fake::new();
+    scale(&server, "a", 3);
+    let writes = Writes::new(&server);
+    let stuck = |_: Key, _: Arc<dyn View>| {
+        async {
+            tokio::time::sleep(Duration::from_secs(1000)).await;
+            Ok(Ok(Outcome::default()))
+        }
+        .boxed()
+    };
+    let slow = Arc::new(Closure { manifest: manifest("slow"), reconcile: Box::new(stuck) });
+    let host = Host::start(server.clone(), &writes, vec![slow, replicasets("replicaset-controller")]);
+    let started = tokio::time::Instant::now();
+    eventually("3 Pods", || writes.n_pods() == 3).await;
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert_eq!(host.manager.status()[1].queues[0].n_running, 1);
+    let stopping = tokio::time::Instant::now();
+    host.stop().await;
+    // The grace of the slow one, and then some for its events.
+    assert!(stopping.elapsed() <= Duration::from_secs(36), "{:?}", stopping.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_come_and_go_while_the_manager_runs() {
+    let server = Fake::new();
+    scale(&server, "a", 2);
+    let writes = Writes::new(&server);
+    let host = Host::start(server.clone(), &writes, Vec::new());
+    host.idle().await;
+    assert_eq!(server.n_watches(), 0);
+    host.manager.add(replicasets("one"), PluginOptions::default()).unwrap();
+    host.idle().await;
+    assert_eq!((writes.n_pods(), server.n_watches()), (2, 2));
+    assert!(host.manager.remove("one").await);
+    assert!(!host.manager.remove("one").await);
+    settle().await;
+    assert_eq!(server.n_watches(), 0);
+    scale(&server, "a", 5);
+    settle().await;
+    assert_eq!(writes.n_pods(), 2);
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
+    let server = Fake::new();
+    let manager = Manager::new(server.clone(), Arc::new(Writer(Writes::new(&server))), ManagerConfig::default());
+    manager.add(replicasets("one"), PluginOptions::default()).unwrap();
+    let add = |name: &str, options: PluginOptions| manager.add(replicasets(name), options).unwrap_err().to_string();
+    assert_eq!(
+        add("one", PluginOptions::default()),
+        "plugin \"one\" is loaded already; every plugin needs a name of its own"
+    );
+    let config = PluginOptions { config: json!({"burst": 0}), ..PluginOptions::default() };
+    assert_eq!(add("two", config), "plugin \"two\": setting \"burst\": must be at least 1, not 0");
+    let concurrency = PluginOptions { concurrency: [("three".to_owned(), 0)].into(), ..PluginOptions::default() };
+    assert_eq!(
+        add("three", concurrency),
+        "plugin \"three\": queue \"three\" cannot have 0 workers; its queues are three, each with at least 1"
+    );
+    let mut mapping = Arc::unwrap_or_clone(manifest("four"));
+    mapping.watches[1].enqueue[0].to = pintle_core::manifest::To::Plugin;
+    let reconcile = |_: Key, _: Arc<dyn View>| async { Ok(Ok(Outcome::default())) }.boxed();
+    let guest = Arc::new(Closure { manifest: Arc::new(mapping), reconcile: Box::new(reconcile) });
+    assert!(matches!(manager.add(guest, PluginOptions::default()), Err(ManagerError::NoMapping(_))));
+    assert_eq!(manager.status().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_down_at_the_start_is_waited_for() {
+    let server = Fake::new();
+    scale(&server, "a", 2);
+    server.set_down(true);
+    let writes = Writes::new(&server);
+    let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(writes.n_pods(), 0);
+    assert!(!host.manager.status()[0].synced);
+    server.set_down(false);
+    eventually("2 Pods", || writes.n_pods() == 2).await;
+    host.stop().await;
+}
