@@ -93,12 +93,8 @@ impl ApiClient {
             .with_safe_default_protocol_versions()
             .map(|b| b.with_root_certificates(roots).with_no_client_auth())
             .expect("ring supports the default protocol versions");
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .enable_http2()
-            .build();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().enable_http2().build();
         ApiClient {
             http: Client::builder(TokioExecutor::new()).build(connector),
             base: base.trim_end_matches('/').to_owned(),
@@ -112,8 +108,7 @@ impl ApiClient {
     /// # Errors
     /// The file does not parse, or names a cluster that it does not hold.
     pub fn from_kubeconfig(path: &Path) -> Result<ApiClient> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         ApiClient::from_kubeconfig_text(&text)
     }
 
@@ -130,28 +125,19 @@ impl ApiClient {
         };
         let context = named("contexts", &config["current-context"], "context")
             .context("the kubeconfig has no current context")?;
-        let cluster = named("clusters", &context["cluster"], "cluster")
-            .context("the kubeconfig has no such cluster")?;
+        let cluster =
+            named("clusters", &context["cluster"], "cluster").context("the kubeconfig has no such cluster")?;
         let user = named("users", &context["user"], "user").unwrap_or_default();
         let server = cluster["server"].as_str().context("no server")?;
-        let ca = match (
-            cluster["certificate-authority"].as_str(),
-            cluster["certificate-authority-data"].as_str(),
-        ) {
+        let ca = match (cluster["certificate-authority"].as_str(), cluster["certificate-authority-data"].as_str()) {
             (Some(file), _) => Some(std::fs::read_to_string(file).context("read the CA")?),
             (None, Some(data)) => {
-                let bytes = base64::engine::general_purpose::STANDARD
-                    .decode(data)
-                    .context("decode the CA")?;
+                let bytes = base64::engine::general_purpose::STANDARD.decode(data).context("decode the CA")?;
                 Some(String::from_utf8(bytes).context("the CA is not PEM")?)
             }
             (None, None) => None,
         };
-        Ok(ApiClient::new(
-            server,
-            user["token"].as_str(),
-            ca.as_deref(),
-        ))
+        Ok(ApiClient::new(server, user["token"].as_str(), ca.as_deref()))
     }
 
     /// The same client under another user agent, which is also its default field manager.
@@ -187,11 +173,7 @@ impl ApiClient {
                 .and_then(|v| v.to_str().ok())
                 .and_then(|v| v.split(';').next())
                 .unwrap_or_default();
-            Ok(Answer {
-                status: parts.status.as_u16(),
-                content_type: content_type.to_owned(),
-                body,
-            })
+            Ok(Answer { status: parts.status.as_u16(), content_type: content_type.to_owned(), body })
         };
         tokio::time::timeout(REQUEST_TIMEOUT, whole)
             .await
@@ -294,13 +276,7 @@ impl ApiClient {
     ///
     /// # Errors
     /// As [`ApiClient::get`].
-    pub async fn apply(
-        &self,
-        path: &str,
-        manager: &str,
-        force: bool,
-        object: &Value,
-    ) -> Result<Value> {
+    pub async fn apply(&self, path: &str, manager: &str, force: bool, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager={manager}&force={force}");
         self.patch(&path, PatchKind::Apply, object).await
     }
@@ -345,10 +321,7 @@ impl ApiClient {
             let body = response.into_body().collect().await?.to_bytes();
             return Err(Failure::new(status, &body).into());
         }
-        Ok(Watch {
-            body: response.into_body(),
-            buffer: BytesMut::new(),
-        })
+        Ok(Watch { body: response.into_body(), buffer: BytesMut::new() })
     }
 }
 
@@ -369,8 +342,7 @@ impl Answer {
     /// # Errors
     /// It is something else.
     pub fn json(&self) -> Result<Value> {
-        serde_json::from_slice(&self.body)
-            .with_context(|| format!("the answer is not JSON: {}", self.text()))
+        serde_json::from_slice(&self.body).with_context(|| format!("the answer is not JSON: {}", self.text()))
     }
 
     /// The body as JSON if the server did what was asked.
@@ -378,11 +350,7 @@ impl Answer {
     /// # Errors
     /// [`Failure`] when it did not.
     pub fn object(&self) -> Result<Value> {
-        if (200..300).contains(&self.status) {
-            self.json()
-        } else {
-            Err(Failure::new(self.status, &self.body).into())
-        }
+        if (200..300).contains(&self.status) { self.json() } else { Err(Failure::new(self.status, &self.body).into()) }
     }
 }
 
@@ -393,11 +361,7 @@ impl Failure {
             Some(message) => message.to_owned(),
             None => String::from_utf8_lossy(body).into_owned(),
         };
-        Failure {
-            code,
-            reason: status["reason"].as_str().unwrap_or_default().to_owned(),
-            message,
-        }
+        Failure { code, reason: status["reason"].as_str().unwrap_or_default().to_owned(), message }
     }
 
     /// The HTTP status code of an error, if it is a refusal at all.
@@ -439,9 +403,7 @@ impl Watch {
         loop {
             if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
                 let line = self.buffer.split_to(end + 1);
-                return Ok(Some(
-                    serde_json::from_slice(&line).context("parse an event")?,
-                ));
+                return Ok(Some(serde_json::from_slice(&line).context("parse an event")?));
             }
             match tokio::time::timeout_at(until, self.body.frame()).await {
                 Err(_) => bail!("no event in {deadline:?}"),

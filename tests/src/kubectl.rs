@@ -16,16 +16,10 @@ use anyhow::{Context, Result, bail};
 pub async fn kubectl(kubeconfig: &Path, args: &[&str]) -> Result<String> {
     let home = tempfile::tempdir().context("make a home folder for kubectl")?;
     let mut command = Command::new("kubectl");
-    command
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .env("HOME", home.path())
-        .stdin(Stdio::null());
+    command.arg("--kubeconfig").arg(kubeconfig).args(args).env("HOME", home.path()).stdin(Stdio::null());
     let printed = args.join(" ");
-    let output = tokio::task::spawn_blocking(move || command.output())
-        .await?
-        .context("run kubectl (is it installed?)")?;
+    let output =
+        tokio::task::spawn_blocking(move || command.output()).await?.context("run kubectl (is it installed?)")?;
     if !output.status.success() {
         bail!(
             "kubectl {printed}: {}\n{}{}",

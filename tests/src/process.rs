@@ -58,13 +58,7 @@ impl Guarded {
     ///
     /// # Errors
     /// The log file cannot be made, or the program cannot be started.
-    pub fn program(
-        name: &str,
-        guard: &Path,
-        program: &Path,
-        args: &[String],
-        log: &Path,
-    ) -> Result<Guarded> {
+    pub fn program(name: &str, guard: &Path, program: &Path, args: &[String], log: &Path) -> Result<Guarded> {
         let mut command = Command::new(guard);
         command.arg("guard").arg(program).args(args);
         Guarded::spawn(name, command, log, true)
@@ -83,12 +77,7 @@ impl Guarded {
             .stderr(out)
             .spawn()
             .with_context(|| format!("start {name}"))?;
-        Ok(Guarded {
-            name: name.to_owned(),
-            log: log.to_owned(),
-            child,
-            behind_guard,
-        })
+        Ok(Guarded { name: name.to_owned(), log: log.to_owned(), child, behind_guard })
     }
 
     /// What the process is called in messages.
@@ -106,11 +95,7 @@ impl Guarded {
     /// # Errors
     /// The program has ended.
     pub fn inner_id(&self) -> Result<u32> {
-        if self.behind_guard {
-            only_child(self.child.id())
-        } else {
-            Ok(self.child.id())
-        }
+        if self.behind_guard { only_child(self.child.id()) } else { Ok(self.child.id()) }
     }
 
     /// Where standard output and standard error go.
@@ -179,10 +164,8 @@ impl Guarded {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
             .with_context(|| format!("read the usage of {}", self.name))?;
         // The command name may hold spaces and parentheses; the numbers start after the last one.
-        let numbers: Vec<&str> = stat
-            .rsplit_once(')')
-            .map(|(_, rest)| rest.split_whitespace().collect())
-            .unwrap_or_default();
+        let numbers: Vec<&str> =
+            stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
         let number = |i: usize| numbers.get(i).and_then(|n| n.parse::<u64>().ok());
         // Fields 14 and 15 of proc_pid_stat(5), counted from the third.
         let ticks = number(11).unwrap_or(0) + number(12).unwrap_or(0);
@@ -192,10 +175,7 @@ impl Guarded {
             .find_map(|l| l.strip_prefix("VmRSS:"))
             .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
             .unwrap_or(0);
-        Ok(Usage {
-            cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND),
-            rss_bytes: rss_kib * 1024,
-        })
+        Ok(Usage { cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND), rss_bytes: rss_kib * 1024 })
     }
 }
 

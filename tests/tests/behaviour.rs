@@ -5,16 +5,8 @@ use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::behaviour::{cases, compare, report};
 use pintle_tests::{ApiClient, ControlPlane, Options};
 
-/// Flags without which the two cannot be compared: no controller runs, so no service account is ever
-/// made, and the real server would refuse every Pod.
-const APISERVER_FLAGS: [&str; 1] = ["--disable-admission-plugins=ServiceAccount"];
-
 async fn real() -> Result<ControlPlane> {
-    ControlPlane::start(Options {
-        apiserver_flags: APISERVER_FLAGS.map(str::to_owned).to_vec(),
-        ..Options::default()
-    })
-    .await
+    ControlPlane::start(Options::default()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,11 +16,7 @@ async fn embedded_server_answers_as_the_real_one() -> Result<()> {
     let cluster = SimCluster::start(SimConfig::default()).await?;
     let embedded = ApiClient::from_kubeconfig_text(&cluster.kubeconfig())?;
     let differences = compare(&cases, &plane.client(), &embedded).await?;
-    assert!(
-        differences.is_empty(),
-        "\n{}",
-        report(cases.len(), &differences)
-    );
+    assert!(differences.is_empty(), "\n{}", report(cases.len(), &differences));
     plane.stop().await;
     Ok(())
 }
@@ -39,11 +27,7 @@ async fn real_server_answers_as_itself() -> Result<()> {
     let cases = cases()?;
     let (first, second) = tokio::try_join!(real(), real())?;
     let differences = compare(&cases, &first.client(), &second.client()).await?;
-    assert!(
-        differences.is_empty(),
-        "\n{}",
-        report(cases.len(), &differences)
-    );
+    assert!(differences.is_empty(), "\n{}", report(cases.len(), &differences));
     first.stop().await;
     second.stop().await;
     Ok(())

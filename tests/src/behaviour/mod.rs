@@ -72,17 +72,12 @@ pub fn cases() -> Result<Vec<Case>> {
 ///
 /// # Errors
 /// The transcripts cannot be written.
-pub async fn compare(
-    cases: &[Case],
-    real: &ApiClient,
-    embedded: &ApiClient,
-) -> Result<Vec<Difference>> {
+pub async fn compare(cases: &[Case], real: &ApiClient, embedded: &ApiClient) -> Result<Vec<Difference>> {
     let folder = crate::target_dir().join("behaviour");
     let mut differences = Vec::new();
     for (i, case) in cases.iter().enumerate() {
         let ns = format!("case-{}", i + 1);
-        let (wanted, got) =
-            tokio::join!(run::play(real, case, &ns), run::play(embedded, case, &ns));
+        let (wanted, got) = tokio::join!(run::play(real, case, &ns), run::play(embedded, case, &ns));
         let failed = wanted.is_err();
         let text = |played: Result<String>| played.unwrap_or_else(|e| format!("{e:#}\n"));
         let (wanted, got) = (text(wanted), text(got));
@@ -98,11 +93,7 @@ pub async fn compare(
                 true => format!("cannot be played on the real server: {wanted}"),
                 false => diff.unified_diff().context_radius(4).to_string(),
             };
-            differences.push(Difference {
-                title: case.title.clone(),
-                place: case.place.clone(),
-                diff,
-            });
+            differences.push(Difference { title: case.title.clone(), place: case.place.clone(), diff });
         }
     }
     Ok(differences)
@@ -117,10 +108,6 @@ pub fn report(n_cases: usize, differences: &[Difference]) -> String {
     for d in differences {
         let _ = writeln!(out, "differs: {} ({})", d.title, d.place);
     }
-    let _ = writeln!(
-        out,
-        "{} of {n_cases} cases differ (- real, + embedded)",
-        differences.len()
-    );
+    let _ = writeln!(out, "{} of {n_cases} cases differ (- real, + embedded)", differences.len());
     out
 }

@@ -28,10 +28,7 @@ pub struct Normalizer {
 impl Normalizer {
     /// A normalizer that leaves out fields with these names.
     pub fn new(ignored: &[String]) -> Normalizer {
-        Normalizer {
-            ignored: ignored.to_vec(),
-            ..Normalizer::default()
-        }
+        Normalizer { ignored: ignored.to_vec(), ..Normalizer::default() }
     }
 
     /// Normalizes one answer or event.
@@ -44,10 +41,9 @@ impl Normalizer {
     fn learn(&mut self, value: &Value) {
         match value {
             Value::Object(fields) => {
-                if let (Some(prefix), Some(name)) = (
-                    fields.get("generateName").and_then(Value::as_str),
-                    fields.get("name").and_then(Value::as_str),
-                ) && let Some(suffix) = name.strip_prefix(prefix)
+                if let (Some(prefix), Some(name)) =
+                    (fields.get("generateName").and_then(Value::as_str), fields.get("name").and_then(Value::as_str))
+                    && let Some(suffix) = name.strip_prefix(prefix)
                     && !suffix.is_empty()
                     && !self.names.iter().any(|(known, _)| known == name)
                 {
@@ -95,9 +91,7 @@ impl Normalizer {
             let mut new = match (key.as_str(), value) {
                 // An object before its resourceVersion: the order in which they are met must not
                 // depend on other fields.
-                ("continue", Value::String(t)) if name == Some("metadata") && !t.is_empty() => {
-                    "<continue>".into()
-                }
+                ("continue", Value::String(t)) if name == Some("metadata") && !t.is_empty() => "<continue>".into(),
                 _ if is_list && key == "metadata" => {
                     let mut meta = value.clone();
                     replace_at(&mut meta, "/resourceVersion", "<list>");
@@ -139,10 +133,7 @@ impl Normalizer {
         for (i, version) in self.versions.iter().enumerate() {
             // Versions are short numbers, so only where messages put them.
             text = text.replace(&format!("({version})"), &format!("(rv-{})", i + 1));
-            text = text.replace(
-                &format!("resourceVersion={version}"),
-                &format!("resourceVersion=rv-{}", i + 1),
-            );
+            text = text.replace(&format!("resourceVersion={version}"), &format!("resourceVersion=rv-{}", i + 1));
         }
         for (name, shown) in &self.names {
             text = text.replace(name, shown);
@@ -189,8 +180,7 @@ pub fn is_time(text: &str) -> bool {
 
 /// `0s`, `15s`, `2m`: objects of a test are minutes old at most.
 fn is_age(text: &str) -> bool {
-    text.strip_suffix(['s', 'm'])
-        .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    text.strip_suffix(['s', 'm']).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

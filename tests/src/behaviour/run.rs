@@ -21,10 +21,11 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// The case cannot go on: no answer, an event that does not come, a variable that has no value. The
 /// message holds the transcript so far.
 pub async fn play(client: &ApiClient, case: &Case, ns: &str) -> Result<String> {
-    client
-        .create_namespace(ns)
-        .await
-        .context("make a namespace")?;
+    client.create_namespace(ns).await.context("make a namespace")?;
+    // No controller runs, so nobody else makes the account that Pods are refused without.
+    let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false});
+    let accounts = format!("/api/v1/namespaces/{ns}/serviceaccounts");
+    client.create(&accounts, &account).await.context("make the default account")?;
     let mut player = Player {
         client,
         variables: HashMap::from([("ns".to_owned(), ns.to_owned())]),
@@ -53,21 +54,12 @@ struct Player<'a> {
 impl Player<'_> {
     async fn play(&mut self, step: &Step) -> Result<()> {
         match step {
-            Step::Request {
-                verb,
-                path,
-                headers,
-                body,
-                quiet,
-            } => {
+            Step::Request { verb, path, headers, body, quiet } => {
                 let body = body.as_deref().map(|b| self.fill(b));
                 self.request(verb, path, headers, body, *quiet).await
             }
             Step::Let { name, pointer } => {
-                let value = self
-                    .last
-                    .pointer(pointer)
-                    .with_context(|| format!("the last answer has no {pointer}"))?;
+                let value = self.last.pointer(pointer).with_context(|| format!("the last answer has no {pointer}"))?;
                 let value = match value {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
@@ -77,10 +69,7 @@ impl Player<'_> {
             }
             Step::Watch { id, path, headers } => {
                 let path = self.fill(path);
-                let headers: Vec<(&str, &str)> = headers
-                    .iter()
-                    .map(|(n, v)| (n.as_str(), v.as_str()))
-                    .collect();
+                let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 let watch = self.client.watch_with(&path, &headers).await?;
                 self.watches.insert(id.clone(), watch);
                 Ok(())
@@ -127,13 +116,8 @@ impl Player<'_> {
             "APPLY" => ("PATCH", Some("application/apply-patch+yaml")),
             other => (other, None),
         };
-        let mut all: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(n, v)| (n.as_str(), v.as_str()))
-            .collect();
-        let named = all
-            .iter()
-            .any(|(n, _)| n.eq_ignore_ascii_case("content-type"));
+        let mut all: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let named = all.iter().any(|(n, _)| n.eq_ignore_ascii_case("content-type"));
         if let Some(content_type) = content_type
             && !named
         {
@@ -144,8 +128,8 @@ impl Player<'_> {
             // A body that is broken on purpose.
             Some(text) if text.starts_with("RAW ") => Some(text.as_bytes()[4..].to_vec()),
             Some(text) => {
-                let value: Value = serde_norway::from_str(&text)
-                    .with_context(|| format!("the body is not YAML: {text}"))?;
+                let value: Value =
+                    serde_norway::from_str(&text).with_context(|| format!("the body is not YAML: {text}"))?;
                 Some(serde_json::to_vec(&value)?)
             }
         };
@@ -168,12 +152,7 @@ impl Player<'_> {
                 self.last = Value::Null;
                 let _ = writeln!(self.transcript, "{heading}");
                 if !quiet {
-                    let _ = writeln!(
-                        self.transcript,
-                        "{}: {}",
-                        answer.content_type,
-                        answer.text()
-                    );
+                    let _ = writeln!(self.transcript, "{}: {}", answer.content_type, answer.text());
                 }
             }
         }

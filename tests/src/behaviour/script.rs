@@ -115,20 +115,13 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>> {
         let place = format!("{file}:{}", i + 1);
         let line = line.trim_end();
         if let Some(title) = line.strip_prefix("### ") {
-            cases.push(Case {
-                title: title.to_owned(),
-                place,
-                ignored: Vec::new(),
-                steps: Vec::new(),
-            });
+            cases.push(Case { title: title.to_owned(), place, ignored: Vec::new(), steps: Vec::new() });
             continue;
         }
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let case = cases
-            .last_mut()
-            .with_context(|| format!("{place}: a step before the first case"))?;
+        let case = cases.last_mut().with_context(|| format!("{place}: a step before the first case"))?;
         if let Some(name) = line.strip_prefix("ignore ") {
             case.ignored.push(name.trim().to_owned());
             continue;
@@ -145,16 +138,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-const VERBS: [&str; 8] = [
-    "GET",
-    "POST",
-    "PUT",
-    "DELETE",
-    "PATCH-JSON",
-    "PATCH-MERGE",
-    "PATCH-STRATEGIC",
-    "APPLY",
-];
+const VERBS: [&str; 8] = ["GET", "POST", "PUT", "DELETE", "PATCH-JSON", "PATCH-MERGE", "PATCH-STRATEGIC", "APPLY"];
 
 /// Whether the lines up to the next empty one belong to this one.
 fn takes_block(line: &str) -> bool {
@@ -177,31 +161,18 @@ fn parse_step(line: &str, block: &[&str]) -> Result<Step> {
         .collect();
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
-        ["let", name, "=", pointer] => Ok(Step::Let {
-            name: (*name).to_owned(),
-            pointer: (*pointer).to_owned(),
-        }),
-        ["WATCH", id, path] => Ok(Step::Watch {
-            id: (*id).to_owned(),
-            path: (*path).to_owned(),
-            headers,
-        }),
-        ["EVENTS", id, n] => Ok(Step::Events {
-            id: (*id).to_owned(),
-            n: n.parse().context("how many events?")?,
-        }),
-        ["END", id] => Ok(Step::End {
-            id: (*id).to_owned(),
-        }),
+        ["let", name, "=", pointer] => Ok(Step::Let { name: (*name).to_owned(), pointer: (*pointer).to_owned() }),
+        ["WATCH", id, path] => Ok(Step::Watch { id: (*id).to_owned(), path: (*path).to_owned(), headers }),
+        ["EVENTS", id, n] => Ok(Step::Events { id: (*id).to_owned(), n: n.parse().context("how many events?")? }),
+        ["END", id] => Ok(Step::End { id: (*id).to_owned() }),
         ["AWAIT", path, rest @ ..] => Ok(Step::Await {
             path: (*path).to_owned(),
             look: match rest {
                 ["code", code] => Look::Code(code.parse().context("which code?")?),
                 ["condition", name] => Look::Condition((*name).to_owned()),
-                ["at", pointer, value @ ..] => Look::At(
-                    (*pointer).to_owned(),
-                    serde_norway::from_str(&value.join(" ")).context("which value?")?,
-                ),
+                ["at", pointer, value @ ..] => {
+                    Look::At((*pointer).to_owned(), serde_norway::from_str(&value.join(" ")).context("which value?")?)
+                }
                 _ => bail!("AWAIT wants `code`, `condition` or `at`: {line}"),
             },
         }),
@@ -219,9 +190,7 @@ fn parse_step(line: &str, block: &[&str]) -> Result<Step> {
 /// Headers start with a capital letter, which no field of a body in the script does.
 fn is_header(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_uppercase())
-        && line
-            .split_once(": ")
-            .is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_alphabetic() || c == '-'))
+        && line.split_once(": ").is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_alphabetic() || c == '-'))
 }
 
 #[cfg(test)]
@@ -245,13 +214,7 @@ mod tests {
                 quiet: true,
             }
         );
-        assert_eq!(
-            cases[0].steps[2],
-            Step::Await {
-                path: "/z".into(),
-                look: Look::At("/w".into(), Value::from("3")),
-            }
-        );
+        assert_eq!(cases[0].steps[2], Step::Await { path: "/z".into(), look: Look::At("/w".into(), Value::from("3")) });
         assert_eq!(cases[1].place, "f:10");
     }
 

@@ -85,10 +85,7 @@ fn build(output: &PathBuf) -> Result<()> {
         for line in BufReader::new(stderr).lines() {
             lines.push(line.context("read from go")?);
             if lines.len().is_multiple_of(PACKAGES_PER_LINE) {
-                say(&format!(
-                    "building the control plane: {} packages",
-                    lines.len()
-                ));
+                say(&format!("building the control plane: {} packages", lines.len()));
             }
         }
     }

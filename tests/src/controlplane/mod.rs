@@ -111,10 +111,7 @@ impl ControlPlane {
         let mut attempt = 1;
         loop {
             match ControlPlane::try_start(&binary, &options).await {
-                Err(error)
-                    if attempt < PORT_ATTEMPTS
-                        && format!("{error:#}").contains("address already in use") =>
-                {
+                Err(error) if attempt < PORT_ATTEMPTS && format!("{error:#}").contains("address already in use") => {
                     attempt += 1;
                 }
                 outcome => return outcome,
@@ -129,28 +126,19 @@ impl ControlPlane {
     /// As [`ControlPlane::start`]; the next caller tries again.
     pub async fn shared() -> Result<&'static ControlPlane> {
         static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-        SHARED
-            .get_or_try_init(|| ControlPlane::start(Options::default()))
-            .await
+        SHARED.get_or_try_init(|| ControlPlane::start(Options::default())).await
     }
 
     async fn try_start(binary: &Path, options: &Options) -> Result<ControlPlane> {
         let run = RunDir::create()?;
         let pki = Pki::create(&run.path.join("pki"))?;
         let [client_port, peer_port, apiserver_port] = free_ports()?;
-        let mut users = vec![User {
-            name: ADMIN.to_owned(),
-            groups: vec!["system:masters".to_owned()],
-        }];
+        let mut users = vec![User { name: ADMIN.to_owned(), groups: vec!["system:masters".to_owned()] }];
         users.extend(options.users.iter().cloned());
         fs::write(run.path.join("tokens.csv"), token_file(&users)).context("write tokens")?;
 
-        let etcd = Guarded::part(
-            "etcd",
-            binary,
-            &etcd_args(&run.path, client_port, peer_port),
-            &run.path.join("etcd.log"),
-        )?;
+        let etcd =
+            Guarded::part("etcd", binary, &etcd_args(&run.path, client_port, peer_port), &run.path.join("etcd.log"))?;
         let mut apiserver_args = apiserver_args(&run.path, &pki, client_port, apiserver_port);
         apiserver_args.extend(options.apiserver_flags.iter().cloned());
         let plane = ControlPlane {
@@ -159,18 +147,12 @@ impl ControlPlane {
             apiserver_port,
             apiserver_args,
             users,
-            parts: Mutex::new(Parts {
-                apiserver: None,
-                etcd,
-            }),
+            parts: Mutex::new(Parts { apiserver: None, etcd }),
             run,
         };
         for user in &plane.users {
-            fs::write(
-                plane.kubeconfig_for(&user.name),
-                plane.kubeconfig_text(&user.name),
-            )
-            .context("write kubeconfig")?;
+            fs::write(plane.kubeconfig_for(&user.name), plane.kubeconfig_text(&user.name))
+                .context("write kubeconfig")?;
         }
         plane.start_apiserver().await?;
         Ok(plane)
@@ -188,8 +170,7 @@ impl ControlPlane {
             bail!("kube-apiserver runs already");
         }
         let log = self.run.path.join("kube-apiserver.log");
-        let mut apiserver =
-            Guarded::part("kube-apiserver", &self.binary, &self.apiserver_args, &log)?;
+        let mut apiserver = Guarded::part("kube-apiserver", &self.binary, &self.apiserver_args, &log)?;
         let client = self.client();
         let started = wait_ready(&mut apiserver, &client, "/readyz").await;
         let started = match started {
@@ -284,11 +265,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// It ended, or was not healthy in time; the message holds the end of its log.
-    pub async fn start_kcm(
-        &self,
-        controllers: &[&str],
-        flags: &[&str],
-    ) -> Result<KubeControllerManager> {
+    pub async fn start_kcm(&self, controllers: &[&str], flags: &[&str]) -> Result<KubeControllerManager> {
         let [port] = free_ports()?;
         let log = self.run.path.join(format!("kcm-{port}.log"));
         let mut args = kcm_args(&self.kubeconfig(), &self.pki, port);
@@ -328,21 +305,14 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The program cannot be started, or ended at once; the message holds the end of its log.
-    pub async fn start_program(
-        &self,
-        name: &str,
-        program: &Path,
-        args: &[String],
-    ) -> Result<Guarded> {
+    pub async fn start_program(&self, name: &str, program: &Path, args: &[String]) -> Result<Guarded> {
         static N: AtomicU32 = AtomicU32::new(0);
         let n = N.fetch_add(1, Ordering::Relaxed);
         let log = self.run.path.join(format!("{name}-{n}.log"));
         let started = Guarded::program(name, &self.binary, program, args, &log)?;
-        eventually(PROGRAM_DEADLINE, format!("{name} to start"), async || {
-            started.inner_id().map(Some)
-        })
-        .await
-        .with_context(|| started.log_tail())?;
+        eventually(PROGRAM_DEADLINE, format!("{name} to start"), async || started.inner_id().map(Some))
+            .await
+            .with_context(|| started.log_tail())?;
         Ok(started)
     }
 
@@ -378,9 +348,7 @@ async fn wait_ready(process: &mut Guarded, client: &ApiClient, path: &str) -> Re
     })
     .await;
     let tail = process.log_tail();
-    outcome
-        .and_then(|inner| inner)
-        .map_err(|error| error.context(format!("the log of {name} ends with:\n{tail}\n")))
+    outcome.and_then(|inner| inner).map_err(|error| error.context(format!("the log of {name} ends with:\n{tail}\n")))
 }
 
 fn token(user: &str) -> String {
@@ -393,12 +361,7 @@ fn token_file(users: &[User]) -> String {
         .iter()
         .map(|u| {
             let groups = u.groups.join(",");
-            format!(
-                "{},{},{}-uid,\"{groups}\"\n",
-                token(&u.name),
-                u.name,
-                u.name
-            )
+            format!("{},{},{}-uid,\"{groups}\"\n", token(&u.name), u.name, u.name)
         })
         .collect()
 }
@@ -436,14 +399,8 @@ fn apiserver_args(dir: &Path, pki: &Pki, etcd_port: u16, port: u16) -> Vec<Strin
         flag("token-auth-file", dir.join("tokens.csv").display()),
         flag("authorization-mode", "RBAC"),
         flag("service-account-issuer", "https://kubernetes.default.svc"),
-        flag(
-            "service-account-key-file",
-            pki.service_account_public_key.display(),
-        ),
-        flag(
-            "service-account-signing-key-file",
-            pki.service_account_key.display(),
-        ),
+        flag("service-account-key-file", pki.service_account_public_key.display()),
+        flag("service-account-signing-key-file", pki.service_account_key.display()),
         flag("service-cluster-ip-range", "10.96.0.0/16"),
     ]
 }
@@ -461,10 +418,7 @@ fn kcm_args(kubeconfig: &Path, pki: &Pki, port: u16) -> Vec<String> {
         flag("kube-api-qps", 5000),
         flag("kube-api-burst", 10000),
         flag("root-ca-file", pki.ca.display()),
-        flag(
-            "service-account-private-key-file",
-            pki.service_account_key.display(),
-        ),
+        flag("service-account-private-key-file", pki.service_account_key.display()),
         flag("cluster-signing-cert-file", pki.ca.display()),
         flag("cluster-signing-key-file", pki.ca_key.display()),
     ]
@@ -496,16 +450,10 @@ impl RunDir {
         let all = target_dir().join("controlplane/run");
         fs::create_dir_all(&all).context("make the folder for runs")?;
         RunDir::sweep(&all);
-        let dir = tempfile::Builder::new()
-            .prefix("run-")
-            .tempdir_in(&all)
-            .context("make the folder of this run")?;
+        let dir = tempfile::Builder::new().prefix("run-").tempdir_in(&all).context("make the folder of this run")?;
         let lock = File::create(dir.path().join("lock")).context("make the lock of this run")?;
         lock.lock().context("lock the folder of this run")?;
-        Ok(RunDir {
-            path: dir.keep(),
-            _lock: lock,
-        })
+        Ok(RunDir { path: dir.keep(), _lock: lock })
     }
 
     /// Removes the folders whose owner is gone. A folder without a lock file is just being made.

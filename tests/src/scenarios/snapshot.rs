@@ -175,6 +175,10 @@ impl Names {
     }
 
     fn word(&self, word: &str) -> String {
+        // `generateName` is an owner with a dash behind it.
+        if let Some(owner) = word.strip_suffix('-') {
+            return format!("{}-", self.word(owner));
+        }
         if let Some(shown) = self.owner(word) {
             return shown;
         }
@@ -283,6 +287,7 @@ mod tests {
             }],
             "pods": [{"metadata": {
                 "name": format!("{set}-{suffix}"),
+                "generateName": format!("{set}-"),
                 "labels": {"pod-template-hash": hash},
                 "ownerReferences": [{"kind": "ReplicaSet", "name": set, "uid": uid}],
             }}],
