@@ -170,6 +170,7 @@ fn drop_seen(writes: &mut Vec<PendingWrite>, sees: &impl Fn(&PendingWrite) -> bo
 
 #[cfg(test)]
 mod tests {
+    use std::collections::btree_map::Entry;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
@@ -239,12 +240,12 @@ mod tests {
             let mut model: BTreeMap<u8, Vec<PendingWrite>> = BTreeMap::new();
             let deadline = Instant::now() + Duration::from_secs(1);
             for (key, writes, moved, by) in steps {
-                if !model.contains_key(&key) {
+                if let Entry::Vacant(place) = model.entry(key) {
                     let writes: Vec<_> = writes.into_iter().map(|(of, version)| write(of, version)).collect();
                     let unseen = writes.iter().any(|w| !seen_up_to(&seen)(w));
                     prop_assert_eq!(pending.wait(&key, writes.clone(), deadline, seen_up_to(&seen)), unseen);
                     if unseen {
-                        model.insert(key, writes);
+                        place.insert(writes);
                     }
                 }
                 *seen.entry(kind(moved)).or_default() += by;
