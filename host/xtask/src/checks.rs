@@ -15,6 +15,9 @@ fn workspaces() -> Vec<PathBuf> {
     all
 }
 
+/// Version that is built where there is none.
+const CARGO_DENY: &str = "0.20.2";
+
 fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(folder);
@@ -34,6 +37,35 @@ pub(crate) fn doc() -> anyhow::Result<()> {
     process::run(cargo(&root()).args(args).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-pub(crate) fn deny() -> anyhow::Result<()> {
-    process::run(cargo(&root()).args(["deny", "check"])).context("run cargo-deny (cargo install cargo-deny --locked)")
+/// Bans, licences and sources; advisories too if asked, which fetches their database.
+pub(crate) fn deny(advisories: bool) -> anyhow::Result<()> {
+    let mut checks = vec!["bans", "licenses", "sources"];
+    if advisories {
+        checks.push("advisories");
+    }
+    let deny = cargo_deny()?;
+    for folder in workspaces() {
+        let config = root().join("deny.toml");
+        let mut command = Command::new(&deny);
+        command.current_dir(&folder).args(["--log-level", "error", "--config"]).arg(config);
+        process::run(command.args(["check", "--hide-inclusion-graph"]).args(&checks))?;
+    }
+    Ok(())
+}
+
+/// cargo-deny of the machine, or one of our own, built once.
+fn cargo_deny() -> anyhow::Result<PathBuf> {
+    let on_path = || Command::new("cargo-deny").arg("--version").output().is_ok_and(|output| output.status.success());
+    if on_path() {
+        return Ok("cargo-deny".into());
+    }
+    let tools = root().join("target/tools");
+    let ours = tools.join("bin/cargo-deny");
+    if !ours.exists() {
+        eprintln!("building cargo-deny, once");
+        let mut install = cargo(&root());
+        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"]).arg(&tools);
+        process::run(&mut install).context("install cargo-deny")?;
+    }
+    Ok(ours)
 }

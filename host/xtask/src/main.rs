@@ -1,6 +1,7 @@
 //! `cargo xtask`: build and test chores.
 
 mod checks;
+mod chores;
 
 use std::process::ExitCode;
 
@@ -25,12 +26,36 @@ enum Chore {
         #[arg(long)]
         plugins_only: bool,
     },
+    /// Build the binary with its built-in components.
+    Build {
+        /// Optimised.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Set up, build, and play the main job on the embedded cluster.
+    Demo,
+    /// Run every test, as CI does.
+    Test {
+        /// Only parts with one of these words in their name.
+        #[arg(long = "only", value_name = "WORD")]
+        only: Vec<String>,
+    },
+    /// Measure Pintle and kube-controller-manager side by side on a real control plane.
+    Bench {
+        /// Arguments of the benchmark; `-- --help` lists them.
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
     /// Check formatting and lints of every workspace; warnings are errors.
     Lint,
     /// Build the documentation of the host; warnings are errors.
     Doc,
-    /// Check licences, sources and advisories of dependencies (needs cargo-deny).
-    Deny,
+    /// Check bans, licences and sources of dependencies.
+    Deny {
+        /// Advisories too, which fetches their database.
+        #[arg(long)]
+        advisories: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -53,8 +78,15 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Chore::Build { release } => {
+            eprintln!("built {}", chores::build(release)?.display());
+            Ok(())
+        }
+        Chore::Demo => chores::demo(),
+        Chore::Test { only } => chores::test(&only),
+        Chore::Bench { args } => chores::bench(&args),
         Chore::Lint => checks::lint(),
         Chore::Doc => checks::doc(),
-        Chore::Deny => checks::deny(),
+        Chore::Deny { advisories } => checks::deny(advisories),
     }
 }

@@ -38,7 +38,8 @@ pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyho
         Toolchain::Debian { linker } => debian_cargo(linker),
     };
     // Settings for the host's own build must not reach the guests'.
-    for name in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+    for name in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
+    {
         cargo.env_remove(name);
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", path_flags().join("\u{1f}"));
@@ -80,10 +81,10 @@ impl Toolchain {
         if let Some(debian) = Self::debian() {
             return Ok(debian);
         }
-        if install_debian_packages() {
-            if let Some(debian) = Self::debian() {
-                return Ok(debian);
-            }
+        if install_debian_packages()
+            && let Some(debian) = Self::debian()
+        {
+            return Ok(debian);
         }
         bail!(
             "no compiler for {TARGET}: run `rustup target add {TARGET}`, or on Debian, as root, `apt-get install {}`",
