@@ -181,13 +181,14 @@ struct Kill {
 }
 
 type Hook = Box<dyn FnOnce(&WriteRecord) + Send>;
+type Observer = Arc<dyn Fn(&WriteRecord) + Send + Sync>;
 
 #[derive(Default)]
 struct Rules {
     requests: Vec<Rule>,
     kills: Vec<Kill>,
     hooks: Vec<(u64, Hook)>,
-    observers: Vec<Arc<dyn Fn(&WriteRecord) + Send + Sync>>,
+    observers: Vec<Observer>,
     slow_watches: Vec<(Option<String>, Duration)>,
     duplicated: Vec<Option<String>>,
 }

@@ -17,7 +17,14 @@ const PROTOBUF_V2: &str = "application/com.github.proto-openapi";
 
 /// Documents by path, and the registry that they describe.
 #[derive(Default)]
-pub(crate) struct OpenApiCache(Mutex<(Option<Arc<Registry>>, HashMap<String, Option<Bytes>>)>);
+pub(crate) struct OpenApiCache(Mutex<Cached>);
+
+#[derive(Default)]
+struct Cached {
+    of: Option<Arc<Registry>>,
+    /// Only paths that have one, so that wrong paths take no memory.
+    documents: HashMap<String, Bytes>,
+}
 
 impl Api {
     /// The OpenAPI document at a path; none when there is none.
@@ -29,10 +36,17 @@ impl Api {
         }
         let registry = self.registry();
         let mut cache = self.open_api_cache.0.lock();
-        if !cache.0.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
-            *cache = (Some(Arc::clone(&registry)), HashMap::new());
+        if !cache.of.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            *cache = Cached { of: Some(Arc::clone(&registry)), documents: HashMap::new() };
         }
-        let document = cache.1.entry(rest.to_owned()).or_insert_with(|| document(&registry, rest)).clone()?;
+        let document = match cache.documents.get(rest) {
+            Some(document) => document.clone(),
+            None => {
+                let document = document(&registry, rest)?;
+                cache.documents.insert(rest.to_owned(), document.clone());
+                document
+            }
+        };
         Some(Reply::bytes(200, "application/json", document))
     }
 }

@@ -46,7 +46,7 @@ pub struct ApiError {
     /// For people.
     pub message: String,
     /// Group, kind (a resource or a kind), name, uid: as `Status.details`.
-    pub details: Details,
+    pub details: Box<Details>,
     /// What is written into `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
     /// The connection is closed instead of an answer.
@@ -79,7 +79,7 @@ impl ApiError {
             code,
             reason,
             message: message.into(),
-            details: Details::default(),
+            details: Box::default(),
             retry_after_seconds: None,
             drop_connection: false,
             continue_token: None,
@@ -159,7 +159,7 @@ impl ApiError {
             many => format!("[{}]", many.join(", ")),
         };
         let mut error = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {body}"));
-        error.details = Details {
+        *error.details = Details {
             group: group.to_owned(),
             kind: kind.to_owned(),
             name: name.to_owned(),

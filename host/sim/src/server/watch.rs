@@ -46,10 +46,7 @@ impl Api {
             selector.require_name(name);
         }
         let bookmarks = query.flag("allowWatchBookmarks");
-        let initial = match query.get("sendInitialEvents") {
-            None => None,
-            Some(_) => Some(query.flag("sendInitialEvents")),
-        };
+        let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         check_options(initial, query.get("resourceVersionMatch"), bookmarks)?;
         let rv = query.resource_version()?;
         let seconds = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
