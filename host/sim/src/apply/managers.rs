@@ -14,8 +14,6 @@ pub(super) struct Manager {
     /// Empty for `Apply`: applying another version of the kind is the same manager.
     version: String,
     subresource: String,
-    /// For messages alone; never compared by [`Managers`], which looks at everything else.
-    time: Option<String>,
 }
 
 impl Manager {
@@ -25,15 +23,7 @@ impl Manager {
             operation: operation.to_owned(),
             version: version.to_owned(),
             subresource: subresource.unwrap_or_default().to_owned(),
-            time: None,
         }
-    }
-
-    fn is(&self, other: &Manager) -> bool {
-        self.name == other.name
-            && self.operation == other.operation
-            && self.version == other.version
-            && self.subresource == other.subresource
     }
 }
 
@@ -45,9 +35,6 @@ impl fmt::Display for Manager {
         }
         if self.operation == "Update" {
             write!(out, " using {}", self.version)?;
-            if let Some(time) = &self.time {
-                write!(out, " at {time}")?;
-            }
         }
         Ok(())
     }
@@ -75,9 +62,8 @@ impl Managers {
         let entries = list.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(|entry| {
             let text = |field: &str| entry[field].as_str().unwrap_or_default();
             let version = if text("operation") == "Apply" { "" } else { text("apiVersion") };
-            let mut manager = Manager::new(text("manager"), text("operation"), version, Some(text("subresource")));
+            let manager = Manager::new(text("manager"), text("operation"), version, Some(text("subresource")));
             let time = entry["time"].as_str().map(str::to_owned);
-            manager.time.clone_from(&time);
             let fields = FieldSet::decode(&entry["fieldsV1"]);
             (!manager.operation.is_empty()).then(|| Entry {
                 manager,
@@ -117,7 +103,7 @@ impl Managers {
     }
 
     pub(super) fn fields(&self, manager: &Manager) -> Option<FieldSet> {
-        self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| entry.fields.clone())
+        self.0.iter().find(|entry| entry.manager == *manager).map(|entry| entry.fields.clone())
     }
 
     /// Everything that anybody owns.
@@ -128,7 +114,7 @@ impl Managers {
     /// Replaces a manager's fields; without a time the one it had stays.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet, version: &str, time: Option<&str>) {
         let time = time.map(str::to_owned);
-        match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
+        match self.0.iter_mut().find(|entry| entry.manager == manager) {
             Some(entry) => {
                 entry.fields = fields;
                 version.clone_into(&mut entry.api_version);
@@ -142,7 +128,7 @@ impl Managers {
 
     /// What of `changed` others own.
     pub(super) fn conflicts(&self, but: &Manager, changed: &FieldSet) -> Vec<(Manager, FieldSet)> {
-        let others = self.0.iter().filter(|entry| !entry.manager.is(but));
+        let others = self.0.iter().filter(|entry| entry.manager != *but);
         let common = others.map(|entry| (entry.manager.clone(), entry.fields.intersection(changed)));
         let mut conflicts: Vec<_> = common.filter(|(_, set)| !set.is_empty()).collect();
         conflicts.sort_by_key(|(manager, _)| manager.to_string());
@@ -151,7 +137,7 @@ impl Managers {
 
     /// Others lose what changed or went.
     pub(super) fn take_from_others(&mut self, but: &Manager, changed: &FieldSet, removed: &FieldSet) {
-        for entry in self.0.iter_mut().filter(|entry| !entry.manager.is(but)) {
+        for entry in self.0.iter_mut().filter(|entry| entry.manager != *but) {
             entry.fields = entry.fields.difference(changed).difference(removed);
         }
     }

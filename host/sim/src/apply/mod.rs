@@ -21,7 +21,7 @@ mod walk;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::{self, Node, TypeRef};
+use crate::schema::{self, Node, Shape, TypeRef};
 use managers::{Manager, Managers};
 use set::{FieldSet, PathElement};
 
@@ -99,7 +99,8 @@ pub fn apply(
     }
     managers.take_from_others(&applying, &change.changed(), &change.removed);
     strip(&mut owned, subresource);
-    let same = live.is_some() && new == live_object && last.as_ref().is_some_and(|last| *last == owned);
+    // Who owns what may change without a time of its own: only a changed object is stamped.
+    let same = live.is_some() && new == live_object;
     let time = if same { None } else { Some(now) };
     managers.set(applying, owned, version, time);
     live_object = new;
@@ -163,10 +164,30 @@ fn empty_object(schema: Option<&TypeRef>, like: &Value) -> Value {
         }
     }
     match schema {
-        Some(schema) => schema::canonicalize(schema, &mut empty),
+        Some(schema) => {
+            schema::canonicalize(schema, &mut empty);
+            // Types of custom kinds have no name, and no lists that are always there.
+            if !schema.name.is_empty() {
+                show_lists(Node::root(Some(schema)), &mut empty);
+            }
+        }
         None => empty["metadata"] = json!({}),
     }
     empty
+}
+
+/// Adds the lists that upstream's types show as `null` when they are empty, so that nobody owns the list itself.
+fn show_lists(node: Node<'_>, value: &mut Value) {
+    let Value::Object(map) = value else { return };
+    for (name, child) in map.iter_mut() {
+        show_lists(node.child(name), child);
+    }
+    let Node::Struct(schema) = node else { return };
+    for (name, field) in &schema.fields {
+        if field.pointer && matches!(field.shape, Shape::List { .. }) && !map.contains_key(name) {
+            map.insert(name.clone(), Value::Null);
+        }
+    }
 }
 
 /// Fields that belong to the other half of the object are not tracked.

@@ -143,20 +143,22 @@ fn compare_at(
         Some(Value::Array(items)) => items.is_empty(),
         Some(_) => false,
     };
-    let one_kind = match (old, new) {
+    // A list that is null has no elements, but it is there: it is neither added nor changed by getting some.
+    let (elements_old, elements_new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
+    let one_kind = match (elements_old, elements_new) {
         (Some(old), Some(new)) => std::mem::discriminant(old) == std::mem::discriminant(new),
         _ => true,
     };
-    let leaf = [old, new].into_iter().flatten().any(|value| is_leaf(node, value));
-    if leaf || !one_kind || (is_empty(old) && is_empty(new)) {
+    let leaf = [elements_old, elements_new].into_iter().flatten().any(|value| is_leaf(node, value));
+    if leaf || !one_kind || (is_empty(elements_old) && is_empty(elements_new)) {
         if let (Some(old), Some(new)) = (old, new)
             && old != new
         {
             result.modified.insert(path);
         }
     } else {
-        let before: BTreeMap<PathElement, &Value> = old.map(|old| children(node, old)).into_iter().flatten().collect();
-        let after: BTreeMap<PathElement, &Value> = new.map(|new| children(node, new)).into_iter().flatten().collect();
+        let before: BTreeMap<PathElement, &Value> = elements_old.map(|old| children(node, old)).into_iter().flatten().collect();
+        let after: BTreeMap<PathElement, &Value> = elements_new.map(|new| children(node, new)).into_iter().flatten().collect();
         for (step, child) in &before {
             path.push(step.clone());
             compare_at(descend(node, step), Some(child), after.get(step).copied(), path, result);
