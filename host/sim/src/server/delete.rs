@@ -76,7 +76,8 @@ impl DeleteOptions {
 
     fn check(&self) -> Result<(), ApiError> {
         let refuse = |message: String| {
-            let cause = Cause { reason: "FieldValueInvalid".into(), message, field: "propagationPolicy".into() };
+            let reason = if message.starts_with("Unsupported") { "FieldValueNotSupported" } else { "FieldValueInvalid" };
+            let cause = Cause { reason: reason.into(), message, field: "propagationPolicy".into() };
             Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]))
         };
         match &self.propagation {
@@ -84,7 +85,7 @@ impl DeleteOptions {
                 "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"
             )),
             Some(policy) if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") => refuse(format!(
-                "Unsupported value: {policy:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
+                "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
             )),
             _ => Ok(()),
         }
@@ -188,7 +189,7 @@ fn first_step(resource: &Resource, object: &Value, options: &DeleteOptions, now:
         (Some(seconds), _) => Step::Mark(marked, seconds == 0 && wanted.is_empty()),
         (None, false) => {
             mark_as_deleting(&mut marked, now);
-            Step::Mark(marked, false)
+            if marked == *object { Step::Wait } else { Step::Mark(marked, false) }
         }
         (None, true) => Step::Remove,
     }
@@ -263,11 +264,11 @@ impl Api {
         let options = DeleteOptions::parse(call)?;
         let range = ListRange { namespace: call.namespace(), at: None, after: None, limit: None };
         let listed = self.store.list(&call.resource.storage, &range, |version| selector.matches(version))?;
+        // As upstream, the answer shows the objects as they were.
         let mut gone = Vec::new();
         for item in &listed.items {
             match self.delete_object(call, &item.key, &options, WriteVerb::DeleteCollection) {
-                Ok(Deleted::Gone(entry) | Deleted::Pending(entry)) => gone.push(entry.version),
-                Ok(Deleted::DryRun(_)) => gone.push(std::sync::Arc::clone(item)),
+                Ok(_) => gone.push(std::sync::Arc::clone(item)),
                 // Somebody else was faster.
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),

@@ -96,7 +96,7 @@ impl Api {
         })?;
         let object = match &written {
             Written::Created(entry) | Written::Updated(entry) => &entry.value,
-            Written::DryRun(value, _) => value,
+            Written::Ended(value) | Written::DryRun(value, _) => value,
         };
         Ok(self.reply_value(call, 200, &scale_of(resource, object)))
     }

@@ -41,6 +41,8 @@ pub(crate) enum Written {
     Created(Entry),
     /// It changed the object, or found nothing to change.
     Updated(Entry),
+    /// It took the last finalizer of an object under deletion, which is gone: what it would have become.
+    Ended(Value),
     /// Nothing was stored: this is what would have been. True for a creation.
     DryRun(Value, bool),
 }
@@ -145,6 +147,7 @@ impl Api {
         let mut reply = match written {
             Written::Created(entry) => self.reply_object(call, 201, &entry.version),
             Written::Updated(entry) => self.reply_object(call, 200, &entry.version),
+            Written::Ended(value) => self.reply_value(call, 200, value),
             Written::DryRun(value, created) => self.reply_value(call, if *created { 201 } else { 200 }, value),
         };
         reply.warnings = warnings;
@@ -240,12 +243,14 @@ impl Api {
         if resource.plural == "customresourcedefinitions" {
             super::crds::complete(&mut object, true);
         }
-        self.admission_defaults(call, &mut object)?;
         self.fill_defaults(resource, &mut object);
-        self.validate(resource, None, &object)?;
+        // As upstream, what admission adds is nobody's.
         if ownership == Ownership::Tracked {
             track(call, None, &mut object, &rfc3339(now));
         }
+        self.admission_defaults(call, &mut object)?;
+        self.fill_defaults(resource, &mut object);
+        self.validate(resource, None, &object)?;
         convert::to_storage(resource, &mut object);
         Ok(object)
     }
@@ -290,6 +295,7 @@ impl Api {
                 return Ok(Written::DryRun(new, false));
             }
             let ctx = self.context(call, verb);
+            let last = ends.then(|| new.clone());
             let committed = if ends {
                 // As upstream, watchers see the last stored state, which still has the finalizer.
                 self.store.remove(&ctx, &key, entry.version.rv, (*entry.value).clone())
@@ -298,11 +304,12 @@ impl Api {
             };
             match committed {
                 Ok(entry) => {
-                    if ends {
+                    if let Some(mut last) = last {
                         self.after_removal(resource, &entry.value);
-                    } else {
-                        self.after_commit(resource, &entry.value);
+                        to_version(resource, &mut last);
+                        return Ok(Written::Ended(last));
                     }
+                    self.after_commit(resource, &entry.value);
                     return Ok(Written::Updated(entry));
                 }
                 Err(CommitError::Changed) if named_version => {
