@@ -1,2 +1,19 @@
 //! The `pintle` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    match pintle::execute(pintle::cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            pintle::output::error(&why);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `pintle dev`: the embedded cluster with the built-in controllers.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pintle_kube::{Connection, Source};
+use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_sim::{SimCluster, SimConfig};
+
+use crate::cli::DevArgs;
+use crate::host::Host;
+use crate::{logging, output, plugins, run, stop};
+
+pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
+    logging::install(&args.log)?;
+    let mut chosen = plugins::choose(&args.plugins)?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let cluster = SimCluster::start(SimConfig { address, ..SimConfig::default() })
+        .await
+        .context("start the embedded cluster; choose another port with --port")?;
+    let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;
+    run::set_root_ca(&mut chosen, Some(EMBEDDED_CA.to_owned()));
+    let host = Host::new(&connection, chosen, &args.plugins, args.serve).await?;
+    let nodes = SimNodes::start(SimNodesConfig {
+        n_nodes: args.nodes as usize,
+        ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
+        ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url()))
+    })
+    .await
+    .context("start the simulated nodes")?;
+    std::fs::write(&args.kubeconfig, cluster.kubeconfig())
+        .with_context(|| format!("write {}; choose another file with --kubeconfig", args.kubeconfig.display()))?;
+    output::line(&greeting(args, &cluster.base_url(), host.serving))?;
+    host.manager
+        .run(async {
+            if let Err(why) = stop::requested().await {
+                tracing::error!(%why, "signals cannot be handled; stopping");
+            }
+        })
+        .await;
+    nodes.stop().await;
+    cluster.shutdown().await;
+    // The cluster is gone, so its kubeconfig leads nowhere; somebody may have removed it already.
+    let _ = std::fs::remove_file(&args.kubeconfig);
+    Ok(())
+}
+
+/// The embedded API server speaks plain HTTP on loopback and has no certificate authority; Pods still expect the file.
+const EMBEDDED_CA: &str = "# The embedded cluster serves plain HTTP on loopback: there is no certificate authority.\n";
+
+fn greeting(args: &DevArgs, url: &str, serving: SocketAddr) -> String {
+    let kubeconfig = args.kubeconfig.display();
+    format!(
+        "The embedded cluster runs at {url} with {} simulated nodes. Its objects are gone when it stops.
+
+  export KUBECONFIG={kubeconfig}
+  kubectl create deployment web --image=nginx --replicas=3
+  kubectl get deployments,replicasets,pods
+  kubectl set image deployment/web nginx=nginx:2 && kubectl rollout status deployment/web
+
+Metrics are at http://{serving}/metrics. Ctrl-C stops.",
+        args.nodes
+    )
+}

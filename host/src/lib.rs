@@ -1,0 +1,42 @@
+//! The `pintle` binary: arguments and wiring.
+//!
+//! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
+//! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
+//!
+//! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
+
+mod builtins;
+pub mod cli;
+mod dev;
+mod host;
+mod inspect;
+mod logging;
+pub mod output;
+mod plugins;
+mod run;
+mod serve;
+mod stop;
+mod version;
+
+use anyhow::Context as _;
+
+use crate::cli::{Cli, Command};
+
+/// Runs one command to its end.
+///
+/// # Errors
+/// Whatever ended the command; the text is for the user.
+pub fn execute(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Dev(args) => on_runtime(dev::dev(&args)),
+        Command::Run(args) => on_runtime(run::run(&args)),
+        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Version(args) => version::version(&args),
+    }
+}
+
+fn on_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the async runtime")?;
+    runtime.block_on(command)
+}

@@ -1,0 +1,22 @@
+//! Structured logs on standard error.
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{LogArgs, LogFormat};
+
+/// Installs the log for the whole process.
+///
+/// # Errors
+/// The filter does not parse, or a log is installed already.
+pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log).with_context(|| {
+        format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
+    })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let installed = match args.log_format {
+        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    installed.map_err(|why| anyhow::anyhow!("install the log: {why}"))
+}

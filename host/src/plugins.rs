@@ -1,0 +1,162 @@
+//! Which components run, and with which settings.
+//!
+//! *Flow*: built-in components, then those of the command line, which take the place of a built-in of the same name;
+//! `--controllers` chooses among them; `--set` gives their settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use pintle_core::controllers_flag::ControllersFlag;
+use pintle_core::guest::Guest;
+use pintle_core::manifest::{Manifest, SettingType};
+use pintle_wasm::{WasmConfig, WasmEngine};
+use serde_json::{Map, Value};
+
+use crate::builtins::BUILTINS;
+use crate::cli::PluginArgs;
+
+/// A component that is not loaded yet.
+pub(crate) struct Candidate {
+    /// For messages: the file, or `built-in NAME`.
+    pub(crate) origin: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) manifest: Arc<Manifest>,
+    builtin: bool,
+}
+
+/// A loaded plugin with its settings.
+pub(crate) struct Chosen {
+    pub(crate) guest: Arc<dyn Guest>,
+    pub(crate) settings: Value,
+}
+
+/// Loads what the arguments ask for.
+///
+/// # Errors
+/// One line that names the file or argument and what to do.
+pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
+    let candidates = candidates(&args.plugins)?;
+    let flag: ControllersFlag = args.controllers.join(",").parse()?;
+    flag.check(
+        candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
+    )?;
+    let mut settings = parse_settings(&args.settings, &candidates)?;
+    let engine = WasmEngine::new(WasmConfig { cache_dir: Some(cache_dir(args)), ..WasmConfig::default() })?;
+    let mut chosen = Vec::new();
+    for candidate in candidates {
+        let manifest = &candidate.manifest;
+        if !flag.enabled(&manifest.name, &manifest.aliases, true) {
+            continue;
+        }
+        let settings = Value::Object(settings.remove(&manifest.name).unwrap_or_default());
+        let guest = engine.load(&candidate.origin, &candidate.bytes)?;
+        chosen.push(Chosen { guest, settings });
+    }
+    if chosen.is_empty() {
+        bail!(
+            "no controller is left to run: --controllers is {:?}, and {} are known",
+            args.controllers.join(","),
+            BUILTINS.len()
+        );
+    }
+    Ok(chosen)
+}
+
+/// Every component that could run, by name.
+///
+/// # Errors
+/// A file is missing, is no component, or has the name of another file's plugin.
+pub(crate) fn candidates(paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
+    let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
+    for (name, bytes) in BUILTINS {
+        add(&mut by_name, read(format!("built-in {name}"), bytes.to_vec(), true)?)?;
+    }
+    for path in paths {
+        for file in files(path)? {
+            let bytes = std::fs::read(&file).with_context(|| format!("read component {}", file.display()))?;
+            add(&mut by_name, read(file.display().to_string(), bytes, false)?)?;
+        }
+    }
+    Ok(by_name.into_values().collect())
+}
+
+fn read(origin: String, bytes: Vec<u8>, builtin: bool) -> anyhow::Result<Candidate> {
+    let inspection = pintle_wasm::inspect(&origin, &bytes)?;
+    Ok(Candidate { origin, bytes, manifest: inspection.manifest, builtin })
+}
+
+fn add(by_name: &mut BTreeMap<String, Candidate>, candidate: Candidate) -> anyhow::Result<()> {
+    let name = candidate.manifest.name.clone();
+    if let Some(other) = by_name.get(&name).filter(|other| !other.builtin) {
+        bail!(
+            "{} and {} are both plugin {name:?}; remove one, or change `name` in its manifest",
+            other.origin,
+            candidate.origin
+        );
+    }
+    if let Some(other) = by_name.insert(name, candidate).filter(|other| !other.builtin) {
+        debug_assert!(false, "{} was replaced", other.origin);
+    }
+    Ok(())
+}
+
+/// The file itself, or the components of a folder in the order of their names.
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let kind = std::fs::metadata(path).with_context(|| format!("read {}", path.display()))?;
+    if !kind.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("read folder {}", path.display()))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.with_context(|| format!("read folder {}", path.display()))?.path();
+        if file.extension().is_some_and(|extension| extension == "wasm") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        bail!("folder {} holds no .wasm file", path.display());
+    }
+    Ok(files)
+}
+
+/// `CONTROLLER.SETTING=VALUE`, by the controller's name.
+fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<BTreeMap<String, Map<String, Value>>> {
+    let mut settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for text in given {
+        let parsed = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
+        let Some(((controller, name), value)) = parsed else {
+            bail!("--set {text:?}: write CONTROLLER.SETTING=VALUE");
+        };
+        let found = candidates
+            .iter()
+            .map(|candidate| &candidate.manifest)
+            .find(|manifest| manifest.name == controller || manifest.aliases.iter().any(|alias| alias == controller));
+        let Some(manifest) = found else {
+            let known: Vec<&str> = candidates.iter().map(|candidate| candidate.manifest.name.as_str()).collect();
+            bail!("--set {text:?}: no controller is called {controller:?}; known are {}", known.join(", "));
+        };
+        // A string needs no quotes; whatever else must be JSON. The manifest's schema is checked later, for all at once.
+        let is_string = manifest.config.get(name).is_some_and(|setting| setting.kind == SettingType::String);
+        let value = match serde_json::from_str(value) {
+            Ok(parsed) if !is_string || !matches!(parsed, Value::Number(_) | Value::Bool(_)) => parsed,
+            _ => Value::String(value.to_owned()),
+        };
+        settings.entry(manifest.name.clone()).or_default().insert(name.to_owned(), value);
+    }
+    Ok(settings)
+}
+
+/// Where compiled code is kept between runs.
+fn cache_dir(args: &PluginArgs) -> PathBuf {
+    if let Some(folder) = &args.cache_dir {
+        return folder.clone();
+    }
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    base.unwrap_or_else(std::env::temp_dir).join("pintle")
+}

@@ -1,0 +1,63 @@
+//! `pintle run`.
+
+use anyhow::Context as _;
+use pintle_kube::{Connection, Source};
+use serde_json::json;
+
+use crate::cli::RunArgs;
+use crate::host::Host;
+use crate::plugins::{self, Chosen};
+use crate::{logging, stop};
+
+/// The plugin that needs the cluster's certificate authority.
+const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+
+pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
+    logging::install(&args.log)?;
+    let source = match &args.kubeconfig {
+        Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
+        None => Source::InCluster,
+    };
+    // Whatever is wrong with files shows before the network is asked.
+    let mut chosen = plugins::choose(&args.plugins)?;
+    let connection = Connection::open(&source).await?;
+    let root_ca = match &args.root_ca_file {
+        Some(file) => {
+            Some(std::fs::read_to_string(file).with_context(|| format!("read --root-ca-file {}", file.display()))?)
+        }
+        None => connection.root_ca(),
+    };
+    set_root_ca(&mut chosen, root_ca);
+    connection.check().await?;
+    let host = Host::new(&connection, chosen, &args.plugins, args.serve).await?;
+    tracing::info!(api_server = connection.url(), metrics = %host.serving, "running");
+    host.manager
+        .run(async {
+            if let Err(why) = stop::requested().await {
+                tracing::error!(%why, "signals cannot be handled; stopping");
+            }
+        })
+        .await;
+    Ok(())
+}
+
+/// Gives the certificate authority to its publisher, unless a setting says otherwise. Without one the publisher is left out.
+pub(crate) fn set_root_ca(chosen: &mut Vec<Chosen>, root_ca: Option<String>) {
+    chosen.retain_mut(|plugin| {
+        if plugin.guest.manifest().name != ROOT_CA_PUBLISHER || plugin.settings.get("rootCa").is_some() {
+            return true;
+        }
+        match &root_ca {
+            Some(pem) => {
+                plugin.settings["rootCa"] = json!(pem);
+                true
+            }
+            None => {
+                tracing::warn!(
+                    "{ROOT_CA_PUBLISHER} does not run: the connection has no certificate authority; name one with --root-ca-file"
+                );
+                false
+            }
+        }
+    });
+}

@@ -1,0 +1,52 @@
+//! `/metrics` and `/healthz`, for now without authentication and therefore on loopback by default.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::routing::get;
+use pintle_runtime::manager::Manager;
+
+/// The content type of the OpenMetrics text format.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Starts serving; answers the address, whose port may have been chosen by the system.
+///
+/// # Errors
+/// The address cannot be used.
+pub(crate) async fn start(address: SocketAddr, manager: Arc<Manager>) -> anyhow::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .with_context(|| format!("listen on {address} for /metrics; choose another address with --serve"))?;
+    let address = listener.local_addr().context("read the address")?;
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/livez", get(|| async { "ok" }))
+        .route(
+            "/readyz",
+            get({
+                let manager = manager.clone();
+                move || async move { ready(&manager) }
+            }),
+        )
+        .route("/metrics", get(move || async move { ([(header::CONTENT_TYPE, OPENMETRICS)], manager.metrics_text()) }));
+    tokio::spawn(async move {
+        if let Err(why) = axum::serve(listener, router).await {
+            tracing::error!(%why, "serving /metrics ended");
+        }
+    });
+    Ok(address)
+}
+
+/// Ready once the caches of every plugin are filled.
+fn ready(manager: &Manager) -> (StatusCode, String) {
+    let waiting: Vec<String> =
+        manager.status().into_iter().filter(|plugin| !plugin.synced).map(|plugin| plugin.name).collect();
+    if waiting.is_empty() {
+        (StatusCode::OK, "ok".into())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("caches are not filled yet for: {}", waiting.join(", ")))
+    }
+}
