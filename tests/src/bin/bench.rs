@@ -1,0 +1,360 @@
+//! Pintle and kube-controller-manager side by side on fresh real control planes: `cargo xtask bench`.
+//!
+//! Prints a table of medians with ratios, and writes `target/bench/controllers.json`: a list of records
+//! `{"scenario","implementation","pods_per_second","cpu_seconds","rss_bytes"}`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt as _;
+use pintle_tests::process::{Guarded, Usage};
+use pintle_tests::{ApiClient, ControlPlane, Options, eventually, target_dir};
+use serde_json::{Value, json};
+
+/// The longest that one scenario may take.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Requests of our own client in flight. More makes the API server slower, not faster, on two cores.
+const IN_FLIGHT: usize = 32;
+
+const NAMESPACE: &str = "bench";
+const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
+
+struct Args {
+    pintle: PathBuf,
+    rounds: usize,
+    only: Option<String>,
+    cached_pods: usize,
+}
+
+const USAGE: &str = "usage: bench --pintle PATH [--rounds N (3)] [--only WORD] [--cached-pods N (20000)]
+  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, memory";
+
+fn args() -> Result<Args> {
+    let mut args = Args { pintle: PathBuf::new(), rounds: 3, only: None, cached_pods: 20_000 };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().with_context(|| format!("{word} wants a value\n{USAGE}"));
+        match word.as_str() {
+            "--pintle" => args.pintle = value()?.into(),
+            "--rounds" => args.rounds = value()?.parse().context("--rounds wants a number")?,
+            "--only" => args.only = Some(value()?),
+            "--cached-pods" => args.cached_pods = value()?.parse().context("--cached-pods wants a number")?,
+            _ => bail!("{USAGE}"),
+        }
+    }
+    if args.pintle.as_os_str().is_empty() || args.rounds == 0 {
+        bail!("{USAGE}");
+    }
+    Ok(args)
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("bench: {why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Who creates the Pods.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Implementation {
+    Pintle,
+    KubeControllerManager,
+    Bare,
+}
+
+impl Implementation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pintle => "pintle",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::Bare => "bare",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    pods_per_second: f64,
+    cpu_seconds: f64,
+    rss_bytes: f64,
+}
+
+const SCENARIOS: [(&str, usize, usize); 3] = [("10x300", 10, 300), ("300x10", 300, 10), ("1x3000", 1, 3000)];
+
+async fn run() -> Result<()> {
+    let args = args()?;
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|word| name.contains(word.as_str()));
+    let mut samples: BTreeMap<(usize, Implementation), Vec<Sample>> = BTreeMap::new();
+    let all = [Implementation::Pintle, Implementation::KubeControllerManager, Implementation::Bare];
+    for round in 0..args.rounds {
+        for (place, (name, deployments, pods)) in SCENARIOS.into_iter().enumerate().filter(|(_, (name, ..))| wanted(name)) {
+            for turn in 0..all.len() {
+                // Another one begins in each round, so that none always meets the machine in the same state.
+                let implementation = all[(turn + round) % all.len()];
+                let sample = rollout(&args.pintle, implementation, deployments, pods)
+                    .await
+                    .with_context(|| format!("{name} with {}", implementation.name()))?;
+                eprintln!("round {} {name} {}: {sample:.1?}", round + 1, implementation.name());
+                samples.entry((place, implementation)).or_default().push(sample);
+            }
+        }
+    }
+    if wanted("memory") {
+        for (implementation, sample) in memory(&args.pintle, args.cached_pods).await? {
+            samples.entry((SCENARIOS.len(), implementation)).or_default().push(sample);
+        }
+    }
+    report(&samples, args.cached_pods)
+}
+
+/// A running contender.
+struct Contender(Guarded);
+
+impl Contender {
+    async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Self>> {
+        match implementation {
+            Implementation::Bare => Ok(None),
+            Implementation::KubeControllerManager => {
+                Ok(Some(Self(plane.start_kcm(&CONTROLLERS, &[]).await?.process)))
+            }
+            Implementation::Pintle => {
+                let serve = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+                let arguments: Vec<String> = vec![
+                    "run".into(),
+                    "--kubeconfig".into(),
+                    plane.kubeconfig().display().to_string(),
+                    "--controllers".into(),
+                    CONTROLLERS.join(","),
+                    "--kube-api-qps".into(),
+                    "0".into(),
+                    "--serve".into(),
+                    serve.to_string(),
+                    "--log".into(),
+                    "warn".into(),
+                ];
+                let process = plane.start_program("pintle", pintle, &arguments).await?;
+                let client = ApiClient::new(&format!("http://{serve}"), None, None);
+                let ready = eventually(Duration::from_secs(60), "pintle to be ready", || async {
+                    let answer = client.request("GET", "/readyz", &[], None).await?;
+                    if answer.status == 200 { Ok(Some(())) } else { bail!("{}", answer.text()) }
+                });
+                ready.await.with_context(|| process.log_tail())?;
+                Ok(Some(Self(process)))
+            }
+        }
+    }
+
+    /// Usage once it does nothing more.
+    async fn usage_at_rest(&self) -> Result<Usage> {
+        let mut last = self.0.usage()?;
+        let mut quiet = 0;
+        let begun = Instant::now();
+        while quiet < 4 && begun.elapsed() < Duration::from_secs(30) {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            let now = self.0.usage()?;
+            quiet = if now.cpu.saturating_sub(last.cpu) <= Duration::from_millis(10) { quiet + 1 } else { 0 };
+            last = now;
+        }
+        Ok(last)
+    }
+}
+
+async fn rollout(pintle: &Path, implementation: Implementation, deployments: usize, pods: usize) -> Result<Sample> {
+    let plane = ControlPlane::start(Options::default()).await?;
+    let client = plane.client();
+    prepare(&client).await?;
+    let contender = Contender::start(pintle, &plane, implementation).await?;
+    let before = match &contender {
+        Some(contender) => Some(contender.usage_at_rest().await?),
+        None => None,
+    };
+    let begun = Instant::now();
+    match implementation {
+        Implementation::Bare => {
+            let pod = small_pod();
+            create_all(&client, "/api/v1/namespaces/bench/pods", (0..deployments * pods).map(|_| pod.clone())).await?;
+        }
+        _ => {
+            let all = (0..deployments).map(|number| deployment(number, pods));
+            create_all(&client, "/apis/apps/v1/namespaces/bench/deployments", all).await?;
+        }
+    }
+    let total = deployments * pods;
+    eventually(DEADLINE, format!("{total} Pods"), || async {
+        Ok((count(&client).await? >= total as u64).then_some(()))
+    })
+    .await?;
+    let pods_per_second = total as f64 / begun.elapsed().as_secs_f64();
+    let mut sample = Sample { pods_per_second, ..Sample::default() };
+    if let (Some(contender), Some(before)) = (&contender, before) {
+        eventually(DEADLINE, "every status", || async {
+            let all = client.list("/apis/apps/v1/namespaces/bench/deployments").await?;
+            Ok(all.iter().all(|deployment| deployment["status"]["replicas"] == pods).then_some(()))
+        })
+        .await?;
+        let after = contender.usage_at_rest().await?;
+        sample.cpu_seconds = after.cpu.saturating_sub(before.cpu).as_secs_f64();
+        sample.rss_bytes = after.rss_bytes as f64;
+        let surplus = count(&client).await?;
+        if surplus != total as u64 {
+            bail!("{surplus} Pods where {total} were wanted");
+        }
+    }
+    drop(contender);
+    plane.stop().await;
+    Ok(sample)
+}
+
+/// Resident memory with many Pods of realistic size in the cache.
+async fn memory(pintle: &Path, pods: usize) -> Result<Vec<(Implementation, Sample)>> {
+    let plane = ControlPlane::start(Options::default()).await?;
+    let client = plane.client();
+    prepare(&client).await?;
+    let pod = realistic_pod();
+    create_all(&client, "/api/v1/namespaces/bench/pods", (0..pods).map(|_| pod.clone())).await?;
+    let mut samples = Vec::new();
+    for implementation in [Implementation::Pintle, Implementation::KubeControllerManager] {
+        let contender = Contender::start(pintle, &plane, implementation).await?.context("nothing runs")?;
+        let usage = contender.usage_at_rest().await?;
+        let sample = Sample {
+            pods_per_second: 0.0,
+            cpu_seconds: usage.cpu.as_secs_f64(),
+            rss_bytes: usage.rss_bytes as f64,
+        };
+        eprintln!("memory {}: {sample:.1?}", implementation.name());
+        samples.push((implementation, sample));
+    }
+    plane.stop().await;
+    Ok(samples)
+}
+
+async fn prepare(client: &ApiClient) -> Result<()> {
+    client.create_namespace(NAMESPACE).await?;
+    // Admission wants it for every Pod; the controller that makes it is not measured.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    client.create("/api/v1/namespaces/bench/serviceaccounts", &account).await?;
+    Ok(())
+}
+
+async fn create_all(client: &ApiClient, path: &str, objects: impl Iterator<Item = Value>) -> Result<()> {
+    let mut results = futures::stream::iter(objects.map(|object| async move { client.create(path, &object).await }))
+        .buffer_unordered(IN_FLIGHT);
+    while let Some(result) = results.next().await {
+        result?;
+    }
+    Ok(())
+}
+
+/// How many Pods there are, without reading them.
+async fn count(client: &ApiClient) -> Result<u64> {
+    let list = client.get("/api/v1/namespaces/bench/pods?limit=1").await?;
+    let here = list["items"].as_array().map_or(0, Vec::len) as u64;
+    Ok(here + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
+}
+
+fn small_pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"generateName": "bare-", "labels": {"app": "bare"}},
+        "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+    })
+}
+
+/// About 3 KB as the API server stores it: probes, resources, environment, volumes, annotations.
+fn realistic_pod() -> Value {
+    let variables: Vec<Value> =
+        (0..12).map(|n| json!({"name": format!("VARIABLE_{n}"), "value": format!("value-number-{n}")})).collect();
+    let annotations: BTreeMap<String, String> = (0..6)
+        .map(|n| (format!("example.com/annotation-{n}"), "some text of the length that annotations have".into()))
+        .collect();
+    let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "generateName": "cached-", "annotations": annotations,
+            "labels": {"app": "cached", "tier": "backend", "release": "stable", "pod-template-hash": "5d78c9869d"},
+        },
+        "spec": {
+            "containers": [{
+                "name": "app", "image": "registry.example/team/app:v1.2.3", "env": variables,
+                "args": ["--listen=:8080", "--log-level=info"], "ports": [{"name": "http", "containerPort": 8080}],
+                "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+                "livenessProbe": probe, "readinessProbe": probe,
+                "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}, {"name": "data", "mountPath": "/data"}],
+            }],
+            "volumes": [{"name": "config", "configMap": {"name": "app"}}, {"name": "data", "emptyDir": {}}],
+        },
+    })
+}
+
+fn deployment(number: usize, pods: usize) -> Value {
+    let name = format!("app-{number}");
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": pods, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+            },
+        },
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+fn report(samples: &BTreeMap<(usize, Implementation), Vec<Sample>>, cached_pods: usize) -> Result<()> {
+    let memory = format!("memory-{cached_pods}");
+    let names: Vec<&str> = SCENARIOS.iter().map(|(name, ..)| *name).chain([memory.as_str()]).collect();
+    let mut records = Vec::new();
+    println!(
+        "{:<14} {:<24} {:>7} {:>7} {:>9} {:>7} {:>9} {:>7}",
+        "scenario", "implementation", "Pods/s", "ratio", "CPU s", "ratio", "MiB", "ratio"
+    );
+    for ((place, implementation), all) in samples {
+        let of = |field: fn(&Sample) -> f64| median(all.iter().map(field).collect());
+        let fields: [fn(&Sample) -> f64; 3] = [|s| s.pods_per_second, |s| s.cpu_seconds, |s| s.rss_bytes];
+        let [rate, cpu, rss] = fields.map(of);
+        let reference = samples.get(&(*place, Implementation::KubeControllerManager));
+        let ratio = |field: fn(&Sample) -> f64, value: f64| {
+            let base = reference.map_or(0.0, |all| median(all.iter().map(field).collect()));
+            if base > 0.0 && value > 0.0 { format!("{:.2}x", value / base) } else { String::new() }
+        };
+        println!(
+            "{:<14} {:<24} {rate:>7.0} {:>7} {cpu:>9.2} {:>7} {:>9.1} {:>7}",
+            names[*place],
+            implementation.name(),
+            ratio(fields[0], rate),
+            ratio(fields[1], cpu),
+            rss / f64::from(1 << 20),
+            ratio(fields[2], rss),
+        );
+        records.push(json!({
+            "scenario": names[*place], "implementation": implementation.name(),
+            "pods_per_second": rate, "cpu_seconds": cpu, "rss_bytes": rss as u64,
+        }));
+    }
+    let folder = target_dir().join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let file = folder.join("controllers.json");
+    std::fs::write(&file, serde_json::to_string_pretty(&records)? + "\n")
+        .with_context(|| format!("write {}", file.display()))?;
+    println!("\nratios are to kube-controller-manager; written to {}", file.display());
+    Ok(())
+}
