@@ -40,7 +40,9 @@ pub enum ConnectError {
         why: String,
     },
     /// Not in a Pod, or without a service account token.
-    #[error("cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE")]
+    #[error(
+        "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
+    )]
     InCluster(String),
     /// The client could not be made, for example because a certificate does not parse.
     #[error("cannot make a client for {url}: {why}")]
@@ -51,7 +53,9 @@ pub enum ConnectError {
         why: String,
     },
     /// The server refused the credentials.
-    #[error("the API server at {url} does not accept these credentials ({why}); check the user of the kubeconfig's context")]
+    #[error(
+        "the API server at {url} does not accept these credentials ({why}); check the user of the kubeconfig's context"
+    )]
     Unauthorized {
         /// Address of the server.
         url: String,
@@ -59,7 +63,9 @@ pub enum ConnectError {
         why: String,
     },
     /// No usable answer.
-    #[error("cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right")]
+    #[error(
+        "cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right"
+    )]
     Unreachable {
         /// Address of the server.
         url: String,

@@ -79,7 +79,10 @@ mod tests {
         ]}]});
         let found = read(&serde_json::from_str(r#"{"items":[]}"#).unwrap(), &serde_json::from_value(document).unwrap());
         let short: Vec<_> = found.resources.iter().map(|r| (r.kind.to_string(), r.preferred, r.namespaced)).collect();
-        assert_eq!(short, [("example.com/v2/Widget".into(), true, true), ("example.com/v1/Widget".into(), false, true)]);
+        assert_eq!(
+            short,
+            [("example.com/v2/Widget".into(), true, true), ("example.com/v1/Widget".into(), false, true)]
+        );
         assert_eq!(found.resources[0].subresources, ["status"]);
         assert_eq!(found.failed, ["example.com/v1"]);
     }

@@ -35,7 +35,8 @@ struct Cause {
 pub(crate) fn from_response(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
         // Not a Status: a proxy in between, or a handler that answers in plain text.
-        message: Some(String::from_utf8_lossy(&body[..body.len().min(512)]).trim().to_owned()).filter(|s| !s.is_empty()),
+        message: Some(String::from_utf8_lossy(&body[..body.len().min(512)]).trim().to_owned())
+            .filter(|s| !s.is_empty()),
         ..Status::default()
     });
     let retry_after =

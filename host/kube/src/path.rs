@@ -102,7 +102,8 @@ mod tests {
     fn paths_follow_group_scope_and_subresource() {
         let pod = Kind::new("", "v1", "Pod");
         let deployment = Kind::new("apps", "v1", "Deployment");
-        let place = |kind, plural, namespace, name, subresource| Place { kind, plural, namespace, name, subresource }.url();
+        let place =
+            |kind, plural, namespace, name, subresource| Place { kind, plural, namespace, name, subresource }.url();
         assert_eq!(place(&pod, "pods", None, None, None), "/api/v1/pods?");
         assert_eq!(place(&pod, "pods", Some("a"), Some("b"), Some("status")), "/api/v1/namespaces/a/pods/b/status?");
         assert_eq!(place(&deployment, "deployments", Some("a"), None, None), "/apis/apps/v1/namespaces/a/deployments?");
@@ -111,7 +112,9 @@ mod tests {
     #[test]
     fn a_name_cannot_leave_its_segment() {
         let pod = Kind::new("", "v1", "Pod");
-        let url = |name| Place { kind: &pod, plural: "pods", namespace: Some("a"), name: Some(name), subresource: None }.url();
+        let url = |name| {
+            Place { kind: &pod, plural: "pods", namespace: Some("a"), name: Some(name), subresource: None }.url()
+        };
         assert_eq!(url("../../secrets"), "/api/v1/namespaces/a/pods/..%2F..%2Fsecrets?");
         assert_eq!(url(".."), "/api/v1/namespaces/a/pods/%2E%2E?");
         assert_eq!(url("a?b=c#d"), "/api/v1/namespaces/a/pods/a%3Fb%3Dc%23d?");

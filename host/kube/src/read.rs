@@ -232,7 +232,11 @@ impl ApiReader for Connection {
         Box::pin(self.open_watch(target, start))
     }
 
-    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn get<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move {
             let url = Place::object(resource, &object.namespace, &object.name).url();
             text(&self.get_bytes(&url, JSON, usize::MAX).await?)

@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_an_object_or_the_status_of_its_removal() {
-        let written = parse_written(br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x"}}"#);
+        let written =
+            parse_written(br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x"}}"#);
         let expected = Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true };
         assert_eq!(written.unwrap(), expected);
         let removed = parse_written(br#"{"kind":"Status","metadata":{},"details":{"name":"a","uid":"u"}}"#);
