@@ -73,7 +73,12 @@ pub(crate) fn resources(registry: &Registry, wanted: &str) -> Option<Value> {
             out.push(Value::Object(fields));
         }
     }
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": wanted, "resources": out}))
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": wanted, "resources": out});
+    // The list of the core group is older than the field.
+    if wanted != "v1" {
+        list["apiVersion"] = json!("v1");
+    }
+    Some(list)
 }
 
 fn insert_list(fields: &mut Map<String, Value>, name: &str, list: &[String]) {
@@ -100,15 +105,20 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, format: &str) -> Value
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if name.is_empty() {
-                json!({"creationTimestamp": null})
-            } else {
-                json!({"name": name, "creationTimestamp": null})
-            };
+            let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{format}"), "metadata": {}, "items": items})
+}
+
+/// The kind that a resource answers with. As upstream, a built-in one leaves out the group and version of its own.
+fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
+    let own = group == resource.group && version == resource.version;
+    if own && resource.crd.is_none() {
+        return json!({"group": "", "version": "", "kind": kind});
+    }
+    json!({"group": group, "version": version, "kind": kind})
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -116,7 +126,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
     fields.insert("resource".into(), json!(resource.plural));
     fields.insert(
         "responseKind".into(),
-        json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
+        response_kind(resource, &resource.group, &resource.version, &resource.kind),
     );
     fields.insert("scope".into(), json!(if resource.namespaced { "Namespaced" } else { "Cluster" }));
     fields.insert("singularResource".into(), json!(resource.singular));
@@ -129,7 +139,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
         .map(|sub| {
             json!({
                 "subresource": sub.name,
-                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                "responseKind": response_kind(resource, &sub.group, &sub.version, &sub.kind),
                 "verbs": sub.verbs,
             })
         })
