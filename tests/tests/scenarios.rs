@@ -21,3 +21,8 @@ async fn compare(first: Contender, second: Contender) -> Result<()> {
 async fn kube_controller_manager_ends_as_itself() -> Result<()> {
     compare(Contender::KubeControllerManager, Contender::KubeControllerManager).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
+    compare(Contender::KubeControllerManager, Contender::pintle()?).await
+}
