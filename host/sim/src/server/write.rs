@@ -184,49 +184,42 @@ impl Api {
         let dry_run = call.query.dry_run()?;
         let prefix = meta(&object, "generateName").to_owned();
         let generated = meta(&object, "name").is_empty() && !prefix.is_empty();
-        for _ in 0..NAME_ATTEMPTS {
-            let mut attempt = object.clone();
-            if generated {
-                metadata_mut(&mut attempt).insert("name".into(), json!(generate_name(&prefix)));
-            }
-            let name = meta(&attempt, "name").to_owned();
-            let key = object_key(call.namespace(), &name);
-            let stored = self.prepare_new(call, attempt, ownership)?;
-            let committed = if dry_run {
-                self.store
-                    .view(|view| {
-                        if view.get(&resource.storage, &key).is_some() {
-                            return Err(CommitError::Exists);
-                        }
-                        Ok(self.admit_create(view, call, &stored)?)
-                    })
-                    .map(|()| None)
-            } else {
-                self.store
-                    .create(&self.context(call, verb), &key, stored.clone(), |view| {
-                        self.admit_create(view, call, &stored)
-                    })
-                    .map(Some)
+        if generated {
+            let free = |name: &String| {
+                self.store.view(|view| view.get(&resource.storage, &object_key(call.namespace(), name)).is_none())
             };
-            match committed {
-                Ok(Some(entry)) => {
-                    self.after_commit(resource, &entry.value);
-                    return Ok(Written::Created(entry));
-                }
-                Ok(None) => {
-                    let mut value = stored;
-                    to_version(resource, &mut value);
-                    return Ok(Written::DryRun(value, true));
-                }
-                Err(CommitError::Exists) if generated => {}
-                Err(CommitError::Exists) => return Err(ApiError::already_exists(&resource.group_resource(), &name)),
-                Err(CommitError::Api(error)) => return Err(error),
-                Err(CommitError::Missing | CommitError::Changed) => {
-                    return Err(ApiError::internal("a create found an object to change"));
-                }
+            let name = std::iter::repeat_with(|| generate_name(&prefix)).take(NAME_ATTEMPTS).find(free);
+            let name = name.ok_or_else(|| ApiError::generate_name_conflict(&resource.group_resource(), &prefix))?;
+            metadata_mut(&mut object).insert("name".into(), json!(name));
+        }
+        let name = meta(&object, "name").to_owned();
+        let key = object_key(call.namespace(), &name);
+        let stored = self.prepare_new(call, object, ownership)?;
+        if dry_run {
+            self.store.view(|view| match view.get(&resource.storage, &key) {
+                Some(_) => Err(ApiError::already_exists(&resource.group_resource(), &name)),
+                None => self.admit_create(view, call, &stored),
+            })?;
+            let mut value = stored;
+            to_version(resource, &mut value);
+            return Ok(Written::DryRun(value, true));
+        }
+        let ctx = self.context(call, verb);
+        match self.store.create(&ctx, &key, stored, |view, object| self.admit_create(view, call, object)) {
+            Ok(entry) => {
+                self.after_commit(resource, &entry.value);
+                Ok(Written::Created(entry))
+            }
+            // Another create took the name since it was found free.
+            Err(CommitError::Exists) if generated => {
+                Err(ApiError::generate_name_conflict(&resource.group_resource(), &name))
+            }
+            Err(CommitError::Exists) => Err(ApiError::already_exists(&resource.group_resource(), &name)),
+            Err(CommitError::Api(error)) => Err(error),
+            Err(CommitError::Missing | CommitError::Changed) => {
+                Err(ApiError::internal("a create found an object to change"))
             }
         }
-        Err(ApiError::generate_name_conflict(&resource.group_resource(), &prefix))
     }
 
     /// Fills in what the server decides about a new object and returns it in the storage version.

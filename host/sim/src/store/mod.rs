@@ -245,7 +245,7 @@ impl Store {
         ctx: &WriteContext<'_>,
         key: &str,
         mut value: Value,
-        check: impl FnOnce(&Inner) -> Result<(), ApiError>,
+        check: impl FnOnce(&Inner, &Value) -> Result<(), ApiError>,
     ) -> Result<Entry, CommitError> {
         let mut inner = self.inner.write();
         ctx.faults.admit_commit(ctx.user_agent)?;
@@ -253,7 +253,7 @@ impl Store {
         if table.objects.contains_key(key) {
             return Err(CommitError::Exists);
         }
-        check(&inner)?;
+        check(&inner, &value)?;
         let rv = inner.rv + 1;
         set_rv(&mut value, rv);
         let entry = Entry::new(ctx.resource, key, rv, value)?;

@@ -32,7 +32,7 @@ impl Fixture {
     fn create(&self, key: &str) -> Entry {
         let (namespace, name) = key.split_once('/').unwrap();
         let value = json!({"metadata": {"name": name, "namespace": namespace}, "data": {"n": "0"}});
-        self.store.create(&self.ctx(WriteVerb::Create), key, value, |_| Ok(())).unwrap()
+        self.store.create(&self.ctx(WriteVerb::Create), key, value, |_, _| Ok(())).unwrap()
     }
 
     fn change(&self, key: &str, n: u64) -> Entry {
@@ -144,7 +144,7 @@ fn the_history_numbers_every_write_and_a_killed_client_writes_no_more() {
     assert!(!*killed.borrow());
     fixture.change("a/x", 1);
     assert!(*killed.borrow());
-    let refused = fixture.store.create(&fixture.ctx(WriteVerb::Create), "a/y", json!({"metadata": {}}), |_| Ok(()));
+    let refused = fixture.store.create(&fixture.ctx(WriteVerb::Create), "a/y", json!({"metadata": {}}), |_, _| Ok(()));
     assert!(matches!(refused, Err(CommitError::Api(error)) if error.drop_connection));
     let history: Vec<_> = fixture.store.history().iter().map(|record| (record.n, record.verb, record.effect)).collect();
     assert_eq!(history, [(1, WriteVerb::Create, EventType::Added), (2, WriteVerb::Update, EventType::Modified)]);
