@@ -225,7 +225,7 @@ impl Api {
     ) -> Result<Reply, ApiError> {
         let registry = self.registry();
         let Some(resource) = registry.by_plural(&path.api_version, &path.plural).cloned() else {
-            return Ok(Reply::text(404, "404 page not found\n"));
+            return no_such_resource(&registry, &path.api_version);
         };
         if path.namespace.is_some() && !resource.namespaced {
             return Ok(Reply::text(404, "404 page not found\n"));
@@ -318,7 +318,10 @@ impl Api {
                     .unwrap_or_else(|| Reply::json(200, accept.format, &discovery_documents::groups(&registry)));
             }
             Path::Group(group) => discovery_documents::group(&registry, group),
-            Path::Version(version) => discovery_documents::resources(&registry, version),
+            Path::Version(version) => match discovery_documents::resources(&registry, version) {
+                None => return no_such_resource(&registry, version).unwrap_or_else(|error| Reply::error(&error, accept.format)),
+                found => found,
+            },
             Path::Other(_) | Path::Object(_) => None,
         };
         found.map_or_else(
@@ -353,6 +356,14 @@ impl Api {
             _ => self.open_api(path, headers).unwrap_or_else(|| Reply::text(404, "404 page not found\n")),
         }
     }
+}
+
+/// The answer where a version serves no such resource: upstream, a built-in group says so by a `Status`, anything else in
+/// plain text.
+fn no_such_resource(registry: &Registry, api_version: &str) -> Result<Reply, ApiError> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let built_in = registry.resources().iter().any(|one| one.group == group && one.crd.is_none());
+    if built_in { Err(ApiError::unknown_path()) } else { Ok(Reply::text(404, "404 page not found\n")) }
 }
 
 fn verb(method: &Method, call: &Call) -> &'static str {
