@@ -16,7 +16,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     let mut chosen = plugins::choose(&args.plugins)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let cluster = SimCluster::start(SimConfig { address, ..SimConfig::default() })
+    let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
         .await
         .context("start the embedded cluster; choose another port with --port")?;
     let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pintle_kube::Connection;
-use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
+use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
 use crate::cli::PluginArgs;
 use crate::plugins::Chosen;
@@ -31,14 +31,27 @@ impl Host {
             burst: args.kube_api_burst,
             ..ManagerConfig::default()
         };
-        let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
+        let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config.clone()));
         for Chosen { guest, settings } in chosen {
             let name = guest.manifest().name.clone();
-            manager
-                .add(guest, PluginOptions { config: settings, ..PluginOptions::default() })
-                .with_context(|| format!("start plugin {name}"))?;
+            let rate_limit = RateLimit { qps: config.qps, burst: config.burst };
+            let options =
+                PluginOptions { config: settings, rate_limit: own_limit(&name, rate_limit), ..Default::default() };
+            manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
         }
         let serving = serve::start(address, manager.clone()).await?;
         Ok(Self { manager, serving })
     }
+}
+
+/// kube-controller-manager lets these two send more than the others (`cmd/kube-controller-manager/app/core.go`).
+fn own_limit(plugin: &str, limit: RateLimit) -> Option<RateLimit> {
+    let (more, more_at_once) = match plugin {
+        "garbage-collector-controller" => (2, 1),
+        "namespace-controller" => (20, 100),
+        _ => return None,
+    };
+    // Small whole numbers are exact in f32.
+    let qps = limit.qps.map(|qps| qps * more as f32);
+    Some(RateLimit { qps, burst: limit.burst.saturating_mul(more_at_once) })
 }

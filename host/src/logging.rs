@@ -1,5 +1,7 @@
 //! Structured logs on standard error.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
@@ -13,7 +15,8 @@ pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let installed = match args.log_format {
         LogFormat::Text => builder.with_target(false).try_init(),
         LogFormat::Json => builder.json().try_init(),

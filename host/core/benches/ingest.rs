@@ -17,9 +17,13 @@ fn pod() -> String {
     };
     let managed = [managed("kube-controller-manager"), managed("kube-scheduler"), managed("kubelet")].join(",");
     let condition = |kind: &str| {
-        format!(r#"{{"type":"{kind}","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1}}"#)
+        format!(
+            r#"{{"type":"{kind}","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1}}"#
+        )
     };
-    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition).join(",");
+    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        .map(condition)
+        .join(",");
     format!(
         r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"web-5d4f8c7b9d-x2x7q","generateName":"web-5d4f8c7b9d-","namespace":"default","uid":"{uid}","resourceVersion":"123456","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web","pod-template-hash":"5d4f8c7b9d"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-5d4f8c7b9d","uid":"{uid}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed}]}},"spec":{{"volumes":[{{"name":"kube-api-access-abcde","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}},{{"configMap":{{"name":"kube-root-ca.crt","items":[{{"key":"ca.crt","path":"ca.crt"}}]}}}}],"defaultMode":420}}}}],"containers":[{{"name":"web","image":"nginx:1.27","resources":{{"requests":{{"cpu":"100m","memory":"128Mi"}}}},"volumeMounts":[{{"name":"kube-api-access-abcde","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-17","securityContext":{{}},"schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"}},"status":{{"phase":"Running","conditions":[{conditions}],"hostIP":"10.0.0.17","podIP":"10.244.3.9","podIPs":[{{"ip":"10.244.3.9"}}],"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{{"name":"web","state":{{"running":{{"startedAt":"2026-01-01T00:00:00Z"}}}},"lastState":{{}},"ready":true,"restartCount":0,"image":"nginx:1.27","imageID":"docker.io/library/nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000","containerID":"containerd://0000000000000000000000000000000000000000000000000000000000000000","started":true}}],"qosClass":"Burstable"}}}}"#
     )

@@ -109,11 +109,17 @@ pub trait ApiReader: Send + Sync {
     /// Asks the server for its resources.
     fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>>;
     /// One page of at most `limit` objects; `page` is the token of the page before. `resource_version=0` is never used.
-    fn list<'a>(&'a self, target: &'a Target, limit: u32, page: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>>;
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>>;
     /// A watch with bookmarks.
     fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>>;
     /// The object as the server has it now (quorum read).
-    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
+    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey)
+    -> BoxFuture<'a, Result<Box<str>, ApiError>>;
     /// GET of a path (beginning with `/`), at most `limit_bytes` of body.
     fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
 }
@@ -243,7 +249,13 @@ pub enum Retry {
 impl ApiError {
     /// An error without an answer from the server.
     pub fn transport(message: impl Into<String>) -> Self {
-        Self { class: ApiErrorClass::Transport, code: 0, reason: "Transport".into(), message: message.into(), causes: Vec::new() }
+        Self {
+            class: ApiErrorClass::Transport,
+            code: 0,
+            reason: "Transport".into(),
+            message: message.into(),
+            causes: Vec::new(),
+        }
     }
 
     /// When trying the same again makes sense.

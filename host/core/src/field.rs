@@ -75,7 +75,11 @@ impl FromStr for FieldPath {
             } else {
                 let end = rest.find(['.', '[']).unwrap_or(rest.len());
                 if end == 0 {
-                    return Err(fail(if rest.starts_with('[') { "names in brackets need quotes" } else { "a name is empty" }));
+                    return Err(fail(if rest.starts_with('[') {
+                        "names in brackets need quotes"
+                    } else {
+                        "a name is empty"
+                    }));
                 }
                 if rest[..end].contains(|c: char| c.is_whitespace() || c == '\'' || c == ']') {
                     return Err(fail("a name holds a blank, a quote or a bracket"));

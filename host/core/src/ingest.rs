@@ -318,7 +318,9 @@ impl<'de> Visitor<'de> for Metadata<'_> {
             }
         }
         sink.push(used, "}");
-        let name: Arc<str> = name.filter(|name: &Arc<str>| !name.is_empty()).ok_or_else(|| A::Error::custom("it has no metadata.name"))?;
+        let name: Arc<str> = name
+            .filter(|name: &Arc<str>| !name.is_empty())
+            .ok_or_else(|| A::Error::custom("it has no metadata.name"))?;
         meta.key = ObjectKey { namespace: namespace.unwrap_or_else(|| interner.intern("")), name };
         Ok(meta)
     }

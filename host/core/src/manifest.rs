@@ -620,7 +620,9 @@ mod tests {
         );
         check(
             |m| m["watches"][0]["fields"] = serde_json::json!(["spec..a"]),
-            expect![[r#"watches[0].fields[0]: field path "spec..a" is not valid: a name is empty; write spec.nodeName or metadata.labels['example.com/x']"#]],
+            expect![[
+                r#"watches[0].fields[0]: field path "spec..a" is not valid: a name is empty; write spec.nodeName or metadata.labels['example.com/x']"#
+            ]],
         );
         check(
             |m| m["watches"][0]["labelSelector"] = "a in b".into(),
@@ -628,7 +630,9 @@ mod tests {
         );
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
-            expect![[r#"grants[0].verbs: "read" is not one of *, get, list, create, update, patch, delete, deletecollection"#]],
+            expect![[
+                r#"grants[0].verbs: "read" is not one of *, get, list, create, update, patch, delete, deletecollection"#
+            ]],
         );
     }
 

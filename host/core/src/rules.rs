@@ -222,7 +222,10 @@ impl Rule {
                     (Some(field), Some(text)) => field.values(text),
                     _ => Vec::new(),
                 };
-                values.iter().filter_map(|value| named(value, meta, wanted, cache)).for_each(|key| add(wanted.clone(), key));
+                values
+                    .iter()
+                    .filter_map(|value| named(value, meta, wanted, cache))
+                    .for_each(|key| add(wanted.clone(), key));
             }
             (To::Label, Some(wanted)) => {
                 let value = self.label.as_deref().and_then(|label| meta.label(label));

@@ -172,7 +172,8 @@ mod tests {
     fn uids_print_as_they_were_read() {
         let uuid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
         assert!(matches!(Uid::parse(uuid), Uid::Uuid(_)));
-        for text in [uuid, "", "my-uid", "0F1E2D3C-4b5a-6978-8796-a5b4c3d2e1f0", "0f1e2d3c04b5a-6978-8796-a5b4c3d2e1f0"] {
+        for text in [uuid, "", "my-uid", "0F1E2D3C-4b5a-6978-8796-a5b4c3d2e1f0", "0f1e2d3c04b5a-6978-8796-a5b4c3d2e1f0"]
+        {
             assert_eq!(Uid::parse(text).to_string(), text);
         }
         assert!(Uid::parse("").is_empty());

@@ -88,10 +88,7 @@ fn every_text_has_its_kind_and_identity_and_none_has_managed_fields() {
     let mut metadata = thing()["metadata"].clone();
     metadata.as_object_mut().unwrap().remove("managedFields");
     assert_eq!(text(&object, 0), with(json!({})));
-    assert_eq!(
-        text(&object, 1),
-        with(json!({"spec": {"nodeName": "n1"}, "metadata": {"annotations": {"x/y": "1"}}}))
-    );
+    assert_eq!(text(&object, 1), with(json!({"spec": {"nodeName": "n1"}, "metadata": {"annotations": {"x/y": "1"}}})));
     let volumes = json!([{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]);
     assert_eq!(text(&object, 2), with(json!({"metadata": metadata, "spec": {"volumes": volumes}})));
     assert_eq!(text(&object, 3), with(json!({"spec": {}, "status": {}})));
@@ -178,7 +175,8 @@ fn more_projections_than_one_pass_holds_are_all_made() {
 fn texts_that_stand_in_many_objects_are_shared() {
     let plan = plan(vec![]);
     let mut ingester = Ingester::default();
-    let json = |name: &str| json!({"metadata": {"name": name, "namespace": "ns", "labels": {"app": "web"}}}).to_string();
+    let json =
+        |name: &str| json!({"metadata": {"name": name, "namespace": "ns", "labels": {"app": "web"}}}).to_string();
     let a = ingester.ingest(&plan, &json("a")).unwrap();
     let b = ingester.ingest(&plan, &json("b")).unwrap();
     assert!(Arc::ptr_eq(&a.meta.key.namespace, &b.meta.key.namespace));
@@ -242,7 +240,8 @@ fn model(value: &Value, paths: &[&[String]]) -> Option<Value> {
         Value::Object(map) => {
             let mut out = Map::new();
             for (key, value) in map {
-                let below: Vec<&[String]> = paths.iter().filter(|path| path[0] == *key).map(|path| &path[1..]).collect();
+                let below: Vec<&[String]> =
+                    paths.iter().filter(|path| path[0] == *key).map(|path| &path[1..]).collect();
                 if let Some(part) = (!below.is_empty()).then(|| model(value, &below)).flatten() {
                     out.insert(key.clone(), part);
                 }
@@ -261,7 +260,10 @@ fn model_text(object: &Value, paths: Option<&[Vec<String>]>) -> Value {
     let mut out = match paths {
         None => stripped,
         Some(paths) => {
-            let always = [vec!["metadata".to_owned(), "name".to_owned()], vec!["metadata".to_owned(), "resourceVersion".to_owned()]];
+            let always = [
+                vec!["metadata".to_owned(), "name".to_owned()],
+                vec!["metadata".to_owned(), "resourceVersion".to_owned()],
+            ];
             let paths: Vec<&[String]> = paths.iter().chain(&always).map(Vec::as_slice).collect();
             model(&stripped, &paths).unwrap()
         }

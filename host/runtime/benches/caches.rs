@@ -40,7 +40,11 @@ fn pod(i: usize, version: usize) -> String {
         )
     };
     let managed = ["kube-controller-manager", "kubelet"].map(managed).join(",");
-    let condition = |kind: &str| format!(r#"{{"type":"{kind}","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z"}}"#);
+    let condition = |kind: &str| {
+        format!(
+            r#"{{"type":"{kind}","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z"}}"#
+        )
+    };
     let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition).join(",");
     format!(
         r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"web-{owner:05}-5d4f8c7b9d-{i:06}","generateName":"web-5d4f8c7b9d-","namespace":"default","uid":"{}","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web-{owner}","pod-template-hash":"5d4f8c7b9d"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-{owner:05}-5d4f8c7b9d","uid":"{}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed}]}},"spec":{{"containers":[{{"name":"web","image":"nginx:1.27","resources":{{}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-{}","securityContext":{{}},"schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0,"enableServiceLinks":true}},"status":{{"phase":"Running","conditions":[{conditions}],"hostIP":"10.0.0.17","podIP":"10.244.3.9","podIPs":[{{"ip":"10.244.3.9"}}],"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{{"name":"web","state":{{"running":{{"startedAt":"2026-01-01T00:00:00Z"}}}},"lastState":{{}},"ready":true,"restartCount":0,"image":"nginx:1.27","imageID":"docker.io/library/nginx@sha256:00000000000000000000000000000000","containerID":"containerd://00000000000000000000000000000000","started":true}}],"qosClass":"BestEffort"}}}}"#,
@@ -75,7 +79,12 @@ impl ApiReader for Server {
         async move { Ok(Discovery { resources, failed: Vec::new() }) }.boxed()
     }
 
-    fn list<'a>(&'a self, target: &'a Target, limit: u32, page: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
         let from = page.and_then(|page| page.parse().ok()).unwrap_or(0);
         let (all, text): (usize, fn(usize) -> String) = match target.plural.as_str() {
             "pods" => (N_PODS, |i| pod(i, 10 + i)),
@@ -90,7 +99,8 @@ impl ApiReader for Server {
 
     fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         if let WatchStart::InitialEvents = start {
-            let invalid = ApiError { class: pintle_core::api::ApiErrorClass::Invalid, code: 422, ..ApiError::transport("no") };
+            let invalid =
+                ApiError { class: pintle_core::api::ApiErrorClass::Invalid, code: 422, ..ApiError::transport("no") };
             return async move { Err(invalid) }.boxed();
         }
         if target.plural != "pods" {
@@ -100,7 +110,8 @@ impl ApiReader for Server {
         if let Ok(mut watch) = self.watch.lock() {
             *watch = Some(send);
         }
-        let stream = futures::stream::unfold(receive, |mut receive| async move { receive.recv().await.map(|f| (f, receive)) });
+        let stream =
+            futures::stream::unfold(receive, |mut receive| async move { receive.recv().await.map(|f| (f, receive)) });
         async move { Ok(stream.boxed()) }.boxed()
     }
 
@@ -135,7 +146,8 @@ impl ChangeHandler for Mapping {
 }
 
 fn manifest(name: &str, watches: &str) -> Arc<Manifest> {
-    let json = format!(r#"{{"name":"{name}","version":"1","contract":"0.1","queues":[{{"name":"q"}}],"watches":{watches}}}"#);
+    let json =
+        format!(r#"{{"name":"{name}","version":"1","contract":"0.1","queues":[{{"name":"q"}}],"watches":{watches}}}"#);
     match Manifest::parse(json.as_bytes()) {
         Ok(manifest) => Arc::new(manifest),
         Err(why) => panic!("{why}"),

@@ -26,8 +26,8 @@ use pintle_core::outcome::{Answers, MutationFailure};
 pub use pintle_core::rules::{Delta, Enqueued};
 use tokio::sync::{Notify, watch};
 
-pub use self::subscription::Subscription;
 pub(crate) use self::subscription::Inner;
+pub use self::subscription::Subscription;
 pub(crate) use self::table::{Bound, Table, Watched};
 use crate::discovery::{self, Resources};
 use crate::informer::{Env, Informer, Scope};

@@ -32,7 +32,8 @@ impl Resources {
     pub(crate) fn new(found: Discovery, before: Option<&Self>) -> Self {
         let failed: HashSet<String> = found.failed.into_iter().collect();
         let mut all = found.resources;
-        let kept = before.iter().flat_map(|before| before.all.iter()).filter(|r| failed.contains(&r.kind.api_version()));
+        let kept =
+            before.iter().flat_map(|before| before.all.iter()).filter(|r| failed.contains(&r.kind.api_version()));
         all.extend(kept.cloned().collect::<Vec<_>>());
         let mut by_kind = HashMap::new();
         for resource in all.iter().filter(|resource| !resource.plural.contains('/')) {
@@ -69,7 +70,8 @@ impl Resources {
         let has = |resource: &ApiResource, verb: &str| resource.verbs.iter().any(|has| has == verb);
         for resource in self.by_kind.values() {
             let Kind { group, name, .. } = &resource.kind;
-            let fits = has(resource, "list") && has(resource, "watch") && every.verbs.iter().all(|verb| has(resource, verb));
+            let fits =
+                has(resource, "list") && has(resource, "watch") && every.verbs.iter().all(|verb| has(resource, verb));
             if !fits || every.except.iter().any(|kind| kind.group == *group && kind.name == *name) {
                 continue;
             }

@@ -235,7 +235,8 @@ async fn a_plugin_that_needs_more_widens_the_informer_while_the_old_data_is_serv
     let failures = vec![error(ApiErrorClass::Server, 500); 2];
     server.state().failures.insert("pods".into(), failures.into());
     let heard = Arc::new(Heard::default());
-    let second = caches.subscribe(manifest(json!([{"kind": "v1/Pod", "fields": ["spec.y"], "whole": true}])), heard.clone());
+    let second =
+        caches.subscribe(manifest(json!([{"kind": "v1/Pod", "fields": ["spec.y"], "whole": true}])), heard.clone());
     settle().await;
     assert!(!second.is_synced());
     assert_eq!((listed(&first, "v1/Pod").as_str(), listed(&second, "v1/Pod").as_str()), ("ns/a@11", ""));

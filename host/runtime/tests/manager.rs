@@ -310,7 +310,9 @@ async fn a_plugin_keeps_as_many_pods_as_asked() {
     let status = &host.manager.status()[0];
     assert!(status.synced && status.n_faults == 0 && status.cached_bytes > 0, "{status:?}");
     let text = host.manager.metrics_text();
-    for part in ["workqueue_adds_total{name=\"replicaset-controller\"}", "verb=\"create\",kind=\"v1/Pod\",result=\"ok\"} 4"] {
+    for part in
+        ["workqueue_adds_total{name=\"replicaset-controller\"}", "verb=\"create\",kind=\"v1/Pod\",result=\"ok\"} 4"]
+    {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     host.stop().await;

@@ -25,7 +25,11 @@ fn kind(text: &str) -> Kind {
 fn names(objects: &[Arc<str>]) -> String {
     let names = objects.iter().map(|object| {
         let object: Value = serde_json::from_str(object).unwrap();
-        format!("{}/{}", object["metadata"]["namespace"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap())
+        format!(
+            "{}/{}",
+            object["metadata"]["namespace"].as_str().unwrap(),
+            object["metadata"]["name"].as_str().unwrap()
+        )
     });
     names.collect::<Vec<_>>().join(" ")
 }
@@ -138,7 +142,9 @@ async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
     let view = limited.snapshot().view(context());
     assert_eq!(list(&*view, POD, query()), "a/p2 a/p3 a/p4");
     assert_eq!(list(&*view, POD, Query { namespace: Some("a".into()), ..query() }), "a/p2 a/p3 a/p4");
-    assert!(list(&*view, POD, Query { namespace: Some("b".into()), ..query() }).starts_with("error: reading v1/Pod in"));
+    assert!(
+        list(&*view, POD, Query { namespace: Some("b".into()), ..query() }).starts_with("error: reading v1/Pod in")
+    );
     assert!(view.get(&kind(POD), &ObjectKey::new("b", "p1")).is_err());
 }
 
@@ -187,7 +193,8 @@ impl Keys {
 async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     let server = Fake::new();
     server.put("deployments", "a", "d", json!({}));
-    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
+    let owner =
+        json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
     server.put("replicasets", "a", "rs1", json!({"metadata": {"ownerReferences": owner}}));
     let (_subscription, keys) = with_rules(&server, json!([
         {"kind": DEPLOYMENT, "enqueue": [{"to": "self"}]},
@@ -198,10 +205,11 @@ async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     server.put("deployments", "a", "d", json!({}));
     server.put("replicasets", "a", "rs1", json!({"metadata": {"ownerReferences": owner}}));
     settle().await;
-    assert_eq!(keys.take(), ["q:apps/v1/Deployment a/d", "other:apps/v1/ReplicaSet a/rs1+50", "q:apps/v1/Deployment a/d"]);
-    let pod = |phase: &str, spec: u32| {
-        json!({"metadata": {"ownerReferences": owned("rs1", "x")}, "status": {"phase": phase}, "spec": {"x": spec}})
-    };
+    assert_eq!(
+        keys.take(),
+        ["q:apps/v1/Deployment a/d", "other:apps/v1/ReplicaSet a/rs1+50", "q:apps/v1/Deployment a/d"]
+    );
+    let pod = |phase: &str, spec: u32| json!({"metadata": {"ownerReferences": owned("rs1", "x")}, "status": {"phase": phase}, "spec": {"x": spec}});
     server.put("pods", "a", "p", pod("Pending", 1));
     settle().await;
     assert_eq!(keys.take(), ["q:apps/v1/ReplicaSet a/rs1"]);
@@ -215,8 +223,13 @@ async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     settle().await;
     assert_eq!(keys.take(), ["q:apps/v1/Deployment a/d"]);
     // A controller of that name, but another object.
-    server.put("pods", "a", "p2", json!({"metadata": {"ownerReferences": [
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs1", "uid": "uid-of-before", "controller": true}]}}));
+    server.put(
+        "pods",
+        "a",
+        "p2",
+        json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs1", "uid": "uid-of-before", "controller": true}]}}),
+    );
     settle().await;
     assert_eq!(keys.take(), Vec::<String>::new());
 }
@@ -227,32 +240,54 @@ async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}});
     server.put("replicasets", "a", "rs1", selector.clone());
     server.put("replicasets", "b", "rs2", selector);
-    let (subscription, keys) = with_rules(&server, json!([
-        {"kind": RS, "selects": {"field": "spec.selector", "form": "labelSelector"}, "enqueue": [
-            {"to": "self", "on": []}, {"to": "dependents", "on": ["delete"], "queue": "other"}]},
-        {"kind": POD, "enqueue": [
-            {"to": "selecting", "kind": RS, "orphans": true},
-            {"to": "field", "kind": DEPLOYMENT, "field": "spec.volumes.claim"},
-            {"to": "label", "kind": "v1/Node", "field": "node"},
-            {"to": "owners"},
-            {"to": "namespace", "queue": "other"},
-            {"to": "plugin", "on": ["update"]}]},
-        {"kind": DEPLOYMENT, "enqueue": [{"to": "namespaceKeys", "kind": RS}]},
-    ])).await;
-    server.put("pods", "a", "p", json!({"metadata": {"labels": {"app": "web", "node": "n1"}},
-        "spec": {"volumes": [{"claim": "c1"}, {"claim": "x/c2"}, {}]}}));
+    let (subscription, keys) = with_rules(
+        &server,
+        json!([
+            {"kind": RS, "selects": {"field": "spec.selector", "form": "labelSelector"}, "enqueue": [
+                {"to": "self", "on": []}, {"to": "dependents", "on": ["delete"], "queue": "other"}]},
+            {"kind": POD, "enqueue": [
+                {"to": "selecting", "kind": RS, "orphans": true},
+                {"to": "field", "kind": DEPLOYMENT, "field": "spec.volumes.claim"},
+                {"to": "label", "kind": "v1/Node", "field": "node"},
+                {"to": "owners"},
+                {"to": "namespace", "queue": "other"},
+                {"to": "plugin", "on": ["update"]}]},
+            {"kind": DEPLOYMENT, "enqueue": [{"to": "namespaceKeys", "kind": RS}]},
+        ]),
+    )
+    .await;
+    server.put(
+        "pods",
+        "a",
+        "p",
+        json!({"metadata": {"labels": {"app": "web", "node": "n1"}},
+        "spec": {"volumes": [{"claim": "c1"}, {"claim": "x/c2"}, {}]}}),
+    );
     settle().await;
-    assert_eq!(keys.take(), [
-        "other:v1/Namespace a", "q:v1/Node a/n1", "q:apps/v1/Deployment a/c1", "q:apps/v1/Deployment x/c2",
-        "q:apps/v1/ReplicaSet a/rs1",
-    ]);
+    assert_eq!(
+        keys.take(),
+        [
+            "other:v1/Namespace a",
+            "q:v1/Node a/n1",
+            "q:apps/v1/Deployment a/c1",
+            "q:apps/v1/Deployment x/c2",
+            "q:apps/v1/ReplicaSet a/rs1",
+        ]
+    );
     // Old and new state are both mapped: whoever loses the Pod hears of it.
     server.put("pods", "a", "p", json!({"metadata": {"ownerReferences": owned("rs1", "thing")}}));
     settle().await;
-    assert_eq!(keys.take(), [
-        "other:v1/Namespace a", "q:v1/Node a/n1", "q:apps/v1/Deployment a/c1", "q:apps/v1/Deployment x/c2",
-        "q:apps/v1/ReplicaSet a/rs1", "plugin",
-    ]);
+    assert_eq!(
+        keys.take(),
+        [
+            "other:v1/Namespace a",
+            "q:v1/Node a/n1",
+            "q:apps/v1/Deployment a/c1",
+            "q:apps/v1/Deployment x/c2",
+            "q:apps/v1/ReplicaSet a/rs1",
+            "plugin",
+        ]
+    );
     server.put("deployments", "b", "d", json!({}));
     settle().await;
     assert_eq!(keys.take(), ["q:apps/v1/ReplicaSet b/rs2"]);

@@ -215,12 +215,17 @@ impl Inner {
             }
             if let Some(store) = gone.usable(gone.store().and_then(|id| self.caches.env().world.store(id)).as_ref()) {
                 info!(plugin = self.manifest.name, kind = %gone.kind, objects = store.len(), "kind is gone");
-                lost.push(store.iter().map(|object| Delta {
-                    kind: gone.kind.clone(),
-                    old: Some(object.clone()),
-                    new: None,
-                    initial: false,
-                }).collect());
+                lost.push(
+                    store
+                        .iter()
+                        .map(|object| Delta {
+                            kind: gone.kind.clone(),
+                            old: Some(object.clone()),
+                            new: None,
+                            initial: false,
+                        })
+                        .collect(),
+                );
             }
             gone.leave(registry);
         }

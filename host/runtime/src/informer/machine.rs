@@ -333,7 +333,8 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 1);
+            let backoff =
+                Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 1);
             Self { machine: Machine::new(backoff), now: Instant::now() }
         }
 
@@ -409,7 +410,10 @@ mod tests {
     #[test]
     fn a_streaming_list_that_keeps_failing_is_replaced_by_pages() {
         check("down down down", "stream | wait, stream | wait, stream | wait, list");
-        check("opened ended opened down down", "stream | read initial | wait, stream | read initial | wait, stream | wait, list");
+        check(
+            "opened ended opened down down",
+            "stream | read initial | wait, stream | read initial | wait, stream | wait, list",
+        );
     }
 
     #[test]
@@ -426,7 +430,10 @@ mod tests {
     #[test]
     fn a_broken_watch_keeps_its_place() {
         check("opened streamed:7 ended missing", "stream | read initial | read | watch 7 | wait, stream");
-        check("opened streamed:7 heard:9 down down", "stream | read initial | read | read | wait, watch 9 | wait, watch 9");
+        check(
+            "opened streamed:7 heard:9 down down",
+            "stream | read initial | read | read | wait, watch 9 | wait, watch 9",
+        );
     }
 
     #[test]
@@ -455,7 +462,8 @@ mod tests {
 
     #[test]
     fn delays_double_to_the_limit_with_jitter_and_start_anew_after_a_quiet_time() {
-        let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 3);
+        let mut backoff =
+            Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 3);
         let mut now = Instant::now();
         for base in [800, 1600, 3200, 6400, 12800, 25600, 30000, 30000] {
             let delay = backoff.failed(now).as_millis();

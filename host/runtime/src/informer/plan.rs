@@ -69,7 +69,8 @@ impl PlanBook {
         let slot = self.slots.take(Projection::Fields(demand.fields.clone()), &mut widened);
         let whole = demand.whole.then(|| self.slots.take(Projection::Whole, &mut widened));
         let indexes = demand.indexes.iter();
-        let indexes = indexes.map(|(name, path)| (name.clone(), self.indexes.take(path.clone(), &mut widened))).collect();
+        let indexes =
+            indexes.map(|(name, path)| (name.clone(), self.indexes.take(path.clone(), &mut widened))).collect();
         let selector = demand.selects.clone().map(|selects| self.selectors.take(selects, &mut widened));
         if widened {
             self.generation += 1;

@@ -121,7 +121,8 @@ impl Task {
 
     fn all_as_new(&self, store: &Store) -> Vec<Delta> {
         let kind = &self.shared.scope.kind;
-        let delta = |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
+        let delta =
+            |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
         store.iter().map(delta).collect()
     }
 
@@ -170,7 +171,9 @@ impl Task {
 
     async fn list(&mut self, page: Option<String>) {
         let (env, target) = (self.env.clone(), self.target());
-        let Some(answer) = self.answer(env.reader.list(&target, env.config.page_size, page.as_deref())).await else { return };
+        let Some(answer) = self.answer(env.reader.list(&target, env.config.page_size, page.as_deref())).await else {
+            return;
+        };
         match answer {
             Ok(answer) => {
                 if page.is_none() {

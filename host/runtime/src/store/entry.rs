@@ -40,7 +40,8 @@ pub(super) struct IndexProbe<'a>(pub(super) u16, pub(super) &'a str, pub(super) 
 
 fn by_name(a: &ObjectKey, b: &ObjectKey) -> Ordering {
     // Namespaces are shared texts: mostly one and the same.
-    let namespaces = if Arc::ptr_eq(&a.namespace, &b.namespace) { Ordering::Equal } else { a.namespace.cmp(&b.namespace) };
+    let namespaces =
+        if Arc::ptr_eq(&a.namespace, &b.namespace) { Ordering::Equal } else { a.namespace.cmp(&b.namespace) };
     namespaces.then_with(|| a.name.cmp(&b.name))
 }
 

@@ -92,12 +92,18 @@ impl Store {
     }
 
     /// Objects of a namespace.
-    pub(crate) fn in_namespace<'s, 'q>(&'s self, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+    pub(crate) fn in_namespace<'s, 'q>(
+        &'s self,
+        namespace: &'q str,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         within(&self.objects, namespace)
     }
 
     /// Objects of a namespace that no controller owns.
-    pub(crate) fn orphans_in<'s, 'q>(&'s self, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+    pub(crate) fn orphans_in<'s, 'q>(
+        &'s self,
+        namespace: &'q str,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         within(&self.orphans, namespace)
     }
 
@@ -109,11 +115,18 @@ impl Store {
     /// Objects of which any owner reference has this uid.
     pub(crate) fn owned_by<'s, 'q>(&'s self, uid: &'q Uid) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         let from = OwnerProbe(uid, "", "");
-        self.owners.range::<_, OwnerProbe<'_>>((Included(from), Unbounded)).take_while(move |entry| entry.0 == *uid).map(|entry| &entry.1)
+        self.owners
+            .range::<_, OwnerProbe<'_>>((Included(from), Unbounded))
+            .take_while(move |entry| entry.0 == *uid)
+            .map(|entry| &entry.1)
     }
 
     /// Objects with this value in this index.
-    pub(crate) fn indexed<'s, 'q>(&'s self, index: u16, value: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+    pub(crate) fn indexed<'s, 'q>(
+        &'s self,
+        index: u16,
+        value: &'q str,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         let from = IndexProbe(index, value, "", "");
         self.values
             .range::<_, IndexProbe<'_>>((Included(from), Unbounded))
@@ -222,5 +235,7 @@ fn overhead_bytes(object: &Object) -> usize {
 
 fn within<'s, 'q>(set: &'s OrdSet<ByKey>, namespace: &'q str) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
     let from = NameProbe(namespace, "");
-    set.range::<_, NameProbe<'_>>((Included(from), Unbounded)).take_while(move |entry| *entry.0.meta.key.namespace == *namespace).map(|e| &e.0)
+    set.range::<_, NameProbe<'_>>((Included(from), Unbounded))
+        .take_while(move |entry| *entry.0.meta.key.namespace == *namespace)
+        .map(|e| &e.0)
 }

@@ -17,8 +17,8 @@ use pintle_core::version::Uid;
 use pintle_core::view::View;
 
 use self::reads::RunView;
-use crate::caches::{Bound, RunContext, Table, Watched};
 use crate::caches::Inner;
+use crate::caches::{Bound, RunContext, Table, Watched};
 use crate::discovery::Resources;
 use crate::store::Store;
 

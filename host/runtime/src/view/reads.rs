@@ -191,9 +191,10 @@ impl View for RunView {
 
     fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
         let uid = Uid::parse(uid);
-        let found = self.snapshot.kinds().find_map(|(bound, store)| {
-            store.by_uid(&uid)?.text(bound.claim()?.slot.into()).cloned()
-        });
+        let found = self
+            .snapshot
+            .kinds()
+            .find_map(|(bound, store)| store.by_uid(&uid)?.text(bound.claim()?.slot.into()).cloned());
         Ok(found)
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use pintle_core::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart,
+    WatchStream,
 };
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
@@ -114,7 +115,8 @@ impl Fake {
     pub(crate) fn bookmark(&self) {
         let mut state = self.state();
         let resource_version = state.version.to_string();
-        let frame = || Ok(WatchFrame::Bookmark { resource_version: resource_version.clone(), initial_events_end: false });
+        let frame =
+            || Ok(WatchFrame::Bookmark { resource_version: resource_version.clone(), initial_events_end: false });
         state.watches.retain(|(_, watch)| watch.try_send(frame()).is_ok());
     }
 
@@ -187,7 +189,8 @@ impl State {
 }
 
 fn covers(target: &Target, plural: &str, object: &Value) -> bool {
-    target.plural == plural && target.namespace.as_ref().is_none_or(|ours| object["metadata"]["namespace"] == json!(ours))
+    target.plural == plural
+        && target.namespace.as_ref().is_none_or(|ours| object["metadata"]["namespace"] == json!(ours))
 }
 
 fn frame(event: &str, text: &str) -> WatchFrame {
@@ -208,7 +211,12 @@ impl ApiReader for Fake {
         async move { found }.boxed()
     }
 
-    fn list<'a>(&'a self, target: &'a Target, limit: u32, page: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
         async move {
             let mut state = self.state();
             state.answer(target, &format!("list{}", page.map_or(String::new(), |page| format!("@{page}"))))?;
@@ -246,7 +254,10 @@ impl ApiReader for Fake {
                     if after < state.compacted {
                         return Err(error(ApiErrorClass::Gone, 410));
                     }
-                    let later = state.log.iter().filter(|(at, plural, _, object)| *at > after && covers(target, plural, object));
+                    let later = state
+                        .log
+                        .iter()
+                        .filter(|(at, plural, _, object)| *at > after && covers(target, plural, object));
                     for (_, _, event, object) in later {
                         send.try_send(Ok(frame(event, &state.text(object)))).unwrap();
                     }
@@ -367,15 +378,25 @@ impl ApiReader for Silent {
         self.0.discover()
     }
 
-    fn list<'a>(&'a self, target: &'a Target, limit: u32, page: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+    fn list<'a>(
+        &'a self,
+        target: &'a Target,
+        limit: u32,
+        page: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
         self.0.list(target, limit, page)
     }
 
     fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         match start {
             WatchStart::InitialEvents => {
-                let items: Vec<Frame> =
-                    self.0.state().items(target).iter().map(|item| Ok(WatchFrame::Added(item.as_str().into()))).collect();
+                let items: Vec<Frame> = self
+                    .0
+                    .state()
+                    .items(target)
+                    .iter()
+                    .map(|item| Ok(WatchFrame::Added(item.as_str().into())))
+                    .collect();
                 let stream = futures::stream::iter(items).chain(futures::stream::pending());
                 async move { Ok(stream.boxed()) }.boxed()
             }
@@ -383,7 +404,11 @@ impl ApiReader for Silent {
         }
     }
 
-    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn get<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         self.0.get(resource, object)
     }
 
