@@ -97,7 +97,10 @@ async fn annotations_and_restarts_are_obeyed() {
     nodes.stop().await;
     create(&client, &pod("late")).await;
     let writes = cluster.n_writes();
-    let again = SimNodes::start(SimNodesConfig { heartbeat: None, ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url())) });
+    let again = SimNodes::start(SimNodesConfig {
+        heartbeat: None,
+        ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url()))
+    });
     let again = again.await.unwrap();
     until(&cluster, "the late Pod ready", |pods| pods.iter().any(is_ready)).await;
     assert_eq!(again.stats().n_binds(), 1, "Pods of before the restart are left alone");

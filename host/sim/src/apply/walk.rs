@@ -157,8 +157,10 @@ fn compare_at(
             result.modified.insert(path);
         }
     } else {
-        let before: BTreeMap<PathElement, &Value> = elements_old.map(|old| children(node, old)).into_iter().flatten().collect();
-        let after: BTreeMap<PathElement, &Value> = elements_new.map(|new| children(node, new)).into_iter().flatten().collect();
+        let before: BTreeMap<PathElement, &Value> =
+            elements_old.map(|old| children(node, old)).into_iter().flatten().collect();
+        let after: BTreeMap<PathElement, &Value> =
+            elements_new.map(|new| children(node, new)).into_iter().flatten().collect();
         for (step, child) in &before {
             path.push(step.clone());
             compare_at(descend(node, step), Some(child), after.get(step).copied(), path, result);

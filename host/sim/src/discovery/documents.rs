@@ -124,10 +124,7 @@ fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) ->
 fn aggregated_resource(resource: &Resource) -> Value {
     let mut fields = Map::new();
     fields.insert("resource".into(), json!(resource.plural));
-    fields.insert(
-        "responseKind".into(),
-        response_kind(resource, &resource.group, &resource.version, &resource.kind),
-    );
+    fields.insert("responseKind".into(), response_kind(resource, &resource.group, &resource.version, &resource.kind));
     fields.insert("scope".into(), json!(if resource.namespaced { "Namespaced" } else { "Cluster" }));
     fields.insert("singularResource".into(), json!(resource.singular));
     fields.insert("verbs".into(), json!(resource.verbs));

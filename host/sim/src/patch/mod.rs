@@ -40,8 +40,7 @@ pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
         )));
     }
     let mut object = current.clone();
-    json_patch::patch(&mut object, &operations)
-        .map_err(|error| PatchError::Invalid(error.to_string()))?;
+    json_patch::patch(&mut object, &operations).map_err(|error| PatchError::Invalid(error.to_string()))?;
     Ok(object)
 }
 
@@ -63,11 +62,7 @@ pub fn merge_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
 ///
 /// # Errors
 /// `Malformed` when the body is not an object or a directive is wrong, `Invalid` when list elements lack their merge key.
-pub fn strategic_merge(
-    schema: Option<TypeRef>,
-    current: &Value,
-    patch: &[u8],
-) -> Result<Value, PatchError> {
+pub fn strategic_merge(schema: Option<TypeRef>, current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let patch = object_body(patch)?;
     strategic::merge(Node::root(schema.as_ref()), current, patch)
 }
@@ -77,9 +72,7 @@ fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
     if patch.is_object() {
         return Ok(patch);
     }
-    Err(PatchError::Malformed(
-        "the patch must be a JSON object".to_owned(),
-    ))
+    Err(PatchError::Malformed("the patch must be a JSON object".to_owned()))
 }
 
 fn malformed(error: serde_json::Error) -> PatchError {
@@ -95,36 +88,25 @@ mod tests {
     #[test]
     fn a_json_patch_adds_replaces_removes_and_tests() {
         let current = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"list": [1, 2]}});
-        let patch = br#"[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"add","path":"/spec/list/-","value":3},
+        let patch =
+            br#"[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"add","path":"/spec/list/-","value":3},
             {"op":"replace","path":"/metadata/labels/a","value":"2"},{"op":"remove","path":"/spec/list/0"}]"#;
         assert_eq!(
             json_patch(&current, patch),
             Ok(json!({"metadata": {"labels": {"a": "2"}}, "spec": {"list": [2, 3]}}))
         );
         let failing = br#"[{"op":"test","path":"/metadata/labels/a","value":"9"}]"#;
-        assert!(matches!(
-            json_patch(&current, failing),
-            Err(PatchError::Invalid(_))
-        ));
-        assert!(matches!(
-            json_patch(&current, b"{}"),
-            Err(PatchError::Malformed(_))
-        ));
+        assert!(matches!(json_patch(&current, failing), Err(PatchError::Invalid(_))));
+        assert!(matches!(json_patch(&current, b"{}"), Err(PatchError::Malformed(_))));
     }
 
     #[test]
     fn a_merge_patch_replaces_lists_and_drops_nulls() {
         let current = json!({"a": {"b": 1, "c": [1]}, "d": 1});
         assert_eq!(
-            merge_patch(
-                &current,
-                br#"{"a":{"b":null,"c":[2,3]},"e":{"f":null,"g":1}}"#
-            ),
+            merge_patch(&current, br#"{"a":{"b":null,"c":[2,3]},"e":{"f":null,"g":1}}"#),
             Ok(json!({"a": {"c": [2, 3]}, "d": 1, "e": {"g": 1}}))
         );
-        assert!(matches!(
-            merge_patch(&current, b"[]"),
-            Err(PatchError::Malformed(_))
-        ));
+        assert!(matches!(merge_patch(&current, b"[]"), Err(PatchError::Malformed(_))));
     }
 }

@@ -22,9 +22,7 @@ pub(super) fn merge(node: Node<'_>, current: &Value, patch: Value) -> Result<Val
     };
     match patch {
         Value::Object(patch) => merge_map(node, original, patch).map(Value::Object),
-        _ => Err(PatchError::Malformed(
-            "the patch must be a JSON object".to_owned(),
-        )),
+        _ => Err(PatchError::Malformed("the patch must be a JSON object".to_owned())),
     }
 }
 
@@ -37,18 +35,12 @@ fn merge_map(
         return match directive.as_str() {
             Some("replace") => Ok(patch),
             Some("delete") => Ok(Map::new()),
-            _ => Err(PatchError::Malformed(format!(
-                "unknown patch type: {directive} in map: {patch:?}"
-            ))),
+            _ => Err(PatchError::Malformed(format!("unknown patch type: {directive} in map: {patch:?}"))),
         };
     }
     retain_keys(&mut original, &mut patch)?;
     let mut deferred: Vec<(String, Value)> = Vec::new();
-    let orders: Vec<String> = patch
-        .keys()
-        .filter(|key| key.starts_with(SET_ORDER))
-        .cloned()
-        .collect();
+    let orders: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
     for key in orders {
         let order = patch.shift_remove(&key).unwrap_or_default();
         let field = key[SET_ORDER.len()..].to_owned();
@@ -63,8 +55,7 @@ fn merge_map(
         }
     }
     for (field, remove) in deferred {
-        let (Some(Value::Array(items)), Value::Array(remove)) = (original.get_mut(&field), remove)
-        else {
+        let (Some(Value::Array(items)), Value::Array(remove)) = (original.get_mut(&field), remove) else {
             continue;
         };
         items.retain(|item| !remove.contains(item));
@@ -72,33 +63,22 @@ fn merge_map(
     Ok(original)
 }
 
-fn merge_field(
-    node: Node<'_>,
-    original: &mut Map<String, Value>,
-    key: String,
-    patch: Value,
-) -> Result<(), PatchError> {
+fn merge_field(node: Node<'_>, original: &mut Map<String, Value>, key: String, patch: Value) -> Result<(), PatchError> {
     if patch.is_null() {
         original.shift_remove(&key);
         return Ok(());
     }
     let strategy = node.declared(&key).map(|field| &field.patch);
     let merged = match (original.get_mut(&key).map(Value::take), patch) {
-        (Some(Value::Object(_)), Value::Object(patch))
-            if strategy.is_some_and(|strategy| strategy.replace) =>
-        {
+        (Some(Value::Object(_)), Value::Object(patch)) if strategy.is_some_and(|strategy| strategy.replace) => {
             Some(Value::Object(patch))
         }
         (Some(Value::Object(current)), Value::Object(patch)) => {
             Some(Value::Object(merge_map(node.child(&key), current, patch)?))
         }
-        (Some(Value::Array(current)), Value::Array(patch)) => Some(Value::Array(merge_list(
-            node.child(&key).item(),
-            strategy,
-            &key,
-            current,
-            patch,
-        )?)),
+        (Some(Value::Array(current)), Value::Array(patch)) => {
+            Some(Value::Array(merge_list(node.child(&key).item(), strategy, &key, current, patch)?))
+        }
         (_, mut patch) => {
             drop_nulls(&mut patch);
             drop_directives(patch)
@@ -135,9 +115,7 @@ fn merge_list(
         return Ok(ordered(merged, &patch, &original, None));
     }
     let Some(key) = strategy.merge_key.as_deref() else {
-        return Err(PatchError::Invalid(format!(
-            "cannot merge lists without merge key for {field}"
-        )));
+        return Err(PatchError::Invalid(format!("cannot merge lists without merge key for {field}")));
     };
     let (original, patch) = special_elements(original, patch, key)?;
     let mut merged = original.clone();
@@ -146,10 +124,7 @@ fn merge_list(
             continue;
         };
         let id = key_of(value, key)?;
-        match merged
-            .iter_mut()
-            .find(|candidate| candidate.get(key) == Some(id))
-        {
+        match merged.iter_mut().find(|candidate| candidate.get(key) == Some(id)) {
             Some(found) => {
                 if let Value::Object(current) = found.take() {
                     *found = Value::Object(merge_map(item, current, element.clone())?);
@@ -186,22 +161,14 @@ fn special_elements(
             }
             Some(Some("replace")) => replace = true,
             Some(Some("merge")) => {
-                return Err(PatchError::Invalid(
-                    "merging lists cannot yet be specified in the patch".to_owned(),
-                ));
+                return Err(PatchError::Invalid("merging lists cannot yet be specified in the patch".to_owned()));
             }
             Some(_) => {
-                return Err(PatchError::Malformed(format!(
-                    "unknown patch type in {value}"
-                )));
+                return Err(PatchError::Malformed(format!("unknown patch type in {value}")));
             }
         }
     }
-    Ok(if replace {
-        (plain, Vec::new())
-    } else {
-        (original, plain)
-    })
+    Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
 fn merge_with_order(
@@ -212,9 +179,7 @@ fn merge_with_order(
     patch: &mut Map<String, Value>,
 ) -> Result<(), PatchError> {
     let Value::Array(order) = order else {
-        return Err(PatchError::Malformed(format!(
-            "{SET_ORDER}{field} must be a list"
-        )));
+        return Err(PatchError::Malformed(format!("{SET_ORDER}{field} must be a list")));
     };
     let strategy = node.declared(field).map(|field| &field.patch);
     let key = strategy.and_then(|strategy| strategy.merge_key.as_deref());
@@ -241,29 +206,17 @@ fn merge_with_order(
             listed.iter_mut().for_each(drop_nulls);
             listed.into_iter().filter_map(drop_directives).collect()
         }
-        (Some(current), Some(listed)) => merge_list(
-            node.child(field).item(),
-            strategy,
-            field,
-            current.clone(),
-            listed,
-        )?,
+        (Some(current), Some(listed)) => {
+            merge_list(node.child(field).item(), strategy, field, current.clone(), listed)?
+        }
     };
     let server_order = current.unwrap_or_default();
-    original.insert(
-        field.to_owned(),
-        Value::Array(ordered(merged, &order, &server_order, key)),
-    );
+    original.insert(field.to_owned(), Value::Array(ordered(merged, &order, &server_order, key)));
     Ok(())
 }
 
 /// The elements of the patch must come in the order that the patch itself demands.
-fn check_order(
-    listed: &[Value],
-    order: &[Value],
-    key: Option<&str>,
-    field: &str,
-) -> Result<(), PatchError> {
+fn check_order(listed: &[Value], order: &[Value], key: Option<&str>, field: &str) -> Result<(), PatchError> {
     if order.is_empty() {
         return Ok(());
     }
@@ -288,13 +241,9 @@ fn same(left: &Value, right: &Value, key: Option<&str>) -> bool {
 /// Elements named by `order` come in its order; the others keep the server's, placed before the first element that
 /// followed them on the server.
 fn ordered(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
-    let place = |list: &[Value], value: &Value| {
-        list.iter()
-            .position(|candidate| same(value, candidate, key))
-    };
-    let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged
-        .into_iter()
-        .partition(|value| place(order, value).is_some());
+    let place = |list: &[Value], value: &Value| list.iter().position(|candidate| same(value, candidate, key));
+    let (mut named, mut others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|value| place(order, value).is_some());
     named.sort_by_key(|value| place(order, value));
     others.sort_by_key(|value| place(server, value).unwrap_or(usize::MAX));
     let mut result = Vec::with_capacity(named.len() + others.len());
@@ -308,11 +257,7 @@ fn ordered(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&s
             (Some(_), None) => true,
             (None, _) => false,
         };
-        match if server_first {
-            others.next()
-        } else {
-            named.next()
-        } {
+        match if server_first { others.next() } else { named.next() } {
             Some(value) => result.push(value),
             None => return result,
         }
@@ -320,27 +265,17 @@ fn ordered(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&s
 }
 
 fn key_of<'a>(value: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
-    value.get(key).ok_or_else(|| {
-        PatchError::Malformed(format!(
-            "map: {value} does not contain declared merge key: {key}"
-        ))
-    })
+    value
+        .get(key)
+        .ok_or_else(|| PatchError::Malformed(format!("map: {value} does not contain declared merge key: {key}")))
 }
 
-fn retain_keys(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
-) -> Result<(), PatchError> {
+fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(keys) = patch.shift_remove(RETAIN_KEYS) else {
         return Ok(());
     };
     let bad = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
-    let keys: Vec<&str> = keys
-        .as_array()
-        .ok_or_else(bad)?
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let keys: Vec<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
     let stray = patch.iter().any(|(key, value)| {
         !value.is_null()
             && !key.starts_with(DELETE_FROM)
@@ -371,17 +306,11 @@ fn drop_directives(value: Value) -> Option<Value> {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
         Value::Object(map) => Some(Value::Object(
             map.into_iter()
-                .filter(|(key, _)| {
-                    !key.starts_with(DELETE_FROM)
-                        && !key.starts_with(SET_ORDER)
-                        && key != RETAIN_KEYS
-                })
+                .filter(|(key, _)| !key.starts_with(DELETE_FROM) && !key.starts_with(SET_ORDER) && key != RETAIN_KEYS)
                 .filter_map(|(key, child)| Some((key, drop_directives(child)?)))
                 .collect(),
         )),
-        Value::Array(items) => Some(Value::Array(
-            items.into_iter().filter_map(drop_directives).collect(),
-        )),
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(drop_directives).collect())),
         scalar => Some(scalar),
     }
 }
@@ -427,24 +356,17 @@ mod tests {
             current,
             json!({"metadata": {"labels": {"a": null, "z": null}}, "spec": {"containers": [{"name": "a", "$patch": "delete"}]}}),
         );
-        assert_eq!(
-            patched,
-            json!({"metadata": {"labels": {"b": "2"}}, "spec": {"containers": [{"name": "b"}]}})
-        );
+        assert_eq!(patched, json!({"metadata": {"labels": {"b": "2"}}, "spec": {"containers": [{"name": "b"}]}}));
     }
 
     #[test]
     fn the_replace_directive_replaces_a_map_or_a_list() {
-        let current =
-            json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "a"}]}});
+        let current = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "a"}]}});
         let patched = pod(
             current,
             json!({"metadata": {"labels": {"$patch": "replace", "c": "3"}}, "spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}}),
         );
-        assert_eq!(
-            patched,
-            json!({"metadata": {"labels": {"c": "3"}}, "spec": {"containers": [{"name": "z"}]}})
-        );
+        assert_eq!(patched, json!({"metadata": {"labels": {"c": "3"}}, "spec": {"containers": [{"name": "z"}]}}));
     }
 
     #[test]
@@ -454,16 +376,12 @@ mod tests {
             current,
             json!({"metadata": {"finalizers": ["d"], "$deleteFromPrimitiveList/finalizers": ["b"], "$setElementOrder/finalizers": ["a", "c", "d"]}}),
         );
-        assert_eq!(
-            patched,
-            json!({"metadata": {"finalizers": ["a", "c", "d"]}})
-        );
+        assert_eq!(patched, json!({"metadata": {"finalizers": ["a", "c", "d"]}}));
     }
 
     #[test]
     fn the_set_element_order_directive_orders_and_keeps_what_only_the_server_has() {
-        let current =
-            json!({"spec": {"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]}});
+        let current = json!({"spec": {"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]}});
         let patched = pod(
             current,
             json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "b", "image": "2"}]}}),
@@ -478,45 +396,26 @@ mod tests {
     fn retain_keys_clears_the_other_members_of_a_union() {
         let current = json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
         let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
-        assert_eq!(
-            deployment(current.clone(), patch).unwrap(),
-            json!({"spec": {"strategy": {"type": "Recreate"}}})
-        );
-        let stray =
-            json!({"spec": {"strategy": {"$retainKeys": ["rollingUpdate"], "type": "Recreate"}}});
-        assert!(matches!(
-            deployment(current, stray),
-            Err(PatchError::Malformed(_))
-        ));
+        assert_eq!(deployment(current.clone(), patch).unwrap(), json!({"spec": {"strategy": {"type": "Recreate"}}}));
+        let stray = json!({"spec": {"strategy": {"$retainKeys": ["rollingUpdate"], "type": "Recreate"}}});
+        assert!(matches!(deployment(current, stray), Err(PatchError::Malformed(_))));
     }
 
     #[test]
     fn lists_without_a_strategy_and_maps_of_the_replace_strategy_are_replaced() {
         let current = json!({"spec": {"tolerations": [{"key": "a"}], "nodeSelector": {"a": "1"}}});
-        let patched = pod(
-            current,
-            json!({"spec": {"tolerations": [{"key": "b"}], "nodeSelector": {"b": "1"}}}),
-        );
-        assert_eq!(
-            patched,
-            json!({"spec": {"tolerations": [{"key": "b"}], "nodeSelector": {"a": "1", "b": "1"}}})
-        );
+        let patched = pod(current, json!({"spec": {"tolerations": [{"key": "b"}], "nodeSelector": {"b": "1"}}}));
+        assert_eq!(patched, json!({"spec": {"tolerations": [{"key": "b"}], "nodeSelector": {"a": "1", "b": "1"}}}));
         let schema = lookup("policy", "v1", "PodDisruptionBudget").unwrap();
         let current = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}});
         let patch = json!({"spec": {"selector": {"matchLabels": {"b": "1"}}}});
-        assert_eq!(
-            merge(Node::Struct(&schema), &current, patch.clone()).unwrap(),
-            patch
-        );
+        assert_eq!(merge(Node::Struct(&schema), &current, patch.clone()).unwrap(), patch);
     }
 
     #[test]
     fn conditions_are_merged_by_type() {
         let current = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]}});
-        let patched = pod(
-            current,
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-        );
+        let patched = pod(current, json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
         assert_eq!(
             patched["status"]["conditions"],
             json!([{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}])
@@ -528,9 +427,6 @@ mod tests {
         let schema = lookup("", "v1", "Pod").unwrap();
         let current = json!({"spec": {"containers": [{"name": "a"}]}});
         let patch = json!({"spec": {"containers": [{"image": "x"}]}});
-        assert!(matches!(
-            merge(Node::Struct(&schema), &current, patch),
-            Err(PatchError::Malformed(_))
-        ));
+        assert!(matches!(merge(Node::Struct(&schema), &current, patch), Err(PatchError::Malformed(_))));
     }
 }

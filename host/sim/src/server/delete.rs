@@ -76,7 +76,8 @@ impl DeleteOptions {
 
     fn check(&self) -> Result<(), ApiError> {
         let refuse = |message: String| {
-            let reason = if message.starts_with("Unsupported") { "FieldValueNotSupported" } else { "FieldValueInvalid" };
+            let reason =
+                if message.starts_with("Unsupported") { "FieldValueNotSupported" } else { "FieldValueInvalid" };
             let cause = Cause { reason: reason.into(), message, field: "propagationPolicy".into() };
             Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]))
         };

@@ -319,7 +319,10 @@ impl Api {
             }
             Path::Group(group) => discovery_documents::group(&registry, group),
             Path::Version(version) => match discovery_documents::resources(&registry, version) {
-                None => return no_such_resource(&registry, version).unwrap_or_else(|error| Reply::error(&error, accept.format)),
+                None => {
+                    return no_such_resource(&registry, version)
+                        .unwrap_or_else(|error| Reply::error(&error, accept.format));
+                }
                 found => found,
             },
             Path::Other(_) | Path::Object(_) => None,

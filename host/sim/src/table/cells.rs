@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::cells_workloads::access_modes;
 use super::format::{
-    age, first_three, human_duration, joined, labels, list, number, scalar, selector_or_none,
-    since, text, text_or,
+    age, first_three, human_duration, joined, labels, list, number, scalar, selector_or_none, since, text, text_or,
 };
 
 fn name(object: &Value) -> Value {
@@ -30,14 +29,8 @@ pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn load_balancer(status: &Value) -> String {
     let ingress = list(&status["loadBalancer"]["ingress"]).iter();
-    let addresses: BTreeSet<&str> = ingress
-        .map(|entry| text_or(&entry["ip"], text(&entry["hostname"])))
-        .collect();
-    addresses
-        .into_iter()
-        .filter(|address| !address.is_empty())
-        .collect::<Vec<_>>()
-        .join(",")
+    let addresses: BTreeSet<&str> = ingress.map(|entry| text_or(&entry["ip"], text(&entry["hostname"]))).collect();
+    addresses.into_iter().filter(|address| !address.is_empty()).collect::<Vec<_>>().join(",")
 }
 
 fn external_ip(service: &Value) -> String {
@@ -48,16 +41,8 @@ fn external_ip(service: &Value) -> String {
         "ClusterIP" | "NodePort" => external,
         "LoadBalancer" => {
             let both = [load_balancer(&service["status"]), external];
-            let both = both
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .collect::<Vec<_>>()
-                .join(",");
-            if both.is_empty() {
-                "<pending>".to_owned()
-            } else {
-                both
-            }
+            let both = both.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
+            if both.is_empty() { "<pending>".to_owned() } else { both }
         }
         "ExternalName" => text(&spec["externalName"]).to_owned(),
         _ => "<unknown>".to_owned(),
@@ -66,27 +51,17 @@ fn external_ip(service: &Value) -> String {
 
 pub(super) fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &service["spec"];
-    let ports = list(&spec["ports"])
-        .iter()
-        .map(|port| match number(&port["nodePort"]) {
-            0 => format!("{}/{}", number(&port["port"]), text(&port["protocol"])),
-            node => format!(
-                "{}:{node}/{}",
-                number(&port["port"]),
-                text(&port["protocol"])
-            ),
-        });
+    let ports = list(&spec["ports"]).iter().map(|port| match number(&port["nodePort"]) {
+        0 => format!("{}/{}", number(&port["port"]), text(&port["protocol"])),
+        node => format!("{}:{node}/{}", number(&port["port"]), text(&port["protocol"])),
+    });
     let ports = ports.collect::<Vec<_>>().join(",");
     vec![
         name(service),
         spec["type"].clone(),
         text_or(&spec["clusterIPs"][0], "<none>").into(),
         external_ip(service).into(),
-        if ports.is_empty() {
-            "<none>".into()
-        } else {
-            ports.into()
-        },
+        if ports.is_empty() { "<none>".into() } else { ports.into() },
         age(service, now),
         labels(&spec["selector"]).into(),
     ]
@@ -98,11 +73,7 @@ pub(super) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
         let addresses = list(&subset["addresses"]);
         let ports = list(&subset["ports"]);
         if ports.is_empty() {
-            entries.extend(
-                addresses
-                    .iter()
-                    .map(|address| text(&address["ip"]).to_owned()),
-            );
+            entries.extend(addresses.iter().map(|address| text(&address["ip"]).to_owned()));
         }
         for port in ports {
             entries.extend(addresses.iter().map(|address| match text(&address["ip"]) {
@@ -111,11 +82,7 @@ pub(super) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
             }));
         }
     }
-    let shown = if list(&object["subsets"]).is_empty() {
-        "<none>".to_owned()
-    } else {
-        first_three(&entries)
-    };
+    let shown = if list(&object["subsets"]).is_empty() { "<none>".to_owned() } else { first_three(&entries) };
     vec![name(object), shown.into(), age(object, now)]
 }
 
@@ -124,15 +91,11 @@ pub(super) fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
         shown if shown.is_empty() => "<unset>".to_owned(),
         shown => shown,
     };
-    let ports = list(&object["ports"])
-        .iter()
-        .map(|port| match &port["port"] {
-            Value::Null => text_or(&port["name"], "*").to_owned(),
-            port => port.to_string(),
-        });
-    let addresses = list(&object["endpoints"])
-        .iter()
-        .flat_map(|endpoint| list(&endpoint["addresses"]));
+    let ports = list(&object["ports"]).iter().map(|port| match &port["port"] {
+        Value::Null => text_or(&port["name"], "*").to_owned(),
+        port => port.to_string(),
+    });
+    let addresses = list(&object["endpoints"]).iter().flat_map(|endpoint| list(&endpoint["addresses"]));
     let addresses = addresses.map(|address| text(address).to_owned()).collect();
     vec![
         name(object),
@@ -161,11 +124,7 @@ pub(super) fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
         shown if more => format!("{shown} + {} more...", rules.len() - 3),
         shown => shown,
     };
-    let ports = if list(&spec["tls"]).is_empty() {
-        "80"
-    } else {
-        "80, 443"
-    };
+    let ports = if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" };
     vec![
         name(object),
         text_or(&spec["ingressClassName"], "<none>").into(),
@@ -187,16 +146,8 @@ pub(super) fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let parameters = &object["spec"]["parameters"];
     let parameters = match (parameters.is_object(), text(&parameters["apiGroup"])) {
         (false, _) => "<none>".to_owned(),
-        (true, "") => format!(
-            "{}/{}",
-            text(&parameters["kind"]),
-            text(&parameters["name"])
-        ),
-        (true, group) => format!(
-            "{}.{group}/{}",
-            text(&parameters["kind"]),
-            text(&parameters["name"])
-        ),
+        (true, "") => format!("{}/{}", text(&parameters["kind"]), text(&parameters["name"])),
+        (true, group) => format!("{}.{group}/{}", text(&parameters["kind"]), text(&parameters["name"])),
     };
     vec![
         name_with_default(object, "ingressclass.kubernetes.io/is-default-class"),
@@ -207,38 +158,26 @@ pub(super) fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn network_policy(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        selector_or_none(&object["spec"]["podSelector"]).into(),
-        age(object, now),
-    ]
+    vec![name(object), selector_or_none(&object["spec"]["podSelector"]).into(), age(object, now)]
 }
 
 fn roles(node: &Value) -> String {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
     let roles: BTreeSet<&str> = labels
-        .filter_map(
-            |(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
-                Some(role) => Some(role),
-                None if key == "kubernetes.io/role" => value.as_str(),
-                None => None,
-            },
-        )
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None if key == "kubernetes.io/role" => value.as_str(),
+            None => None,
+        })
         .filter(|role| !role.is_empty())
         .collect();
-    if roles.is_empty() {
-        "<none>".to_owned()
-    } else {
-        roles.into_iter().collect::<Vec<_>>().join(",")
-    }
+    if roles.is_empty() { "<none>".to_owned() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
 }
 
 pub(super) fn node(node: &Value, now: Timestamp) -> Vec<Value> {
     let status = &node["status"];
     let info = &status["nodeInfo"];
-    let ready = list(&status["conditions"])
-        .iter()
-        .find(|condition| condition["type"] == "Ready");
+    let ready = list(&status["conditions"]).iter().find(|condition| condition["type"] == "Ready");
     let mut state = match ready.map(|condition| text(&condition["status"])) {
         Some("True") => "Ready".to_owned(),
         Some(_) => "NotReady".to_owned(),
@@ -248,12 +187,8 @@ pub(super) fn node(node: &Value, now: Timestamp) -> Vec<Value> {
         state.push_str(",SchedulingDisabled");
     }
     let address = |kind: &str| {
-        let found = list(&status["addresses"])
-            .iter()
-            .find(|address| address["type"] == kind);
-        found
-            .map_or("<none>", |address| text(&address["address"]))
-            .to_owned()
+        let found = list(&status["addresses"]).iter().find(|address| address["type"] == kind);
+        found.map_or("<none>", |address| text(&address["address"])).to_owned()
     };
     let mut kernel = text_or(&info["kernelVersion"], "<unknown>").to_owned();
     if !text(&info["architecture"]).is_empty() {
@@ -274,43 +209,23 @@ pub(super) fn node(node: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text(&object["status"]["phase"]).into(),
-        age(object, now),
-    ]
+    vec![name(object), text(&object["status"]["phase"]).into(), age(object, now)]
 }
 
 /// Reads core/v1 names and, where they are absent, those of events.k8s.io/v1.
 pub(super) fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     let either = |core: &str, new: &str| {
-        if event[core].is_null() {
-            &event[new]
-        } else {
-            &event[core]
-        }
+        if event[core].is_null() { &event[new] } else { &event[core] }
     };
     let first_time = match either("firstTimestamp", "deprecatedFirstTimestamp") {
         Value::Null => &event["eventTime"],
         time => time,
     };
     let series = &event["series"];
-    let (last, count) = match (
-        either("lastTimestamp", "deprecatedLastTimestamp"),
-        series.is_object(),
-    ) {
-        (_, true) => (
-            since(&series["lastObservedTime"], now),
-            number(&series["count"]),
-        ),
-        (Value::Null, false) => (
-            since(first_time, now),
-            number(either("count", "deprecatedCount")).max(1),
-        ),
-        (last, false) => (
-            since(last, now),
-            number(either("count", "deprecatedCount")).max(1),
-        ),
+    let (last, count) = match (either("lastTimestamp", "deprecatedLastTimestamp"), series.is_object()) {
+        (_, true) => (since(&series["lastObservedTime"], now), number(&series["count"])),
+        (Value::Null, false) => (since(first_time, now), number(either("count", "deprecatedCount")).max(1)),
+        (last, false) => (since(last, now), number(either("count", "deprecatedCount")).max(1)),
     };
     let object = either("involvedObject", "regarding");
     let kind = text(&object["kind"]).to_lowercase();
@@ -319,22 +234,10 @@ pub(super) fn event(event: &Value, now: Timestamp) -> Vec<Value> {
         name => format!("{kind}/{name}"),
     };
     let source = either("source", "deprecatedSource");
-    let component = [
-        &source["component"],
-        &event["reportingComponent"],
-        &event["reportingController"],
-    ];
-    let component = component
-        .into_iter()
-        .map(text)
-        .find(|text| !text.is_empty())
-        .unwrap_or_default();
+    let component = [&source["component"], &event["reportingComponent"], &event["reportingController"]];
+    let component = component.into_iter().map(text).find(|text| !text.is_empty()).unwrap_or_default();
     let instance = text_or(&source["host"], text(&event["reportingInstance"]));
-    let source = if instance.is_empty() {
-        component.to_owned()
-    } else {
-        format!("{component}, {instance}")
-    };
+    let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
     vec![
         last.into(),
         event["type"].clone(),
@@ -350,53 +253,31 @@ pub(super) fn event(event: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        (size(&object["data"]) + size(&object["binaryData"])).into(),
-        age(object, now),
-    ]
+    vec![name(object), (size(&object["data"]) + size(&object["binaryData"])).into(), age(object, now)]
 }
 
 pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text(&object["type"]).into(),
-        size(&object["data"]).into(),
-        age(object, now),
-    ]
+    vec![name(object), text(&object["type"]).into(), size(&object["data"]).into(), age(object, now)]
 }
 
 pub(super) fn resource_quota(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = &object["status"];
-    let mut resources: Vec<&String> = status["hard"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(resource, _)| resource)
-        .collect();
+    let mut resources: Vec<&String> =
+        status["hard"].as_object().into_iter().flatten().map(|(resource, _)| resource).collect();
     resources.sort();
-    let (limits, requests): (Vec<_>, Vec<_>) = resources
-        .into_iter()
-        .partition(|resource| resource.starts_with("limits."));
+    let (limits, requests): (Vec<_>, Vec<_>) =
+        resources.into_iter().partition(|resource| resource.starts_with("limits."));
     let column = |resources: Vec<&String>| {
         let entry = |resource: &&String| {
             let used = match scalar(&status["used"][resource.as_str()]) {
                 used if used.is_empty() => "0".to_owned(),
                 used => used,
             };
-            format!(
-                "{resource}: {used}/{}",
-                scalar(&status["hard"][resource.as_str()])
-            )
+            format!("{resource}: {used}/{}", scalar(&status["hard"][resource.as_str()]))
         };
         Value::from(resources.iter().map(entry).collect::<Vec<_>>().join(", "))
     };
-    vec![
-        name(object),
-        column(requests),
-        column(limits),
-        age(object, now),
-    ]
+    vec![name(object), column(requests), column(limits), age(object, now)]
 }
 
 fn phase(object: &Value) -> Value {
@@ -408,19 +289,13 @@ fn phase(object: &Value) -> Value {
 
 fn storage_class_name(object: &Value) -> &str {
     let legacy = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
-    legacy
-        .as_str()
-        .unwrap_or_else(|| text(&object["spec"]["storageClassName"]))
+    legacy.as_str().unwrap_or_else(|| text(&object["spec"]["storageClassName"]))
 }
 
 pub(super) fn persistent_volume(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &object["spec"];
     let claim = match spec["claimRef"].is_object() {
-        true => format!(
-            "{}/{}",
-            text(&spec["claimRef"]["namespace"]),
-            text(&spec["claimRef"]["name"])
-        ),
+        true => format!("{}/{}", text(&spec["claimRef"]["namespace"]), text(&spec["claimRef"]["name"])),
         false => String::new(),
     };
     let capacity = match scalar(&spec["capacity"]["storage"]) {
@@ -446,21 +321,14 @@ pub(super) fn persistent_volume_claim(object: &Value, now: Timestamp) -> Vec<Val
     let (spec, status) = (&object["spec"], &object["status"]);
     let bound = !text(&spec["volumeName"]).is_empty();
     let (capacity, modes) = match bound {
-        true => (
-            scalar(&status["capacity"]["storage"]),
-            access_modes(&status["accessModes"]),
-        ),
+        true => (scalar(&status["capacity"]["storage"]), access_modes(&status["accessModes"])),
         false => (String::new(), String::new()),
     };
     vec![
         name(object),
         phase(object),
         text(&spec["volumeName"]).into(),
-        if bound && capacity.is_empty() {
-            "0".into()
-        } else {
-            capacity.into()
-        },
+        if bound && capacity.is_empty() { "0".into() } else { capacity.into() },
         modes.into(),
         storage_class_name(object).into(),
         text_or(&spec["volumeAttributesClassName"], "<unset>").into(),
@@ -471,11 +339,7 @@ pub(super) fn persistent_volume_claim(object: &Value, now: Timestamp) -> Vec<Val
 
 pub(super) fn disruption_budget(object: &Value, now: Timestamp) -> Vec<Value> {
     let bound = |value: &Value| {
-        if value.is_null() {
-            "N/A".to_owned()
-        } else {
-            scalar(value)
-        }
+        if value.is_null() { "N/A".to_owned() } else { scalar(value) }
     };
     vec![
         name(object),
@@ -500,13 +364,7 @@ fn hpa_metric(spec: &Value, status: &Value) -> String {
         text if text.is_empty() => otherwise.to_owned(),
         text => text,
     };
-    let pair = |measure: &str| {
-        format!(
-            "{}/{}",
-            shown(&current[measure], "<unknown>"),
-            shown(&target[measure], "0")
-        )
-    };
+    let pair = |measure: &str| format!("{}/{}", shown(&current[measure], "<unknown>"), shown(&target[measure], "0"));
     let percent = |value: &Value, otherwise: &str| match value.as_i64() {
         Some(percent) => format!("{percent}%"),
         None => otherwise.to_owned(),
@@ -522,11 +380,7 @@ fn hpa_metric(spec: &Value, status: &Value) -> String {
         (false, true, _) => format!("{} (avg)", pair("averageValue")),
         (false, false, _) => pair("value"),
     };
-    if label {
-        format!("{}: {text}", scalar(&spec[field]["name"]))
-    } else {
-        text
-    }
+    if label { format!("{}: {text}", scalar(&spec[field]["name"])) } else { text }
 }
 
 fn hpa_metrics(object: &Value) -> String {
@@ -537,16 +391,12 @@ fn hpa_metrics(object: &Value) -> String {
             Some(current) => format!("{current}%"),
             None => "<unknown>".to_owned(),
         };
-        return format!(
-            "cpu: {current}/{}%",
-            number(&spec["targetCPUUtilizationPercentage"])
-        );
+        return format!("cpu: {current}/{}%", number(&spec["targetCPUUtilizationPercentage"]));
     }
     let current = list(&status["currentMetrics"]);
     let metrics = list(&spec["metrics"]).iter().enumerate();
-    let metrics: Vec<String> = metrics
-        .map(|(index, spec)| hpa_metric(spec, current.get(index).unwrap_or(&Value::Null)))
-        .collect();
+    let metrics: Vec<String> =
+        metrics.map(|(index, spec)| hpa_metric(spec, current.get(index).unwrap_or(&Value::Null))).collect();
     match metrics.len() {
         0 => "<none>".to_owned(),
         1 | 2 => metrics.join(", "),
@@ -560,10 +410,7 @@ pub(super) fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
         name(object),
         format!("{}/{}", text(&target["kind"]), text(&target["name"])).into(),
         hpa_metrics(object).into(),
-        spec["minReplicas"]
-            .as_i64()
-            .map_or_else(|| "<unset>".to_owned(), |count| count.to_string())
-            .into(),
+        spec["minReplicas"].as_i64().map_or_else(|| "<unset>".to_owned(), |count| count.to_string()).into(),
         number(&spec["maxReplicas"]).into(),
         number(&object["status"]["currentReplicas"]).into(),
         age(object, now),
@@ -594,27 +441,17 @@ pub(super) fn volume_attachment(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn csi_node(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        list(&object["spec"]["drivers"]).len().into(),
-        age(object, now),
-    ]
+    vec![name(object), list(&object["spec"]["drivers"]).len().into(), age(object, now)]
 }
 
 pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text(&object["spec"]["holderIdentity"]).into(),
-        age(object, now),
-    ]
+    vec![name(object), text(&object["spec"]["holderIdentity"]).into(), age(object, now)]
 }
 
 pub(super) fn role_binding(object: &Value, now: Timestamp) -> Vec<Value> {
     let role = &object["roleRef"];
     let subjects = |kind: &str| {
-        let of_kind = list(&object["subjects"])
-            .iter()
-            .filter(|subject| subject["kind"] == kind);
+        let of_kind = list(&object["subjects"]).iter().filter(|subject| subject["kind"] == kind);
         let names = of_kind.map(|subject| match kind {
             "ServiceAccount" => {
                 format!("{}/{}", text(&subject["namespace"]), text(&subject["name"]))
@@ -635,11 +472,7 @@ pub(super) fn role_binding(object: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) fn signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let has = |kind: &str| {
-        list(&status["conditions"])
-            .iter()
-            .any(|condition| condition["type"] == kind)
-    };
+    let has = |kind: &str| list(&status["conditions"]).iter().any(|condition| condition["type"] == kind);
     let mut state = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
         (false, true) => "Approved",
@@ -657,10 +490,7 @@ pub(super) fn signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
         age(object, now),
         text_or(&spec["signerName"], "<none>").into(),
         text(&spec["username"]).into(),
-        spec["expirationSeconds"]
-            .as_i64()
-            .map_or_else(|| "<none>".to_owned(), human_duration)
-            .into(),
+        spec["expirationSeconds"].as_i64().map_or_else(|| "<none>".to_owned(), human_duration).into(),
         state.into(),
     ]
 }
@@ -676,19 +506,11 @@ pub(super) fn priority_class(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text(&object["handler"]).into(),
-        age(object, now),
-    ]
+    vec![name(object), text(&object["handler"]).into(), age(object, now)]
 }
 
 pub(super) fn webhooks(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        list(&object["webhooks"]).len().into(),
-        age(object, now),
-    ]
+    vec![name(object), list(&object["webhooks"]).len().into(), age(object, now)]
 }
 
 pub(super) fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -697,18 +519,11 @@ pub(super) fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
         true => format!("{}/{}", text(&service["namespace"]), text(&service["name"])),
         false => "Local".to_owned(),
     };
-    let available = list(&object["status"]["conditions"])
-        .iter()
-        .find(|c| c["type"] == "Available");
+    let available = list(&object["status"]["conditions"]).iter().find(|c| c["type"] == "Available");
     let available = match available.map(|c| (text(&c["status"]), text(&c["reason"]))) {
         Some(("True", _)) => "True".to_owned(),
         Some((status, reason)) => format!("{status} ({reason})"),
         None => "Unknown".to_owned(),
     };
-    vec![
-        name(object),
-        service.into(),
-        available.into(),
-        age(object, now),
-    ]
+    vec![name(object), service.into(), available.into(), age(object, now)]
 }

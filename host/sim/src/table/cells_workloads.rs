@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::format::{
-    age, human_duration, joined, labels, list, number, seconds_between, selector, selector_or_none,
-    since, text, text_or,
+    age, human_duration, joined, labels, list, number, seconds_between, selector, selector_or_none, since, text,
+    text_or,
 };
 
 fn name(object: &Value) -> Value {
@@ -14,13 +14,7 @@ fn name(object: &Value) -> Value {
 
 fn containers(template: &Value) -> (Value, Value) {
     let containers = list(&template["spec"]["containers"]);
-    let column = |field: &str| {
-        containers
-            .iter()
-            .map(|container| text(&container[field]))
-            .collect::<Vec<_>>()
-            .join(",")
-    };
+    let column = |field: &str| containers.iter().map(|container| text(&container[field])).collect::<Vec<_>>().join(",");
     (column("name").into(), column("image").into())
 }
 
@@ -70,18 +64,10 @@ fn terminated_reason(terminated: &Value) -> String {
 fn init_containers(pod: &Value, summary: &mut PodSummary, sidecar: &mut PodSummary) -> bool {
     let declared = list(&pod["spec"]["initContainers"]);
     let restartable = |name: &Value| {
-        declared
-            .iter()
-            .any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
+        declared.iter().any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
     };
-    summary.total += declared
-        .iter()
-        .filter(|container| container["restartPolicy"] == "Always")
-        .count();
-    for (index, status) in list(&pod["status"]["initContainerStatuses"])
-        .iter()
-        .enumerate()
-    {
+    summary.total += declared.iter().filter(|container| container["restartPolicy"] == "Always").count();
+    for (index, status) in list(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
         summary.restarted(status);
         let is_sidecar = restartable(&status["name"]);
         if is_sidecar {
@@ -129,9 +115,7 @@ fn main_containers(pod: &Value, summary: &mut PodSummary) {
     if summary.reason != "Completed" {
         return;
     }
-    let ready = list(&pod["status"]["conditions"])
-        .iter()
-        .any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let ready = list(&pod["status"]["conditions"]).iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
     summary.reason = match error {
         _ if running && ready => "Running".to_owned(),
         Some(error) => error,
@@ -144,29 +128,15 @@ fn summarize(pod: &Value) -> PodSummary {
     let status = &pod["status"];
     let conditions = list(&status["conditions"]);
     let mut reason = text_or(&status["reason"], text(&status["phase"]));
-    if conditions
-        .iter()
-        .any(|c| c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated")
-    {
+    if conditions.iter().any(|c| c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated") {
         reason = "SchedulingGated";
     }
-    let empty = || PodSummary {
-        reason: String::new(),
-        ready: 0,
-        total: 0,
-        restarts: 0,
-        last_restart: String::new(),
-    };
-    let mut summary = PodSummary {
-        reason: reason.to_owned(),
-        total: list(&pod["spec"]["containers"]).len(),
-        ..empty()
-    };
+    let empty = || PodSummary { reason: String::new(), ready: 0, total: 0, restarts: 0, last_restart: String::new() };
+    let mut summary =
+        PodSummary { reason: reason.to_owned(), total: list(&pod["spec"]["containers"]).len(), ..empty() };
     let mut sidecar = empty();
     let initializing = init_containers(pod, &mut summary, &mut sidecar);
-    let initialized = conditions
-        .iter()
-        .any(|c| c["type"] == "Initialized" && c["status"] == "True");
+    let initialized = conditions.iter().any(|c| c["type"] == "Initialized" && c["status"] == "True");
     if !initializing || initialized {
         summary.restarts = sidecar.restarts;
         summary.last_restart = sidecar.last_restart;
@@ -190,16 +160,10 @@ pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
     };
     let conditions = list(&pod["status"]["conditions"]);
     let gates = list(&pod["spec"]["readinessGates"]);
-    let open = gates.iter().filter(|gate| {
-        conditions
-            .iter()
-            .any(|c| c["type"] == gate["conditionType"] && c["status"] == "True")
-    });
-    let gates = if gates.is_empty() {
-        "<none>".to_owned()
-    } else {
-        format!("{}/{}", open.count(), gates.len())
-    };
+    let open = gates
+        .iter()
+        .filter(|gate| conditions.iter().any(|c| c["type"] == gate["conditionType"] && c["status"] == "True"));
+    let gates = if gates.is_empty() { "<none>".to_owned() } else { format!("{}/{}", open.count(), gates.len()) };
     vec![
         name(pod),
         format!("{}/{}", summary.ready, summary.total).into(),
@@ -215,12 +179,7 @@ pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) fn pod_template(object: &Value, _now: Timestamp) -> Vec<Value> {
     let (names, images) = containers(&object["template"]);
-    vec![
-        name(object),
-        names,
-        images,
-        labels(&object["template"]["metadata"]["labels"]).into(),
-    ]
+    vec![name(object), names, images, labels(&object["template"]["metadata"]["labels"]).into()]
 }
 
 fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
@@ -246,12 +205,7 @@ pub(super) fn replication_controller(object: &Value, now: Timestamp) -> Vec<Valu
 }
 
 fn ready_of_desired(object: &Value) -> Value {
-    format!(
-        "{}/{}",
-        number(&object["status"]["readyReplicas"]),
-        number(&object["spec"]["replicas"])
-    )
-    .into()
+    format!("{}/{}", number(&object["status"]["readyReplicas"]), number(&object["spec"]["replicas"])).into()
 }
 
 pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -270,13 +224,7 @@ pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images) = containers(&object["spec"]["template"]);
-    vec![
-        name(object),
-        ready_of_desired(object),
-        age(object, now),
-        names,
-        images,
-    ]
+    vec![name(object), ready_of_desired(object), age(object, now), names, images]
 }
 
 pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -310,20 +258,12 @@ pub(super) fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> 
         }
         None => "<none>".to_owned(),
     };
-    vec![
-        name(object),
-        controller.into(),
-        object["revision"].clone(),
-        age(object, now),
-    ]
+    vec![name(object), controller.into(), object["revision"].clone(), age(object, now)]
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let has = |kind: &str| {
-        list(&job["status"]["conditions"])
-            .iter()
-            .any(|c| c["type"] == kind && c["status"] == "True")
-    };
+    let has =
+        |kind: &str| list(&job["status"]["conditions"]).iter().any(|c| c["type"] == kind && c["status"] == "True");
     match () {
         () if has("Complete") => "Complete",
         () if has("Failed") => "Failed",
@@ -343,15 +283,12 @@ pub(super) fn job(job: &Value, now: Timestamp) -> Vec<Value> {
         (None, parallelism @ 2..) => format!("{succeeded}/1 of {parallelism}"),
         (None, _) => format!("{succeeded}/1"),
     };
-    let duration = match (
-        status["startTime"].is_null(),
-        status["completionTime"].is_null(),
-    ) {
+    let duration = match (status["startTime"].is_null(), status["completionTime"].is_null()) {
         (true, _) => String::new(),
         (false, true) => since(&status["startTime"], now),
-        (false, false) => seconds_between(&status["startTime"], &status["completionTime"])
-            .map(human_duration)
-            .unwrap_or_default(),
+        (false, false) => {
+            seconds_between(&status["startTime"], &status["completionTime"]).map(human_duration).unwrap_or_default()
+        }
     };
     let (names, images) = containers(&spec["template"]);
     vec![
@@ -395,17 +332,8 @@ pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
 /// Access modes in their short form, in the fixed order of the API.
 pub(super) fn access_modes(modes: &Value) -> String {
     let joined = joined(modes, ",");
-    let all = [
-        ("ReadWriteOnce", "RWO"),
-        ("ReadOnlyMany", "ROX"),
-        ("ReadWriteMany", "RWX"),
-        ("ReadWriteOncePod", "RWOP"),
-    ];
-    let present = all
-        .iter()
-        .filter(|(long, _)| joined.split(',').any(|mode| mode == *long));
-    present
-        .map(|(_, short)| *short)
-        .collect::<Vec<_>>()
-        .join(",")
+    let all =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let present = all.iter().filter(|(long, _)| joined.split(',').any(|mode| mode == *long));
+    present.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }

@@ -28,13 +28,7 @@ pub(super) fn columns(declared: &Value) -> Vec<Column> {
         }
         columns => columns.to_vec(),
     };
-    declared
-        .into_iter()
-        .map(|declared| Column {
-            path: parse(text(&declared["jsonPath"])),
-            declared,
-        })
-        .collect()
+    declared.into_iter().map(|declared| Column { path: parse(text(&declared["jsonPath"])), declared }).collect()
 }
 
 impl Column {
@@ -57,10 +51,9 @@ impl Column {
         match (text(&self.declared["type"]), value) {
             ("string", Value::String(_) | Value::Null) => value.clone(),
             ("string", other) => other.to_string().into(),
-            ("integer", Value::Number(number)) => number
-                .as_i64()
-                .or(number.as_f64().map(|number| number as i64))
-                .into(),
+            ("integer", Value::Number(number)) => {
+                number.as_i64().or(number.as_f64().map(|number| number as i64)).into()
+            }
             ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {
                 Ok(then) => human_duration(now.as_second() - then.as_second()).into(),
@@ -84,9 +77,7 @@ fn find<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
             _ => None,
         },
         Step::Where(inner, wanted) => {
-            let mut matching = list(value)
-                .iter()
-                .filter(|item| find(item, inner) == Some(wanted));
+            let mut matching = list(value).iter().filter(|item| find(item, inner) == Some(wanted));
             matching.find_map(|item| find(item, rest))
         }
     }
@@ -149,9 +140,7 @@ fn field(text: &str) -> (String, &str) {
 
 fn bracket(inside: &str) -> Step {
     let inside = inside.trim();
-    if let Some(filter) = inside
-        .strip_prefix("?(")
-        .and_then(|filter| filter.strip_suffix(')'))
+    if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')'))
         && let Some((left, right)) = filter.split_once("==")
     {
         let right = right.trim();
@@ -170,7 +159,5 @@ fn bracket(inside: &str) -> Step {
 }
 
 fn unquote(text: &str) -> Option<&str> {
-    ['\'', '"']
-        .into_iter()
-        .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
+    ['\'', '"'].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
 }

@@ -28,11 +28,7 @@ pub(super) fn list(value: &Value) -> &[Value] {
 
 /// Texts of a list field, joined.
 pub(super) fn joined(value: &Value, separator: &str) -> String {
-    list(value)
-        .iter()
-        .map(text)
-        .collect::<Vec<_>>()
-        .join(separator)
+    list(value).iter().map(text).collect::<Vec<_>>().join(separator)
 }
 
 /// Text or number, as an int-or-string or a quantity prints.
@@ -46,10 +42,7 @@ pub(super) fn scalar(value: &Value) -> String {
 
 /// Time since a timestamp field, `<unknown>` when absent.
 pub(super) fn since(value: &Value, now: Timestamp) -> String {
-    match value
-        .as_str()
-        .and_then(|text| text.parse::<Timestamp>().ok())
-    {
+    match value.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(then) => human_duration(now.as_second() - then.as_second()),
         None => "<unknown>".to_owned(),
     }
@@ -91,26 +84,17 @@ pub(super) fn human_duration(seconds: i64) -> String {
 
 /// `a=1,b=2`, or `<none>`.
 pub(super) fn labels(value: &Value) -> String {
-    let mut pairs: Vec<String> = value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
+    let mut pairs: Vec<String> =
+        value.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", text(value))).collect();
     pairs.sort();
-    if pairs.is_empty() {
-        "<none>".to_owned()
-    } else {
-        pairs.join(",")
-    }
+    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
 /// A label selector as `labels.Selector` prints it: requirements by key.
 pub(super) fn selector(value: &Value) -> String {
     let equals = value["matchLabels"].as_object().into_iter().flatten();
-    let mut parts: Vec<(String, String)> = equals
-        .map(|(key, value)| (key.clone(), format!("{key}={}", text(value))))
-        .collect();
+    let mut parts: Vec<(String, String)> =
+        equals.map(|(key, value)| (key.clone(), format!("{key}={}", text(value)))).collect();
     for expression in list(&value["matchExpressions"]) {
         let key = text(&expression["key"]);
         let mut values: Vec<&str> = list(&expression["values"]).iter().map(text).collect();
@@ -125,21 +109,13 @@ pub(super) fn selector(value: &Value) -> String {
         parts.push((key.to_owned(), part));
     }
     parts.sort_by(|left, right| left.0.cmp(&right.0));
-    parts
-        .into_iter()
-        .map(|(_, part)| part)
-        .collect::<Vec<_>>()
-        .join(",")
+    parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(",")
 }
 
 /// A label selector, or `<none>` when it selects everything.
 pub(super) fn selector_or_none(value: &Value) -> String {
     let selector = selector(value);
-    if selector.is_empty() {
-        "<none>".to_owned()
-    } else {
-        selector
-    }
+    if selector.is_empty() { "<none>".to_owned() } else { selector }
 }
 
 /// The first three entries and how many more there are.

@@ -53,10 +53,7 @@ pub fn table(
     // The columns of built-in kinds do not differ between versions.
     let _ = version;
     let printer = Printer::new(group, kind, crd_columns);
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| printer.row(object, include, now))
-        .collect();
+    let rows: Vec<Value> = objects.iter().map(|object| printer.row(object, include, now)).collect();
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -69,11 +66,7 @@ pub fn table(
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
 enum Printer {
-    Builtin {
-        columns: &'static [&'static str],
-        cells: Cells,
-        is_pod: bool,
-    },
+    Builtin { columns: &'static [&'static str], cells: Cells, is_pod: bool },
     Custom(Vec<custom::Column>),
 }
 
@@ -82,21 +75,13 @@ impl Printer {
         if let Some(declared) = crd_columns {
             return Printer::Custom(custom::columns(declared));
         }
-        let (columns, cells) =
-            columns::printer(group, kind).unwrap_or((columns::DEFAULT, cells::created_at));
-        Printer::Builtin {
-            columns,
-            cells,
-            is_pod: group.is_empty() && kind == "Pod",
-        }
+        let (columns, cells) = columns::printer(group, kind).unwrap_or((columns::DEFAULT, cells::created_at));
+        Printer::Builtin { columns, cells, is_pod: group.is_empty() && kind == "Pod" }
     }
 
     fn definitions(&self) -> Vec<Value> {
         match self {
-            Printer::Builtin { columns, .. } => columns
-                .iter()
-                .map(|column| columns::definition(column))
-                .collect(),
+            Printer::Builtin { columns, .. } => columns.iter().map(|column| columns::definition(column)).collect(),
             Printer::Custom(columns) => {
                 let mut definitions = vec![columns::definition("Name")];
                 definitions.extend(columns.iter().map(custom::Column::definition));
@@ -144,21 +129,9 @@ mod tests {
     const NOW: &str = "2026-01-01T01:00:00Z";
 
     fn cells(group: &str, kind: &str, object: Value) -> Vec<Value> {
-        let table = table(
-            group,
-            "v1",
-            kind,
-            &[&object],
-            None,
-            IncludeObject::Metadata,
-            NOW.parse().unwrap(),
-        );
+        let table = table(group, "v1", kind, &[&object], None, IncludeObject::Metadata, NOW.parse().unwrap());
         let row = table["rows"][0]["cells"].as_array().unwrap().clone();
-        assert_eq!(
-            row.len(),
-            table["columnDefinitions"].as_array().unwrap().len(),
-            "{kind}"
-        );
+        assert_eq!(row.len(), table["columnDefinitions"].as_array().unwrap().len(), "{kind}");
         row
     }
 
@@ -190,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_being_deleted_is_terminating_and_a_finished_one_is_marked_completed() {
-        let mut pod = json!({"metadata": meta("p"), "spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Succeeded"}});
+        let mut pod =
+            json!({"metadata": meta("p"), "spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Succeeded"}});
         let now = NOW.parse().unwrap();
         let done = table("", "v1", "Pod", &[&pod], None, IncludeObject::None, now);
         assert_eq!(done["rows"][0]["conditions"][0]["reason"], "Succeeded");
@@ -241,11 +215,7 @@ mod tests {
             }
         }
         assert_eq!(
-            cells(
-                "rbac.authorization.k8s.io",
-                "Role",
-                json!({"metadata": meta("r")})
-            ),
+            cells("rbac.authorization.k8s.io", "Role", json!({"metadata": meta("r")})),
             ["r", "2026-01-01T00:57:00Z"]
         );
     }
@@ -260,29 +230,10 @@ mod tests {
         let mut object = json!({"metadata": meta("w"), "spec": {"size": 3}, "status": {"conditions": [{"type": "A", "status": "x"}, {"type": "Ready", "status": "True"}]}});
         object["metadata"]["annotations"] = json!({"example.com/note": "hi"});
         let now = NOW.parse().unwrap();
-        let printed = table(
-            "example.com",
-            "v1",
-            "Widget",
-            &[&object],
-            Some(&columns),
-            IncludeObject::Object,
-            now,
-        );
-        assert_eq!(
-            printed["rows"][0]["cells"],
-            json!(["w", 3, "True", "hi", "3m"])
-        );
+        let printed = table("example.com", "v1", "Widget", &[&object], Some(&columns), IncludeObject::Object, now);
+        assert_eq!(printed["rows"][0]["cells"], json!(["w", 3, "True", "hi", "3m"]));
         assert_eq!(printed["columnDefinitions"][3]["priority"], 1);
-        let bare = table(
-            "example.com",
-            "v1",
-            "Widget",
-            &[&object],
-            Some(&Value::Null),
-            IncludeObject::None,
-            now,
-        );
+        let bare = table("example.com", "v1", "Widget", &[&object], Some(&Value::Null), IncludeObject::None, now);
         assert_eq!(bare["rows"][0]["cells"], json!(["w", "3m"]));
     }
 }
