@@ -61,6 +61,10 @@ fn one(plural: &str, object: &Value, names: &Names, scaling: Scaling) -> Value {
     if object["status"].get("observedGeneration").is_some() {
         object["status"]["observedGeneration"] = json!(if is_current { "current" } else { "stale" });
     }
+    // The order is that of the last changes, which two watches decide.
+    if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
+        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+    }
     // Each step of scaling is a generation of the ReplicaSet.
     if plural == "replicasets" && scaling == Scaling::EndsOnly {
         object["metadata"]["generation"] = Value::Null;
@@ -234,18 +238,18 @@ fn content_of(template: &Value) -> String {
 /// Events as `about: type reason message` -> how often.
 fn events(events: &[Value], names: &Names, scaling: Scaling) -> Value {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
-    let mut scaled: BTreeMap<String, i64> = BTreeMap::new();
+    let mut scaled: BTreeSet<String> = BTreeSet::new();
     for event in events {
         let about = &event["involvedObject"];
         let text = |v: &Value| names.text(v.as_str().unwrap_or_default());
         let source = event["source"]["component"].as_str().unwrap_or_default();
         let heading = format!("{source}: {} {}", text(&about["kind"]), text(&about["name"]));
         let message = text(&event["message"]);
-        if scaling == Scaling::EndsOnly
-            && event["reason"] == "ScalingReplicaSet"
-            && let Some((what, by)) = scaling_step(&message)
-        {
-            *scaled.entry(format!("{heading}: {what}")).or_default() += by;
+        if scaling == Scaling::EndsOnly && event["reason"] == "ScalingReplicaSet" {
+            // From the eleventh on, events are combined: how many steps there were decides which of them can still be told apart.
+            if let Some((what, _)) = message.split_once(" from ").filter(|_| !message.starts_with("(combined")) {
+                scaled.insert(format!("{heading}: {what}"));
+            }
             continue;
         }
         let line = format!("{heading}: {} {}: {message}", text(&event["type"]), text(&event["reason"]));
@@ -259,15 +263,7 @@ fn events(events: &[Value], names: &Names, scaling: Scaling) -> Value {
         0 => json!(line),
         n => json!(format!("{n} x {line}")),
     });
-    let scaled = scaled.into_iter().map(|(line, by)| json!(format!("{line} by {by} in all")));
-    counted.chain(scaled).collect()
-}
-
-/// `Scaled up replica set NAME from A to B` -> (`Scaled up replica set NAME`, B - A).
-fn scaling_step(message: &str) -> Option<(&str, i64)> {
-    let (what, numbers) = message.split_once(" from ")?;
-    let (from, to) = numbers.split_once(" to ")?;
-    Some((what, to.parse::<i64>().ok()? - from.parse::<i64>().ok()?))
+    counted.chain(scaled.into_iter().map(Value::from)).collect()
 }
 
 #[cfg(test)]
@@ -319,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_scaling_are_added_up_when_asked() {
+    fn steps_of_scaling_do_not_matter_when_asked() {
         let event = |from: u32, to: u32| {
             json!({
                 "involvedObject": {"kind": "Deployment", "name": "web"},

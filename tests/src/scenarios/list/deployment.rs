@@ -152,6 +152,11 @@ async fn scaled_by_hand(s: &Stage) -> Result<()> {
     })
     .await?;
     s.until_all("pods", "be two", |pods| pods.len() == 2).await?;
+    s.until_all("events", "tell of every Pod that came and went", |events| {
+        let told = |reason: &str| events.iter().filter(|event| event["reason"] == reason).count();
+        told("SuccessfulCreate") == told("SuccessfulDelete") + 2
+    })
+    .await?;
     // Whether the two surplus Pods were ever made is a race that nothing decides.
     for event in s.list("events").await? {
         let about_pods = event["reason"] == "SuccessfulCreate" || event["reason"] == "SuccessfulDelete";
