@@ -141,7 +141,12 @@ async fn load(source: &Source) -> Result<Config, ConnectError> {
     match source {
         Source::File { path, context } => {
             let shown = path.display().to_string();
-            let fail = |why: String| ConnectError::Kubeconfig { path: shown.clone(), why };
+            // A parser may draw the place in several lines; the first says what is wrong.
+            let fail = |why: String| ConnectError::Kubeconfig {
+                path: shown.clone(),
+                why: why.lines().next().unwrap_or_default().to_owned(),
+            };
+            std::fs::metadata(path).map_err(|why| fail(why.to_string()))?;
             let kubeconfig = Kubeconfig::read_from(path).map_err(|why| fail(error::chain(&why)))?;
             let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
             Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|why| fail(error::chain(&why)))

@@ -74,7 +74,11 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
 
 /// No answer.
 pub(crate) fn from_client(error: &kube::Error) -> ApiError {
-    let message = chain(error);
+    // The outer layers only say that a client had an error.
+    let message = match error {
+        kube::Error::Service(why) => chain(why.source().unwrap_or(why.as_ref())),
+        other => chain(other),
+    };
     let mut failure = ApiError::transport(message);
     if failure.message.contains("timed out") || failure.message.contains("deadline has elapsed") {
         failure.class = ApiErrorClass::Timeout;

@@ -96,7 +96,9 @@ async fn run() -> Result<()> {
     let mut samples: BTreeMap<(usize, Implementation), Vec<Sample>> = BTreeMap::new();
     let all = [Implementation::Pintle, Implementation::KubeControllerManager, Implementation::Bare];
     for round in 0..args.rounds {
-        for (place, (name, deployments, pods)) in SCENARIOS.into_iter().enumerate().filter(|(_, (name, ..))| wanted(name)) {
+        for (place, (name, deployments, pods)) in
+            SCENARIOS.into_iter().enumerate().filter(|(_, (name, ..))| wanted(name))
+        {
             for turn in 0..all.len() {
                 // Another one begins in each round, so that none always meets the machine in the same state.
                 let implementation = all[(turn + round) % all.len()];
@@ -123,9 +125,7 @@ impl Contender {
     async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Self>> {
         match implementation {
             Implementation::Bare => Ok(None),
-            Implementation::KubeControllerManager => {
-                Ok(Some(Self(plane.start_kcm(&CONTROLLERS, &[]).await?.process)))
-            }
+            Implementation::KubeControllerManager => Ok(Some(Self(plane.start_kcm(&CONTROLLERS, &[]).await?.process))),
             Implementation::Pintle => {
                 let serve = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
                 let arguments: Vec<String> = vec![
@@ -225,11 +225,8 @@ async fn memory(pintle: &Path, pods: usize) -> Result<Vec<(Implementation, Sampl
     for implementation in [Implementation::Pintle, Implementation::KubeControllerManager] {
         let contender = Contender::start(pintle, &plane, implementation).await?.context("nothing runs")?;
         let usage = contender.usage_at_rest().await?;
-        let sample = Sample {
-            pods_per_second: 0.0,
-            cpu_seconds: usage.cpu.as_secs_f64(),
-            rss_bytes: usage.rss_bytes as f64,
-        };
+        let sample =
+            Sample { pods_per_second: 0.0, cpu_seconds: usage.cpu.as_secs_f64(), rss_bytes: usage.rss_bytes as f64 };
         eprintln!("memory {}: {sample:.1?}", implementation.name());
         samples.push((implementation, sample));
     }

@@ -121,7 +121,8 @@ async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Pa
     ensure!(only_active_set(&client, 5).await? == first_set, "the old ReplicaSet was not used again");
     let sets = client.list(REPLICA_SETS).await?;
     ensure!(sets.len() == 2, "{} ReplicaSets where two were expected", sets.len());
-    let revision = client.get(DEPLOYMENT).await?["metadata"]["annotations"]["deployment.kubernetes.io/revision"].clone();
+    let revision =
+        client.get(DEPLOYMENT).await?["metadata"]["annotations"]["deployment.kubernetes.io/revision"].clone();
     ensure!(revision == "3", "the Deployment is at revision {revision}, not 3");
     line.say(&format!("5 of 5 Pods run web:1 again, owned by ReplicaSet {first_set} of old, now revision 3"));
 
@@ -154,7 +155,8 @@ async fn stop(host: &mut tokio::process::Child) -> Result<()> {
     let id = host.id().context("the host has ended already")?;
     let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw).context("odd process id")?;
     rustix::process::kill_process(pid, rustix::process::Signal::INT).context("interrupt the host")?;
-    let status = tokio::time::timeout(Duration::from_secs(15), host.wait()).await.context("the host does not end")??;
+    let status =
+        tokio::time::timeout(Duration::from_secs(15), host.wait()).await.context("the host does not end")??;
     ensure!(status.success(), "the host ended with {status}");
     Ok(())
 }
@@ -185,7 +187,8 @@ async fn available(client: &ApiClient, replicas: u64) -> Result<BTreeMap<String,
         let status = &deployment["status"];
         let count = |field: &str| status[field].as_u64().unwrap_or(0);
         let seen = status["observedGeneration"] == deployment["metadata"]["generation"];
-        let complete = ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == replicas);
+        let complete =
+            ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == replicas);
         let now = pods(client).await?;
         Ok((seen && complete && now.len() as u64 == replicas).then_some(now))
     })
@@ -196,10 +199,7 @@ async fn available(client: &ApiClient, replicas: u64) -> Result<BTreeMap<String,
 async fn pods(client: &ApiClient) -> Result<BTreeMap<String, String>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = client.list(PODS).await?;
-    Ok(pods
-        .iter()
-        .map(|pod| (text(&pod["metadata"]["name"]), text(&pod["spec"]["containers"][0]["image"])))
-        .collect())
+    Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), text(&pod["spec"]["containers"][0]["image"]))).collect())
 }
 
 async fn only_active_set(client: &ApiClient, replicas: u64) -> Result<String> {
@@ -301,7 +301,11 @@ impl Watcher {
                 } else {
                     known.insert(name.clone(), state.clone());
                 }
-                if state == "ready" { ready.insert(name.clone()) } else { ready.remove(&name) };
+                if state == "ready" {
+                    ready.insert(name.clone())
+                } else {
+                    ready.remove(&name)
+                };
                 let terminating = known.values().filter(|state| *state == "terminating").count();
                 watched.check(ready.len(), known.len() - terminating);
                 line.note(&format!("Pod {name} is {state}"));

@@ -1,0 +1,304 @@
+//! What the binary says when it is given something wrong: one line that names it and what to do, and exit code 1.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use expect_test::{Expect, expect};
+
+/// The binary under test.
+fn pintle() -> PathBuf {
+    let path =
+        std::env::var_os("PINTLE_BIN").map_or_else(|| pintle_tests::target_dir().join("debug/pintle"), PathBuf::from);
+    assert!(path.exists(), "{} is not there: run `cargo xtask build` first", path.display());
+    path
+}
+
+/// Runs the binary, which must fail with one line; the folder's path is shown as `$DIR`.
+fn check(folder: &Path, arguments: &[&str], expected: Expect) {
+    let output = Command::new(pintle())
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("PINTLE_LOG", "off")
+        .env("PINTLE_CACHE_DIR", folder.join("cache"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap().replace(&folder.display().to_string(), "$DIR");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(output.stdout.is_empty(), "standard output is for answers");
+    expected.assert_eq(&text);
+}
+
+fn kubeconfig(folder: &Path, server: &str) {
+    let text = format!(
+        r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{{"name": "c", "context": {{"cluster": "c", "user": "u"}}}}],
+            "clusters": [{{"name": "c", "cluster": {{"server": "{server}"}}}}],
+            "users": [{{"name": "u", "user": {{"token": "wrong"}}}}]}}"#
+    );
+    std::fs::write(folder.join("kubeconfig"), text).unwrap();
+}
+
+/// A component with this manifest (none if empty), and these imports.
+fn component(folder: &Path, file: &str, manifest: &str, imports: &str) {
+    let mut bytes = wat::parse_str(format!("(component {imports})")).unwrap();
+    if !manifest.is_empty() {
+        let name = b"pintle:manifest";
+        let mut section = leb128(name.len());
+        section.extend_from_slice(name);
+        section.extend_from_slice(manifest.as_bytes());
+        bytes.push(0);
+        bytes.extend(leb128(section.len()));
+        bytes.extend(section);
+    }
+    std::fs::write(folder.join(file), bytes).unwrap();
+}
+
+fn leb128(mut n: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let byte = u8::try_from(n & 0x7f).unwrap();
+        n >>= 7;
+        if n == 0 {
+            bytes.push(byte);
+            return bytes;
+        }
+        bytes.push(byte | 0x80);
+    }
+}
+
+const MANIFEST: &str =
+    r#"{"name": "widgets", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}]}"#;
+
+#[test]
+fn no_way_to_the_cluster_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(
+        folder,
+        &["run"],
+        expect![[r#"
+        pintle: cannot use the in-cluster configuration: failed to read an incluster environment variable: environment variable not found; outside a cluster, name a kubeconfig with --kubeconfig FILE
+    "#]],
+    );
+    check(
+        folder,
+        &["run", "--kubeconfig", "missing"],
+        expect![[r#"
+        pintle: cannot use kubeconfig missing: No such file or directory (os error 2); name another with --kubeconfig FILE
+    "#]],
+    );
+    std::fs::write(folder.join("kubeconfig"), "{").unwrap();
+    check(
+        folder,
+        &["run", "--kubeconfig", "kubeconfig"],
+        expect![[r#"
+        pintle: cannot use kubeconfig kubeconfig: failed to parse kubeconfig YAML: error: line 1 column 1: unclosed bracket '{'; name another with --kubeconfig FILE
+    "#]],
+    );
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago, and on which nothing listens.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    kubeconfig(folder.path(), &format!("http://127.0.0.1:{port}"));
+    let output = Command::new(pintle())
+        .args(["run", "--kubeconfig", "kubeconfig"])
+        .current_dir(folder.path())
+        .env("PINTLE_LOG", "off")
+        .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap().replace(&port.to_string(), "$PORT");
+    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    expect![[r#"
+        pintle: cannot reach the API server at http://127.0.0.1:$PORT/: tcp connect error: Connection refused (os error 111); check that it runs and that the address in the kubeconfig is right
+    "#]].assert_eq(&text);
+}
+
+#[test]
+fn credentials_that_are_refused_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    kubeconfig(folder.path(), &format!("http://127.0.0.1:{port}"));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let n = stream.read(&mut request).unwrap();
+        assert!(String::from_utf8_lossy(&request[..n]).to_lowercase().contains("bearer wrong"));
+        let body = r#"{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}"#;
+        let head = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+    });
+    let output = Command::new(pintle())
+        .args(["run", "--kubeconfig", "kubeconfig"])
+        .current_dir(folder.path())
+        .env("PINTLE_LOG", "off")
+        .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    server.join().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap().replace(&port.to_string(), "$PORT");
+    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    expect![[r#"
+        pintle: the API server at http://127.0.0.1:$PORT/ does not accept these credentials (Unauthorized); check the user of the kubeconfig's context
+    "#]].assert_eq(&text);
+}
+
+#[test]
+fn a_component_that_is_of_no_use_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(
+        folder,
+        &["inspect", "missing.wasm"],
+        expect![[r#"
+        pintle: read missing.wasm: No such file or directory (os error 2)
+    "#]],
+    );
+    std::fs::write(folder.join("text.wasm"), "hello").unwrap();
+    check(
+        folder,
+        &["inspect", "text.wasm"],
+        expect![[r#"
+        pintle: text.wasm: this is not WebAssembly
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "text.wasm"],
+        expect![[r#"
+        pintle: text.wasm: this is not WebAssembly
+    "#]],
+    );
+    std::fs::write(folder.join("module.wasm"), wat::parse_str("(module)").unwrap()).unwrap();
+    check(
+        folder,
+        &["dev", "module.wasm"],
+        expect![[r#"
+        pintle: module.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or make a component of it with wasm-tools)
+    "#]],
+    );
+    component(folder, "bare.wasm", "", "");
+    check(
+        folder,
+        &["dev", "bare.wasm"],
+        expect![[r#"
+        pintle: bare.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)
+    "#]],
+    );
+    component(folder, "field.wasm", &MANIFEST.replace("watches", "watch"), "");
+    check(
+        folder,
+        &["dev", "field.wasm"],
+        expect![[r#"
+        pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits` at line 1 column 62
+    "#]],
+    );
+    component(folder, "contract.wasm", &MANIFEST.replace("0.1", "7.0"), "");
+    check(
+        folder,
+        &["dev", "contract.wasm"],
+        expect![[r#"
+        pintle: contract.wasm: the manifest is not valid: contract: version "7.0" is not known to this host, which loads 0.1
+    "#]],
+    );
+    component(folder, "import.wasm", MANIFEST, r#"(import "wasi:cli/environment@0.2.0" (instance))"#);
+    check(
+        folder,
+        &["dev", "import.wasm"],
+        expect![[r#"
+        pintle: import.wasm: component imports wasi:cli/environment@0.2.0, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0
+    "#]],
+    );
+    component(folder, "empty.wasm", MANIFEST, "");
+    check(
+        folder,
+        &["dev", "empty.wasm"],
+        expect![[r#"
+        pintle: empty.wasm: component exports no function "reconcile" (it exports nothing)
+    "#]],
+    );
+    let plugin = pintle_tests::workspace_dir().join("target/plugins/serviceaccount-controller.wasm");
+    for copy in ["one.wasm", "two.wasm"] {
+        std::fs::copy(&plugin, folder.join(copy)).unwrap();
+    }
+    check(
+        folder,
+        &["dev", "one.wasm", "two.wasm"],
+        expect![[r#"
+        pintle: one.wasm and two.wasm are both plugin "serviceaccount-controller"; remove one, or change `name` in its manifest
+    "#]],
+    );
+    std::fs::create_dir(folder.join("folder")).unwrap();
+    check(
+        folder,
+        &["dev", "folder"],
+        expect![[r#"
+        pintle: folder folder holds no .wasm file
+    "#]],
+    );
+}
+
+#[test]
+fn arguments_that_mean_nothing_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(
+        folder,
+        &["dev", "--controllers", "deploymnt"],
+        expect![[r#"
+        pintle: --controllers: deploymnt not known; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--controllers", "-*"],
+        expect![[r#"
+        pintle: --controllers: * not known; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--set", "deployment"],
+        expect![[r#"
+        pintle: --set "deployment": write CONTROLLER.SETTING=VALUE
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--set", "nobody.x=1"],
+        expect![[r#"
+        pintle: --set "nobody.x=1": no controller is called "nobody"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--set", "deployment.x=1"],
+        expect![[r#"
+        pintle: start plugin deployment-controller: plugin "deployment-controller": setting "x" does not exist; this plugin has no settings
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--log", "info,="],
+        expect![[r#"
+        pintle: --log "info,=" is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug: invalid filter directive
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--kubeconfig", "missing/kubeconfig"],
+        expect![[r#"
+        pintle: write missing/kubeconfig; choose another file with --kubeconfig: No such file or directory (os error 2)
+    "#]],
+    );
+}
