@@ -229,8 +229,10 @@ impl Inner {
             }
             gone.leave(registry);
         }
-        *self.table.write() = after;
+        *self.table.write() = after.clone();
         self.bound.store(true, Ordering::Release);
+        // Not earlier: an informer may be faster than this thread, and without the table its objects would mean nothing.
+        after.bound.iter().for_each(|bound| bound.arm(registry));
         lost
     }
 

@@ -107,6 +107,14 @@ impl Bound {
         store.filter(|store| store.generation() >= needed)
     }
 
+    pub(crate) fn arm(&self, registry: &Registry) {
+        if let Source::Informer { scope, listener, .. } = &self.source
+            && let Some(informer) = registry.informers.get(scope)
+        {
+            informer.arm(listener);
+        }
+    }
+
     pub(crate) fn leave(&self, registry: &mut Registry) {
         if let Source::Informer { scope, listener, .. } = &self.source
             && registry.informers.get(scope).is_some_and(|informer| informer.leave(listener))

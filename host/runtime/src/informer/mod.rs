@@ -49,6 +49,8 @@ pub(crate) struct Scope {
 pub(crate) struct Listener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
     pub(crate) claim: Claim,
+    /// Its subscription can tell what changes mean to it. Nothing is told before.
+    armed: AtomicBool,
     /// It has got the initial objects.
     served: AtomicBool,
     /// The server refused, and this listener does not insist.
@@ -119,7 +121,7 @@ impl Informer {
         &self.shared
     }
 
-    /// Adds a listener, made for the claim that its demand gets.
+    /// Adds a listener, made for the claim that its demand gets. It hears nothing before [`Informer::arm`].
     pub(crate) fn join(&self, demand: &Demand, listener: impl FnOnce(Claim) -> NewListener) -> Arc<Listener> {
         let mut state = self.shared.state.lock();
         let claim = state.book.claim(demand);
@@ -127,6 +129,7 @@ impl Informer {
         let listener = Arc::new(Listener {
             handler: new.handler,
             claim,
+            armed: AtomicBool::new(false),
             served: AtomicBool::new(false),
             excused: AtomicBool::new(false),
             lenient: new.lenient,
@@ -137,6 +140,13 @@ impl Informer {
         drop(state);
         self.shared.changed.notify_one();
         listener
+    }
+
+    /// Lets a listener that has joined hear of the objects.
+    pub(crate) fn arm(&self, listener: &Listener) {
+        if !listener.armed.swap(true, Ordering::AcqRel) {
+            self.shared.changed.notify_one();
+        }
     }
 
     /// Takes a listener away; true if nobody is left.
@@ -164,4 +174,89 @@ pub(crate) struct NewListener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
     pub(crate) lenient: bool,
     pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use futures::future::BoxFuture;
+    use pintle_core::api::{ApiError, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream};
+    use pintle_core::id::ObjectKey;
+    use pintle_core::rules::Delta;
+
+    use super::*;
+    use crate::testing::{FakeReader, pod};
+
+    /// One Pod, and nothing ever happens.
+    struct OnePod;
+
+    impl ApiReader for OnePod {
+        fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+            FakeReader.discover()
+        }
+
+        fn list<'a>(
+            &'a self,
+            target: &'a Target,
+            limit: u32,
+            page: Option<&'a str>,
+        ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+            FakeReader.list(target, limit, page)
+        }
+
+        fn watch<'a>(&'a self, _: &'a Target, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+            let object = r#"{"metadata":{"namespace":"ns","name":"a","resourceVersion":"1"}}"#;
+            let end = WatchFrame::Bookmark { resource_version: "1".into(), initial_events_end: true };
+            let frames = [Ok(WatchFrame::Added(object.into())), Ok(end)];
+            let stream = futures::stream::iter(frames).chain(futures::stream::pending()).boxed();
+            Box::pin(async { Ok(stream) })
+        }
+
+        fn get<'a>(
+            &'a self,
+            resource: &'a ApiResource,
+            object: &'a ObjectKey,
+        ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+            FakeReader.get(resource, object)
+        }
+
+        fn raw<'a>(&'a self, path: &'a str, limit: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+            FakeReader.raw(path, limit)
+        }
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicU64);
+
+    impl ChangeHandler for Count {
+        fn on_changes(&self, batch: &[Delta]) {
+            self.0.fetch_add(batch.len() as u64, Ordering::SeqCst);
+        }
+
+        fn on_progress(&self, _: &Kind) {}
+    }
+
+    /// The subscription has no table before that, and would not know what the objects are to it.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_complete_before_the_subscription_is_waits_for_it() {
+        let config = CachesConfig::default();
+        let env = Env { reader: Arc::new(OnePod), config, world: World::default(), rediscover: Notify::new() };
+        let env = Arc::new(env);
+        let scope =
+            Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };
+        let informer = Informer::start(&env, scope);
+        let heard = Arc::new(Count::default());
+        let listener = informer.join(&Demand::default(), |_| NewListener {
+            handler: heard.clone(),
+            lenient: false,
+            on_ready: Box::new(|| {}),
+        });
+        // Time passes only when every task has come to rest.
+        tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
+        assert_eq!(env.world.look(informer.shared().store, |store| store.len()), Some(1));
+        assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (0, false));
+        informer.arm(&listener);
+        tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
+        assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (1, true));
+    }
 }

@@ -97,7 +97,8 @@ impl Task {
     fn serve(&mut self) {
         let newcomers: Vec<Arc<Listener>> = {
             let state = self.shared.state.lock();
-            state.listeners.iter().filter(|listener| !listener.served.load(Ordering::Acquire)).cloned().collect()
+            let new = |l: &&Arc<Listener>| l.armed.load(Ordering::Acquire) && !l.served.load(Ordering::Acquire);
+            state.listeners.iter().filter(new).cloned().collect()
         };
         if newcomers.is_empty() {
             return;
