@@ -3,14 +3,17 @@
 //! What is here: a real control plane as child processes ([`controlplane`]), a small JSON client that
 //! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually`]),
 //! the script of API behaviours ([`behaviour`]) and the scenarios in which Pintle is compared with
-//! kube-controller-manager ([`scenarios`]).
+//! kube-controller-manager ([`scenarios`]), what a change between the two does to objects ([`handover`]), and the story
+//! of a rollout in which things go wrong ([`crash`]).
 //!
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/sim`).
 
 pub mod api;
 pub mod behaviour;
 pub mod controlplane;
+pub mod crash;
 pub mod eventually;
+pub mod handover;
 pub mod kubectl;
 pub mod process;
 pub mod scenarios;
