@@ -1,0 +1,330 @@
+//! What a change of hands does to the objects of a namespace.
+//!
+//! ```text
+//! quiet -> Census (every object) -> Recorder (watches from there on) -> the other one takes over -> quiet -> Census
+//!                                             '-> writes --------------------------------> Comparison -> table
+//! ```
+//!
+//! Invariants:
+//! 1. A write that leaves no trace in the objects is seen all the same: each is an event of a watch.
+//! 2. The watches are complete: what they saw leads from the first census to the second, or the comparison fails.
+//! 3. "Quiet" counts only while the controllers say that their queues are empty and that they have looked at each
+//!    object; silence alone could be that of a controller that has not begun.
+//!
+//! Not here: what the namespace is filled with, and who takes over.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::api::{ApiClient, Watch};
+use crate::eventually;
+use crate::process::Guarded;
+use crate::scenarios::stage::{COMPARED, Stage};
+
+/// How long the controllers may take until nothing happens any more.
+const QUIET_DEADLINE: Duration = Duration::from_secs(120);
+
+/// How many looks in a row must show the same objects and idle controllers.
+const N_QUIET_LOOKS: usize = 60;
+
+/// How long a watch may be silent; longer than any test.
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// Kinds whose status a controller that takes over may write.
+const MAY_GET_STATUS: [&str; 3] = ["deployments", "replicasets", "replicationcontrollers"];
+
+/// The work queue of each kind, as kube-controller-manager and as Pintle call it.
+const QUEUES: [(&str, [&str; 2]); 3] = [
+    ("deployments", ["deployment", "deployment-controller"]),
+    ("replicasets", ["replicaset", "replicaset-controller"]),
+    ("replicationcontrollers", ["replicationmanager", "replicationcontroller-controller"]),
+];
+
+/// The controllers that are in charge. Dropping it ends them.
+#[derive(Debug)]
+pub struct InCharge {
+    /// For messages.
+    pub name: &'static str,
+    /// The process.
+    pub process: Guarded,
+    /// Speaks to its own port.
+    pub client: ApiClient,
+    /// Where it says that it can work.
+    pub ready_path: &'static str,
+}
+
+/// All objects of a namespace at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Census {
+    /// (Plural, uid) -> object.
+    objects: BTreeMap<(&'static str, String), Value>,
+}
+
+/// Watches that note down every write.
+#[derive(Debug)]
+pub struct Recorder {
+    tasks: JoinSet<()>,
+    notes: Arc<Mutex<Vec<Note>>>,
+}
+
+#[derive(Debug, Clone)]
+enum Note {
+    Write { plural: &'static str, event: String, object: Value },
+    Broken(String),
+}
+
+/// What became of the objects.
+#[derive(Debug)]
+pub struct Comparison {
+    rows: Vec<Row>,
+    /// What should not have happened, in words.
+    pub violations: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    plural: &'static str,
+    n_before: usize,
+    n_untouched: usize,
+    n_status: usize,
+    n_changed: usize,
+    n_created: usize,
+    n_deleted: usize,
+}
+
+impl InCharge {
+    /// Fails with the reason why the controllers are not at rest, if they are not.
+    async fn at_rest(&self, census: &Census) -> Result<()> {
+        let answer = self.client.request("GET", self.ready_path, &[], None).await?;
+        ensure!(answer.status == 200, "{} answers {}: {}", self.ready_path, answer.status, answer.text());
+        let answer = self.client.request("GET", "/metrics", &[], None).await?;
+        ensure!(answer.status == 200, "/metrics answers {}", answer.status);
+        let text = answer.text();
+        for metric in ["workqueue_depth", "workqueue_unfinished_work_seconds"] {
+            let busy = samples(&text, metric).find(|(_, value)| *value != 0.0);
+            ensure!(busy.is_none(), "{metric} is {busy:?}");
+        }
+        for (plural, queues) in QUEUES {
+            let n_done = samples(&text, "workqueue_work_duration_seconds_count")
+                .find(|(queue, _)| queues.contains(queue))
+                .map_or(0.0, |(_, value)| value);
+            let n = census.count(plural);
+            ensure!(n_done >= n as f64, "{} has looked at {n_done} of {n} {plural}", self.name);
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing happens any more, and returns what there is.
+    ///
+    /// # Errors
+    /// Something goes on happening, or the controllers never came to rest; the message holds the end of their log.
+    pub async fn quiet(&self, stage: &Stage) -> Result<Census> {
+        let mut last = None;
+        let mut n_same = 0;
+        let outcome = eventually(QUIET_DEADLINE, format!("{} to come to rest", self.name), async || {
+            let now = Census::take(stage).await?;
+            let rest = self.at_rest(&now).await;
+            let is_same = rest.is_ok() && last.as_ref() == Some(&now);
+            n_same = if is_same { n_same + 1 } else { 0 };
+            last = Some(now);
+            rest?;
+            Ok(if n_same >= N_QUIET_LOOKS { last.take() } else { None })
+        })
+        .await;
+        outcome.with_context(|| format!("the log of {} ends with:\n{}\n", self.name, self.process.log_tail()))
+    }
+}
+
+/// Queue -> value of each sample of a metric.
+fn samples<'a>(text: &'a str, metric: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
+    text.lines().filter_map(move |line| {
+        let labels = line.strip_prefix(metric)?.strip_prefix('{')?;
+        let (labels, value) = labels.split_once('}')?;
+        let queue = labels.split(',').find_map(|label| label.strip_prefix("name=\""))?.trim_end_matches('"');
+        Some((queue, value.split_whitespace().next()?.parse().ok()?))
+    })
+}
+
+impl Census {
+    /// Looks at every object.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn take(stage: &Stage) -> Result<Census> {
+        let mut objects = BTreeMap::new();
+        for plural in COMPARED {
+            for object in stage.list(plural).await? {
+                objects.insert((plural, text(&object, "uid").to_owned()), object);
+            }
+        }
+        Ok(Census { objects })
+    }
+
+    /// How many objects there are of a kind.
+    pub fn count(&self, plural: &str) -> usize {
+        self.objects.keys().filter(|(of, _)| *of == plural).count()
+    }
+}
+
+impl Recorder {
+    /// Starts to note down every write after `census`, the state of a namespace in which nothing happens.
+    ///
+    /// # Errors
+    /// A watch is refused, or something has happened since.
+    pub async fn start(stage: &Stage, census: &Census) -> Result<Recorder> {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        for plural in COMPARED {
+            let list = stage.client.get(&stage.all(plural)).await?;
+            let path = format!("{}?watch=true&resourceVersion={}", stage.all(plural), text(&list, "resourceVersion"));
+            let watch = stage.client.watch(&path).await?;
+            tasks.spawn(note_down(plural, watch, Arc::clone(&notes)));
+        }
+        ensure!(Census::take(stage).await? == *census, "something was written before the watches began");
+        Ok(Recorder { tasks, notes })
+    }
+
+    /// How many writes were seen so far.
+    pub fn n_seen(&self) -> usize {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Ends the watches and compares.
+    ///
+    /// # Errors
+    /// A watch broke, or did not see all that happened.
+    pub fn compare(mut self, before: &Census, after: &Census) -> Result<Comparison> {
+        self.tasks.abort_all();
+        let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut replayed = before.clone();
+        let mut n_writes: BTreeMap<(&'static str, String), usize> = BTreeMap::new();
+        let mut violations = Vec::new();
+        for note in notes {
+            let (plural, event, object) = match note {
+                Note::Write { plural, event, object } => (plural, event, object),
+                Note::Broken(why) => bail!(why),
+            };
+            let key = (plural, text(&object, "uid").to_owned());
+            *n_writes.entry(key.clone()).or_default() += 1;
+            match event.as_str() {
+                "DELETED" => replayed.objects.remove(&key),
+                "ADDED" | "MODIFIED" => replayed.objects.insert(key.clone(), object.clone()),
+                other => bail!("a watch of {plural} sent {other}: {object}"),
+            };
+            if event != "MODIFIED" {
+                violations.push(format!("{}: {event}", told(&key, &object)));
+            }
+        }
+        ensure!(
+            versions(&replayed).eq(versions(after)),
+            "the watches did not see all that happened: {:?} instead of {:?}",
+            versions(&replayed).collect::<Vec<_>>(),
+            versions(after).collect::<Vec<_>>()
+        );
+        let rows = COMPARED.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
+        for (key, n) in n_writes.into_iter().filter(|(_, n)| *n > 1) {
+            let object = after.objects.get(&key).or_else(|| before.objects.get(&key));
+            violations.push(format!("{}: written {n} times", told(&key, object.unwrap_or(&Value::Null))));
+        }
+        Ok(Comparison { rows, violations })
+    }
+}
+
+fn versions(census: &Census) -> impl Iterator<Item = (&(&'static str, String), &str)> {
+    census.objects.iter().map(|(key, object)| (key, text(object, "resourceVersion")))
+}
+
+async fn note_down(plural: &'static str, mut watch: Watch, notes: Arc<Mutex<Vec<Note>>>) {
+    loop {
+        let (note, is_last) = match watch.next(SILENCE).await {
+            Ok(Some(mut event)) => {
+                let object = event["object"].take();
+                let event = event["type"].as_str().unwrap_or_default().to_owned();
+                (Note::Write { plural, event, object }, false)
+            }
+            Ok(None) => (Note::Broken(format!("the watch of {plural} ended")), true),
+            Err(error) => (Note::Broken(format!("the watch of {plural}: {error:#}")), true),
+        };
+        notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        if is_last {
+            return;
+        }
+    }
+}
+
+fn row(plural: &'static str, before: &Census, after: &Census, violations: &mut Vec<String>) -> Row {
+    let mut row = Row {
+        plural,
+        n_before: before.count(plural),
+        n_untouched: 0,
+        n_status: 0,
+        n_changed: 0,
+        n_created: after.objects.keys().filter(|key| key.0 == plural && !before.objects.contains_key(*key)).count(),
+        n_deleted: 0,
+    };
+    for (key, old) in before.objects.iter().filter(|(key, _)| key.0 == plural) {
+        match after.objects.get(key) {
+            // Told by the watch already.
+            None => row.n_deleted += 1,
+            Some(new) if text(new, "resourceVersion") == text(old, "resourceVersion") => row.n_untouched += 1,
+            Some(new) if MAY_GET_STATUS.contains(&plural) && without_status(new) == without_status(old) => {
+                row.n_status += 1;
+            }
+            Some(new) => {
+                row.n_changed += 1;
+                violations.push(format!("{}: rewritten\n- {old}\n+ {new}", told(key, new)));
+            }
+        }
+    }
+    row
+}
+
+/// The object without what a write of its status changes.
+fn without_status(object: &Value) -> Value {
+    let mut rest = object.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = rest["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+    }
+    rest
+}
+
+fn told(key: &(&'static str, String), object: &Value) -> String {
+    let message = object["message"].as_str().map(|message| format!(" ({message})")).unwrap_or_default();
+    format!("{} {}{message}", key.0, text(object, "name"))
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+impl Comparison {
+    /// A table of it.
+    pub fn table(&self, title: &str) -> String {
+        let mut table = format!("{title}\n");
+        let heads = ["objects", "untouched", "status", "changed", "created", "deleted"];
+        let _ = write!(table, "{:<24}", "");
+        for head in heads {
+            let _ = write!(table, "{head:>10}");
+        }
+        table.push('\n');
+        for row in &self.rows {
+            let _ = write!(table, "{:<24}", row.plural);
+            let counts = [row.n_before, row.n_untouched, row.n_status, row.n_changed, row.n_created, row.n_deleted];
+            for n in counts {
+                let _ = write!(table, "{n:>10}");
+            }
+            table.push('\n');
+        }
+        table
+    }
+}
