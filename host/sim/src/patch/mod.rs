@@ -32,6 +32,15 @@ pub enum PatchError {
 /// # Errors
 /// `Malformed` when the body is not a list of operations, `Invalid` when an operation does not fit the object.
 pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
+    if let Ok(body) = serde_json::from_slice::<Value>(patch)
+        && !body.is_array()
+    {
+        let message = format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            go_name(&body)
+        );
+        return Err(PatchError::Malformed(message));
+    }
     let operations: json_patch::Patch = serde_json::from_slice(patch).map_err(malformed)?;
     if operations.0.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(PatchError::Malformed(format!(
@@ -40,8 +49,36 @@ pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
         )));
     }
     let mut object = current.clone();
-    json_patch::patch(&mut object, &operations).map_err(|error| PatchError::Invalid(error.to_string()))?;
+    for operation in operations.0 {
+        let operation = replace_adds(&object, operation);
+        json_patch::patch(&mut object, &[operation]).map_err(|error| PatchError::Invalid(error.to_string()))?;
+    }
     Ok(object)
+}
+
+/// Upstream's library, unlike RFC 6902, lets a replace make a field that is not there.
+fn replace_adds(object: &Value, operation: json_patch::PatchOperation) -> json_patch::PatchOperation {
+    match operation {
+        json_patch::PatchOperation::Replace(replace)
+            if replace.path.resolve(object).is_err()
+                && replace.path.parent().is_some_and(|parent| parent.resolve(object).is_ok_and(Value::is_object)) =>
+        {
+            json_patch::PatchOperation::Add(json_patch::AddOperation { path: replace.path, value: replace.value })
+        }
+        other => other,
+    }
+}
+
+/// What Go's decoder calls a value.
+fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// Operations in one JSON patch; the API server refuses more.
@@ -76,6 +113,9 @@ fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
 }
 
 fn malformed(error: serde_json::Error) -> PatchError {
+    if error.is_eof() {
+        return PatchError::Malformed("error decoding patch: unexpected end of JSON input".to_owned());
+    }
     PatchError::Malformed(format!("error decoding patch: {error}"))
 }
 
