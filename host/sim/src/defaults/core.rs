@@ -12,7 +12,13 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
         return;
     };
     match name {
+        "Namespace" => namespace(map),
         "Pod" => pod(map),
+        "PodStatus" => {
+            for (one, all) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
+                first_address(map, one, all);
+            }
+        }
         "PodSpec" => pod_spec(map),
         "Container" | "EphemeralContainer" => container(map),
         "Probe" => {
@@ -45,6 +51,29 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
         }
         "ObjectFieldSelector" => fill(map, "apiVersion", "v1"),
         _ => {}
+    }
+}
+
+/// A namespace carries its name as a label, whoever takes the label away.
+fn namespace(map: &mut Map<String, Value>) {
+    let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let name = text(metadata, "name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    if let Some(labels) = inner(metadata, "labels") {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
+    }
+}
+
+/// The deprecated single address is the first of the list.
+fn first_address(map: &mut Map<String, Value>, one: &str, all: &str) {
+    let address = text(map, one).to_owned();
+    let first = map.get(all).and_then(|list| list.pointer("/0/ip")).and_then(Value::as_str);
+    if !address.is_empty() && first != Some(address.as_str()) {
+        map.insert(all.to_owned(), json!([{"ip": address}]));
     }
 }
 

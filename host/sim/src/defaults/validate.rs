@@ -27,6 +27,11 @@ impl FieldError {
         }
     }
 
+    /// `Invalid value: text: detail`, for a value that is not shown as its fields are sorted.
+    fn invalid_as(path: &str, text: &str, detail: &str) -> Self {
+        Self { path: path.into(), reason: "FieldValueInvalid", message: format!("Invalid value: {text}: {detail}") }
+    }
+
     /// `Required value: detail`
     pub fn required(path: impl Into<String>, detail: &str) -> Self {
         let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
@@ -76,6 +81,10 @@ fn sorted(value: &Value) -> Value {
 pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     metadata(object, &mut errors);
+    // These two are served by other libraries, which know no standard names.
+    if !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+        kube_finalizers(object, &mut errors);
+    }
     // The checked kinds have one served version each.
     let _ = version;
     match (group, kind) {
@@ -100,6 +109,7 @@ pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, obj
             unchanged(object, old, "type", &mut errors);
         }
         ("", "Service") => service(object, &mut errors),
+        ("", "Event") if old.is_none() => event(object, &mut errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
             if old.is_some_and(|old| old["roleRef"] != object["roleRef"]) =>
         {
@@ -110,6 +120,36 @@ pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, obj
     errors
 }
 
+/// Finalizers of metadata that have no domain are Kubernetes' own.
+fn kube_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
+    for (index, finalizer) in object["metadata"]["finalizers"].as_array().into_iter().flatten().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), finalizer, detail));
+        }
+    }
+}
+
+/// An Event lives in the namespace of what it is about.
+fn event(object: &Value, errors: &mut Vec<FieldError>) {
+    let about = object["involvedObject"]["namespace"].as_str().unwrap_or_default();
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    let fits = match (object["eventTime"].is_null(), about) {
+        (true, "") => namespace == "default",
+        (true, about) => about == namespace,
+        (false, "") => matches!(namespace, "default" | "kube-system"),
+        (false, _) => true,
+    };
+    if !fits {
+        errors.push(FieldError::invalid(
+            "involvedObject.namespace",
+            &object["involvedObject"]["namespace"],
+            "does not match event.namespace",
+        ));
+    }
+}
+
 fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
     let metadata = &object["metadata"];
     if let Some(labels) = metadata["labels"].as_object() {
@@ -118,9 +158,21 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
     for key in metadata["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
         qualified_name(&key.to_lowercase(), &Value::from(key.as_str()), "metadata.annotations", errors);
     }
+    let finalizers = metadata["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
+    for finalizer in finalizers {
+        let name = finalizer.as_str().unwrap_or_default();
+        qualified_name(name, finalizer, "metadata.finalizers", errors);
+    }
+    if ["orphan", "foregroundDeletion"].iter().all(|name| finalizers.iter().any(|finalizer| finalizer == name)) {
+        errors.push(FieldError::invalid(
+            "metadata.finalizers",
+            &metadata["finalizers"],
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ));
+    }
     let mut controller: Option<&Value> = None;
-    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
-        let path = format!("metadata.ownerReferences[{index}]");
+    for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
+        let path = "metadata.ownerReferences";
         for (field, detail) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -135,9 +187,9 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
             if let Some(first) = controller {
                 let name = |owner: &Value| owner["name"].as_str().unwrap_or_default().to_owned();
                 let kind = |owner: &Value| owner["kind"].as_str().unwrap_or_default().to_owned();
-                errors.push(FieldError::invalid(
+                errors.push(FieldError::invalid_as(
                     "metadata.ownerReferences",
-                    &metadata["ownerReferences"],
+                    &owners_shown(&metadata["ownerReferences"]),
                     &format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
                         kind(first), name(first), kind(owner), name(owner)
@@ -147,6 +199,16 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
             controller = Some(owner);
         }
     }
+}
+
+/// Owner references in the order of the fields of Go's struct.
+fn owners_shown(owners: &Value) -> String {
+    let order = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let one = |owner: &Value| {
+        let fields = order.iter().filter_map(|name| Some(((*name).to_owned(), owner.get(*name)?.clone())));
+        Value::Object(fields.collect())
+    };
+    Value::Array(owners.as_array().into_iter().flatten().map(one).collect()).to_string()
 }
 
 /// Checks keys and values of a label map.
@@ -231,7 +293,8 @@ fn workload(object: &Value, old: Option<&Value>, noun: &str, errors: &mut Vec<Fi
     } else if is_empty_selector(selector) {
         errors.push(FieldError::invalid("spec.selector", selector, &format!("empty selector is invalid for {noun}")));
     }
-    template(spec, errors, |labels| !is_empty_selector(selector) && selects(selector, labels));
+    // An empty selector, which is refused above, selects everything.
+    template(spec, errors, |labels| !selector.is_null() && selects(selector, labels));
     if old.is_some_and(|old| old["spec"]["selector"] != *selector) {
         errors.push(FieldError::invalid("spec.selector", selector, "field is immutable"));
     }

@@ -26,7 +26,17 @@ const HPA_BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 pub(crate) fn from_storage(resource: &Resource, object: &mut Value) {
     if !resource.is_storage_version() {
         match (&*resource.storage, resource.version.as_str()) {
-            ("events", _) => rename(object, |core, new| (core, new)),
+            ("events", _) => {
+                rename(object, |core, new| (core, new));
+                // Core shows these when they are empty.
+                if let Some(fields) = object.as_object_mut() {
+                    for name in ["reportingController", "reportingInstance"] {
+                        if fields.get(name).is_some_and(|value| value == "") {
+                            fields.remove(name);
+                        }
+                    }
+                }
+            }
             ("horizontalpodautoscalers.autoscaling", "v1") => hpa_to_v1(object),
             _ => {}
         }

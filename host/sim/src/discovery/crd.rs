@@ -21,6 +21,8 @@ pub struct CrdVersion {
     pub schema: TypeRef,
     /// `openAPIV3Schema` as given.
     pub open_api: Option<Value>,
+    /// `openAPIV3Schema` of the version that is stored.
+    pub stored_open_api: Option<Value>,
     /// `additionalPrinterColumns`.
     pub columns: Option<Value>,
     /// `subresources.scale`.
@@ -71,6 +73,11 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
         .find(|version| version["storage"] == true)
         .map(|version| text(&version["name"]))
         .unwrap_or_default();
+    let stored_open_api = versions
+        .iter()
+        .find(|version| version["storage"] == true)
+        .and_then(|version| version.pointer("/schema/openAPIV3Schema"))
+        .cloned();
     versions.retain(|version| version["served"] == true);
     versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or("")));
     versions
@@ -111,6 +118,7 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
                 counts_generations: true,
                 subresources,
                 storage: format!("{plural}.{group}").into(),
+                storage_version_hash: storage_version_hash(&group, &storage_version, &text(&names["kind"])),
                 storage_version: (group.clone(), storage_version.clone()),
                 crd: Some(Arc::new(CrdVersion {
                     crd_name: text(&crd["metadata"]["name"]),
@@ -122,6 +130,7 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
                         .collect(),
                     schema: schema::from_openapi(open_api.as_ref()),
                     open_api,
+                    stored_open_api: stored_open_api.clone(),
                     columns: version.get("additionalPrinterColumns").cloned(),
                     scale,
                     warning,
@@ -130,6 +139,14 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
             })
         })
         .collect()
+}
+
+/// What discovery says so that clients see when the version that is stored changes.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let digest = sha2::Sha256::digest(format!("{group}/{version}/{kind}"));
+    base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }
 
 fn subresource(name: &str, group: &str, version: &str, kind: &str) -> Subresource {

@@ -1,6 +1,7 @@
-//! Admission: namespaces, quotas and the defaults that upstream's admission plugins fill in.
+//! Admission: namespaces and the defaults that upstream's admission plugins fill in.
 //!
-//! *Source*: the plugins NamespaceLifecycle, ResourceQuota, Priority, DefaultTolerationSeconds and ServiceAccount.
+//! *Not here*: quotas (`quota`).
+//! *Source*: the plugins NamespaceLifecycle, Priority, DefaultTolerationSeconds and ServiceAccount.
 
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ impl Api {
                 return Err(ApiError::forbidden(&resource.group_resource(), meta(object, "name"), &why));
             }
         }
-        super::quota::admit(view, resource, namespace, object)
+        Ok(())
     }
 
     /// Fills in what admission plugins fill in before the object is stored.

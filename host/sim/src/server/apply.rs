@@ -31,7 +31,7 @@ impl Api {
         let mut config: Value = serde_norway::from_slice(&call.body)
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
         if config.get("kind").is_none() || config.get("apiVersion").is_none() {
-            return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing in the applied configuration"));
+            return Err(ApiError::bad_request(missing_type(&config)));
         }
         check_type(resource, &mut config)?;
         check_scope(call, &mut config)?;
@@ -64,12 +64,24 @@ impl Api {
                         );
                         return Err(ApiError::conflict(&resource.group_resource(), call.name(), &why));
                     }
-                    self.create_owned(call, applied(None)?, &mut warnings, WriteVerb::Patch, Ownership::Applied)?
+                    let mut new = applied(None)?;
+                    metadata_mut(&mut new).remove("resourceVersion");
+                    self.create_owned(call, new, &mut warnings, WriteVerb::Patch, Ownership::Applied)?
                 }
                 other => other?,
             };
         self.reply_written(call, &written, warnings)
     }
+}
+
+/// What upstream says of a configuration that does not name its kind.
+fn missing_type(config: &Value) -> String {
+    let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or("");
+    let (group, version) = match text("apiVersion") {
+        version if !version.contains('/') => ("", version),
+        full => full.split_once('/').unwrap_or_default(),
+    };
+    format!("invalid object type: {group}/{version}, Kind={}", text("kind"))
 }
 
 fn apply_error(error: ApplyError) -> ApiError {

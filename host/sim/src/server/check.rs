@@ -25,8 +25,12 @@ pub(super) fn check_type(resource: &Resource, object: &mut Value) -> Result<(), 
     }
     if !kind.is_empty() && kind != resource.kind {
         return Err(ApiError::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}: converting ({api_version}.{kind}) to ({expected}.{}): unknown conversion",
-            resource.version, resource.kind, resource.kind
+            "{kind} in version {:?} cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
+            resource.version,
+            resource.kind,
+            api_version.rsplit('/').next().unwrap_or_default(),
+            internal_package(&resource.group),
+            resource.kind
         )));
     }
     if !api_version.is_empty() && api_version != expected {
@@ -45,6 +49,14 @@ pub(super) fn check_type(resource: &Resource, object: &mut Value) -> Result<(), 
         )));
     }
     Ok(())
+}
+
+/// The Go package of the types that upstream's server works with.
+fn internal_package(group: &str) -> &str {
+    match group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    }
 }
 
 /// Puts the namespace of the path into the object.

@@ -22,11 +22,6 @@ const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Fills in what a definition leaves out.
 pub(crate) fn complete(object: &mut Value, is_new: bool) {
     if is_new {
-        let mut list = finalizers(object);
-        if !list.iter().any(|finalizer| finalizer == FINALIZER) {
-            list.push(FINALIZER.to_owned());
-            set_finalizers(object, &list);
-        }
         let stored: Vec<Value> = object["spec"]["versions"]
             .as_array()
             .into_iter()
@@ -41,6 +36,13 @@ pub(crate) fn complete(object: &mut Value, is_new: bool) {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         let names = completed_names(&Value::Object(spec.clone()));
         spec.insert("names".into(), names);
+    }
+}
+
+/// The finalizers with which the first delete marks an object: those of a definition hold it until its objects have gone.
+pub(super) fn hold(resource: &Resource, object: &Value, finalizers: &mut Vec<String>) {
+    if &*resource.storage == STORAGE && !is_deleting(object) && !finalizers.iter().any(|one| one == FINALIZER) {
+        finalizers.push(FINALIZER.to_owned());
     }
 }
 
@@ -273,19 +275,15 @@ impl Api {
     }
 
     /// Refuses new objects of a kind that is going.
-    pub(crate) fn check_not_terminating(&self, resource: &Resource) -> Result<(), ApiError> {
+    pub(crate) fn check_not_terminating(&self, resource: &Resource, name: &str) -> Result<(), ApiError> {
         let terminating = resource
             .crd
             .as_ref()
             .and_then(|crd| self.store.get(STORAGE, &crd.crd_name))
             .is_some_and(|crd| is_deleting(&crd.value));
         if terminating {
-            let mut error = ApiError::method_not_allowed();
-            error.message = format!(
-                "create is not supported on resources of kind {:?}: create not allowed while custom resource definition is terminating",
-                resource.group_resource().to_string()
-            );
-            return Err(error);
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::forbidden(&resource.group_resource(), name, why));
         }
         Ok(())
     }

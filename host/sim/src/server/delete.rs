@@ -182,7 +182,8 @@ fn first_step(resource: &Resource, object: &Value, options: &DeleteOptions, now:
         }
     }
     let present = finalizers(object);
-    let wanted = options.propagation_finalizers(resource, &present);
+    let mut wanted = options.propagation_finalizers(resource, &present);
+    super::crds::hold(resource, object, &mut wanted);
     if wanted != present {
         set_finalizers(&mut marked, &wanted);
     }

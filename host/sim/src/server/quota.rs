@@ -1,52 +1,102 @@
 //! ResourceQuota: counts of Pods and of objects, refused when they would pass what is allowed.
 //!
-//! Counted at the instant of the commit from the objects themselves, so that two creates cannot both take the last place.
+//! *Flow*: an object about to be created is checked against the status of every quota that limits its kind, then written
+//! into `status.used` of each, then created.
 //!
-//! *Not here*: `status.used` of a quota, which its controller keeps; amounts of CPU, memory and storage; scopes.
+//! *Invariants*: 1. a charge is computed again when another one came first, so that two creates cannot both take the last
+//! place; 2. a charge whose create fails stays until the quota's controller counts anew, as upstream; 3. what has no limit in
+//! the status yet is not limited.
+//!
+//! *Not here*: amounts of CPU, memory and storage; scopes; what deletes give back, which the controller counts.
 //! *Source*: upstream's ResourceQuota admission and the evaluators of `pkg/quota`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::meta;
 use super::status::ApiError;
+use super::{Api, Call};
 use crate::discovery::Resource;
-use crate::store::Inner;
+use crate::store::WriteVerb;
 
-/// Refuses a new object that would go over a quota of its namespace.
-pub(crate) fn admit(view: &Inner, resource: &Resource, namespace: &str, object: &Value) -> Result<(), ApiError> {
-    for quota in view.range("resourcequotas", Some(namespace)) {
-        let hard = quota.value["spec"]["hard"].as_object().into_iter().flatten();
-        let mut exceeded = Vec::new();
-        for (name, limit) in hard {
-            if quota.value["spec"]["scopes"].as_array().is_some_and(|scopes| !scopes.is_empty())
-                || !counts(name, resource, object)
-            {
-                continue;
+impl Api {
+    /// Charges a new object to the quotas of its namespace, or refuses it.
+    pub(super) fn charge_quotas(&self, call: &Call, object: &Value, dry_run: bool) -> Result<(), ApiError> {
+        let Some(namespace) = call.namespace() else { return Ok(()) };
+        let resource = &call.resource;
+        let mut quotas = Vec::new();
+        self.store.view(|view| {
+            for quota in view.range("resourcequotas", Some(namespace)) {
+                if quotas.is_empty() {
+                    self.admit_create(view, call, object)?;
+                }
+                if charged(resource, object, &quota.value)?.is_some() {
+                    quotas.push(quota.version.name.to_string());
+                }
             }
-            let used = view
-                .range(&resource.storage, Some(namespace))
-                .filter(|entry| counts(name, resource, &entry.value))
-                .count();
-            let Some(limit) = amount(limit) else { continue };
-            if used + 1 > limit {
-                exceeded.push((name.as_str(), used, limit));
+            Ok(())
+        })?;
+        if dry_run || quotas.is_empty() {
+            return Ok(());
+        }
+        let registry = self.registry();
+        let kind = registry.by_plural("v1", "resourcequotas").cloned().ok_or_else(ApiError::unknown_path)?;
+        for quota in quotas {
+            let own = Call::own(std::sync::Arc::clone(&kind), Some(namespace), Some(&quota), Some("status"));
+            let done = self.update_object(&own, WriteVerb::Patch, |current| {
+                Ok(charged(resource, object, current)?.unwrap_or_else(|| current.clone()))
+            });
+            match done {
+                // A quota that is gone limits nothing.
+                Err(error) if error.code == 404 => {}
+                other => drop(other?),
             }
         }
-        if !exceeded.is_empty() {
-            exceeded.sort_unstable();
-            let list =
-                |show: fn(&(&str, usize, usize)) -> String| exceeded.iter().map(show).collect::<Vec<_>>().join(",");
-            let why = format!(
-                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-                quota.version.name,
-                list(|(name, ..)| format!("{name}=1")),
-                list(|(name, used, _)| format!("{name}={used}")),
-                list(|(name, _, limit)| format!("{name}={limit}")),
-            );
-            return Err(ApiError::forbidden(&resource.group_resource(), meta(object, "name"), &why));
-        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// A quota after a new object is charged to it, none when it does not limit such objects.
+fn charged(resource: &Resource, object: &Value, quota: &Value) -> Result<Option<Value>, ApiError> {
+    if quota["spec"]["scopes"].as_array().is_some_and(|scopes| !scopes.is_empty()) {
+        return Ok(None);
+    }
+    let status = &quota["status"];
+    let mut limited: Vec<(&str, &Value)> = status["hard"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, limit)| (name.as_str(), limit))
+        .filter(|(name, _)| counts(name, resource, object))
+        .collect();
+    if limited.is_empty() {
+        return Ok(None);
+    }
+    limited.sort_unstable_by_key(|(name, _)| *name);
+    let forbidden = |why: String| Err(ApiError::forbidden(&resource.group_resource(), meta(object, "name"), &why));
+    let quota_name = meta(quota, "name");
+    if limited.iter().any(|(name, _)| status["used"].get(name).is_none()) {
+        let names = limited.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+        return forbidden(format!("status unknown for quota: {quota_name}, resources: {names}"));
+    }
+    let mut new = quota.clone();
+    let mut exceeded = Vec::new();
+    for (name, limit) in limited {
+        let (Some(limit), Some(used)) = (amount(limit), amount(&status["used"][name])) else { continue };
+        if used + 1 > limit {
+            exceeded.push((name, used, limit));
+        }
+        new["status"]["used"][name] = json!((used + 1).to_string());
+    }
+    if exceeded.is_empty() {
+        return Ok(Some(new));
+    }
+    let list = |show: fn(&(&str, usize, usize)) -> String| exceeded.iter().map(show).collect::<Vec<_>>().join(",");
+    forbidden(format!(
+        "exceeded quota: {quota_name}, requested: {}, used: {}, limited: {}",
+        list(|(name, ..)| format!("{name}=1")),
+        list(|(name, used, _)| format!("{name}={used}")),
+        list(|(name, _, limit)| format!("{name}={limit}")),
+    ))
 }
 
 /// Whether an object counts against the quota resource called `name`.
@@ -88,7 +138,6 @@ fn amount(value: &Value) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn amounts_of_objects_are_read_as_quantities() {

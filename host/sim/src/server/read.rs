@@ -58,7 +58,9 @@ impl Api {
     pub(crate) fn list(&self, call: &Call) -> Result<Reply, ApiError> {
         let query = &call.query;
         let selector = Selector::parse(&call.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let rv = query.resource_version()?;
+        let rv = query
+            .resource_version()
+            .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
         let matching = query.get("resourceVersionMatch");
         let token = query.get("continue");
         check_options(query.get("resourceVersion").is_some(), rv, matching, token, query.flag("watch"))?;

@@ -89,6 +89,10 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
             && edge(part.chars().last())
             && part.chars().all(|letter| edge(Some(letter)) || letter == '-')
     };
+    if &*resource.storage == "namespaces" && name.contains('.') && name.split('.').all(label) {
+        causes.push(invalid(format!("Invalid value: {name:?}: must not contain dots")));
+        return;
+    }
     let is_label = matches!(&*resource.storage, "namespaces" | "services");
     if is_label && (!label(name) || name.len() > 63) {
         causes.push(invalid(format!(

@@ -168,7 +168,12 @@ fn selectable(resource: &Resource, field: &str) -> Result<String, ApiError> {
     if general || known.iter().any(|(name, _)| **name == *stored) {
         Ok(stored)
     } else {
-        Err(ApiError::bad_request(format!("field label not supported: {field}")))
+        // Kinds with fields of their own to select by say it in another way, upstream.
+        Err(ApiError::bad_request(if known.is_empty() && resource.crd.is_none() {
+            format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        } else {
+            format!("field label not supported: {field}")
+        }))
     }
 }
 

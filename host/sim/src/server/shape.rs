@@ -53,6 +53,19 @@ pub(crate) fn to_version(resource: &Resource, value: &mut Value) {
     if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.open_api.as_ref())
         && !resource.is_storage_version()
     {
+        if let Some(schema) = schema_of(resource) {
+            schema::prune(&schema, value);
+        }
+        crate::discovery::crd::apply_structural_defaults(open_api, value);
+    }
+}
+
+/// Turns an object of the version of `resource` into the storage version, with the defaults of that one.
+pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
+    convert::to_storage(resource, value);
+    if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.stored_open_api.as_ref())
+        && !resource.is_storage_version()
+    {
         crate::discovery::crd::apply_structural_defaults(open_api, value);
     }
 }

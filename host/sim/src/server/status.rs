@@ -153,7 +153,12 @@ impl ApiError {
 
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let said: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let mut said: Vec<String> = Vec::new();
+        for one in causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)) {
+            if !said.contains(&one) {
+                said.push(one);
+            }
+        }
         let body = match said.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),

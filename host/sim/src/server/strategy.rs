@@ -34,8 +34,6 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     let metadata = metadata_mut(object);
     if resource.counts_generations {
         metadata.insert("generation".into(), json!(1));
-    } else {
-        metadata.remove("generation");
     }
     let Some(fields) = object.as_object_mut() else { return };
     if let Some(mut status) = initial_status(resource) {
@@ -48,21 +46,25 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
             fields.insert("status".into(), status);
         }
     }
-    match &*resource.storage {
-        "namespaces" => {
-            let spec = fields.entry("spec").or_insert_with(|| json!({}));
-            let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
-            if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
-                finalizers.push(json!("kubernetes"));
-            }
-            spec["finalizers"] = json!(finalizers);
-            let name = metadata_mut(object).get("name").cloned().unwrap_or_default();
-            let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
-            labels["kubernetes.io/metadata.name"] = name;
-        }
-        "secrets" => merge_string_data(fields),
-        _ => {}
+    if &*resource.storage == "secrets" {
+        merge_string_data(fields);
     }
+}
+
+/// What the server adds to a new object as nobody's field.
+pub(crate) fn finish_create(resource: &Resource, object: &mut Value) {
+    if &*resource.storage != "namespaces" {
+        return;
+    }
+    let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
+    let mut finalizers = finalizers.cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push(json!("kubernetes"));
+    }
+    if !object["spec"].is_object() {
+        object["spec"] = json!({});
+    }
+    object["spec"]["finalizers"] = json!(finalizers);
 }
 
 /// Moves `stringData` of a Secret into `data`.
@@ -219,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_namespace_is_active_and_has_its_finalizer_and_label() {
+    fn a_new_namespace_is_active_and_has_its_finalizer() {
         let mut object = json!({"metadata": {"name": "a"}});
         prepare_create(&resource("v1", "namespaces"), &mut object);
+        finish_create(&resource("v1", "namespaces"), &mut object);
         assert_eq!(object["spec"]["finalizers"], json!(["kubernetes"]));
         assert_eq!(object["status"]["phase"], "Active");
-        assert_eq!(object["metadata"]["labels"]["kubernetes.io/metadata.name"], "a");
     }
 
     #[test]

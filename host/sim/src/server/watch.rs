@@ -48,7 +48,8 @@ impl Api {
         let bookmarks = query.flag("allowWatchBookmarks");
         let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         check_options(initial, query.get("resourceVersionMatch"), bookmarks)?;
-        let rv = query.resource_version()?;
+        // Upstream's watch cache fails here, where a list refuses the request.
+        let rv = query.resource_version().map_err(|error| ApiError::new(500, "", error.message))?;
         let seconds = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or_else(|| rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
         let storage = &call.resource.storage;

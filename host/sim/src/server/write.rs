@@ -18,11 +18,11 @@ use super::apply::{same_owners, track};
 use super::check::{check_fields, check_scope, check_type};
 use super::objects::{deletion_grace, finalizers, is_deleting, meta, metadata_mut};
 use super::reply::{Reply, media_type, parse_body};
-use super::shape::{schema_of, to_version};
+use super::shape::{schema_of, to_stored, to_version};
 use super::status::{ApiError, Cause};
 use super::{Api, Call, strategy};
 use crate::clock::rfc3339;
-use crate::discovery::{Resource, convert, crd};
+use crate::discovery::{Resource, crd};
 use crate::patch;
 use crate::store::{CommitError, Entry, WriteContext, WriteVerb, object_key};
 
@@ -180,7 +180,7 @@ impl Api {
         if !meta(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        self.check_not_terminating(resource)?;
+        self.check_not_terminating(resource, meta(&object, "name"))?;
         let dry_run = call.query.dry_run()?;
         let prefix = meta(&object, "generateName").to_owned();
         let generated = meta(&object, "name").is_empty() && !prefix.is_empty();
@@ -195,6 +195,7 @@ impl Api {
         let name = meta(&object, "name").to_owned();
         let key = object_key(call.namespace(), &name);
         let stored = self.prepare_new(call, object, ownership)?;
+        self.charge_quotas(call, &stored, dry_run)?;
         if dry_run {
             self.store.view(|view| match view.get(&resource.storage, &key) {
                 Some(_) => Err(ApiError::already_exists(&resource.group_resource(), &name)),
@@ -241,10 +242,11 @@ impl Api {
         if ownership == Ownership::Tracked {
             track(call, None, &mut object, &rfc3339(now));
         }
+        strategy::finish_create(resource, &mut object);
         self.admission_defaults(call, &mut object)?;
         self.fill_defaults(resource, &mut object);
         self.validate(resource, None, &object)?;
-        convert::to_storage(resource, &mut object);
+        to_stored(resource, &mut object);
         Ok(object)
     }
 
@@ -277,12 +279,12 @@ impl Api {
             to_version(resource, &mut current);
             let mut new = compute(&current)?;
             let named_version = !meta(&new, "resourceVersion").is_empty() && matches!(verb, WriteVerb::Update);
-            self.prepare_successor(call, &current, &mut new, ownership)?;
+            self.prepare_successor(call, verb, &current, &mut new, ownership)?;
             if same_but_for_bookkeeping(&current, &new) {
                 return Ok(Written::Updated(entry));
             }
             let ends = ends_deletion(&current, &new);
-            convert::to_storage(resource, &mut new);
+            to_stored(resource, &mut new);
             if dry_run {
                 to_version(resource, &mut new);
                 return Ok(Written::DryRun(new, false));
@@ -321,6 +323,7 @@ impl Api {
     fn prepare_successor(
         &self,
         call: &Call,
+        verb: WriteVerb,
         old: &Value,
         new: &mut Value,
         ownership: Ownership,
@@ -341,11 +344,15 @@ impl Api {
             return Err(ApiError::modified(&group_resource, call.name()));
         }
         let uid = meta(new, "uid");
-        if !uid.is_empty() && uid != meta(old, "uid") {
+        // An update means the object with this uid; a patch would change it.
+        if verb == WriteVerb::Update && !uid.is_empty() && uid != meta(old, "uid") {
             return Err(other_uid(call, uid, meta(old, "uid")));
         }
         let mut causes = Vec::new();
-        for field in ["name", "namespace"] {
+        for field in ["name", "namespace", "uid", "deletionTimestamp"] {
+            if field == "deletionTimestamp" && is_deleting(old) {
+                continue;
+            }
             let wanted = meta(new, field);
             if !wanted.is_empty() && wanted != meta(old, field) {
                 causes.push(Cause {
@@ -371,6 +378,8 @@ impl Api {
             }
         }
         if !causes.is_empty() {
+            // Upstream checks metadata for all kinds, then again for each.
+            causes.extend(causes.clone());
             return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), causes));
         }
         let old_metadata = old.get("metadata").and_then(Value::as_object);
@@ -461,11 +470,9 @@ fn patch_error(error: patch::PatchError) -> ApiError {
         patch::PatchError::Malformed(message) => ApiError::bad_request(message),
         patch::PatchError::Conflict(message) => ApiError::new(409, "Conflict", message),
         patch::PatchError::Invalid(message) => {
-            let mut error = ApiError::new(
-                422,
-                "Invalid",
-                format!("the server rejected our request due to an error in our request: {message}"),
-            );
+            tracing::debug!(message, "a patch does not fit");
+            let mut error =
+                ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request");
             error.details.always = true;
             error
         }
@@ -473,10 +480,15 @@ fn patch_error(error: patch::PatchError) -> ApiError {
 }
 
 fn unsupported_patch(resource: &Resource) -> ApiError {
-    let strategic = if resource.crd.is_none() { ", application/strategic-merge-patch+json" } else { "" };
-    ApiError::unsupported_media_type(&format!(
-        "application/json-patch+json, application/merge-patch+json{strategic}, application/apply-patch+yaml"
-    ))
+    if resource.crd.is_some() {
+        return ApiError::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        );
+    }
+    // Upstream's router refuses what no built-in kind takes.
+    let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    error.details.always = true;
+    error
 }
 
 fn generate_name(prefix: &str) -> String {

@@ -107,7 +107,9 @@ impl Printer {
             row.insert("conditions".to_owned(), conditions);
         }
         match include {
-            IncludeObject::None => {}
+            IncludeObject::None => {
+                row.insert("object".to_owned(), Value::Null);
+            }
             IncludeObject::Object => {
                 row.insert("object".to_owned(), object.clone());
             }
@@ -168,7 +170,7 @@ mod tests {
         let now = NOW.parse().unwrap();
         let done = table("", "v1", "Pod", &[&pod], None, IncludeObject::None, now);
         assert_eq!(done["rows"][0]["conditions"][0]["reason"], "Succeeded");
-        assert!(done["rows"][0].get("object").is_none());
+        assert!(done["rows"][0]["object"].is_null());
         pod["status"]["phase"] = json!("Running");
         pod["metadata"]["deletionTimestamp"] = json!(NOW);
         assert_eq!(cells("", "Pod", pod)[2], "Terminating");
