@@ -39,8 +39,7 @@ pub(crate) fn push<O: Owner>(
         let name = &pod.metadata.name;
         Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
             .uid(&pod.metadata.uid)
-            // A conflict says that the Pod is gone and a namesake has come.
-            .tolerate([Refusal::NotFound, Refusal::Conflict])
+            .tolerate([Refusal::NotFound])
             .on_success(Event::normal(&O::KIND, meta, "SuccessfulDelete", format!("Deleted pod: {name}")))
             .on_failure(Event::warning(&O::KIND, meta, "FailedDelete", "Error deleting: {error}"))
     })));

@@ -75,8 +75,8 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
     if let Some(document) = status::changed(&owner, document, &new) {
-        // A status from an old view is no loss: the newer object, or its end, runs this key again.
-        let update = Mutation::update_status(&O::KIND, document).tolerate([Refusal::Conflict, Refusal::NotFound]);
+        // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
+        let update = Mutation::update_status(&O::KIND, document).tolerate([Refusal::NotFound]);
         outcome.push(Step::sequential([update]).always());
     }
 
