@@ -1,7 +1,7 @@
 //! Shared support of the whole-system tests.
 //!
 //! What is here: a real control plane as child processes ([`controlplane`]), a small JSON client that
-//! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually`]),
+//! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually()`]),
 //! the script of API behaviours ([`behaviour`]) and the scenarios in which Pintle is compared with
 //! kube-controller-manager ([`scenarios`]), what a change between the two does to objects ([`handover`]), and the story
 //! of a rollout in which things go wrong ([`crash`]).

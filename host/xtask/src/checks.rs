@@ -34,7 +34,7 @@ pub(crate) fn lint() -> anyhow::Result<()> {
 
 pub(crate) fn doc() -> anyhow::Result<()> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items"];
-    process::run(cargo(&root()).args(args).env("RUSTDOCFLAGS", "-D warnings"))
+    process::run(cargo(&root()).args(args).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
 }
 
 /// Bans, licences and sources; advisories too if asked, which fetches their database.

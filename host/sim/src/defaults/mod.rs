@@ -1,6 +1,6 @@
 //! Defaulting and validation of built-in kinds, as far as controllers and kubectl see it.
 //!
-//! Flow: the server calls [`apply_defaults`] on an object that a client sent, after pruning, and [`validate`] before it is
+//! Flow: the server calls [`apply_defaults`] on an object that a client sent, after pruning, and [`validate()`] before it is
 //! stored. Defaults belong to types, so a walk beside the schema reaches Pod templates wherever they are.
 //!
 //! Invariants: defaulting twice changes nothing; custom kinds are left alone (their defaults are in their schema).
