@@ -203,7 +203,7 @@ impl Recorder {
         self.tasks.abort_all();
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         let mut replayed = before.clone();
-        let mut n_writes: BTreeMap<(&'static str, String), usize> = BTreeMap::new();
+        let mut writes: BTreeMap<(&'static str, String), (usize, String)> = BTreeMap::new();
         let mut violations = Vec::new();
         for note in notes {
             let (plural, event, object) = match note {
@@ -211,7 +211,7 @@ impl Recorder {
                 Note::Broken(why) => bail!(why),
             };
             let key = (plural, text(&object, "uid").to_owned());
-            *n_writes.entry(key.clone()).or_default() += 1;
+            writes.entry(key.clone()).or_insert_with(|| (0, told(&key, &object))).0 += 1;
             match event.as_str() {
                 "DELETED" => replayed.objects.remove(&key),
                 "ADDED" | "MODIFIED" => replayed.objects.insert(key.clone(), object.clone()),
@@ -228,9 +228,8 @@ impl Recorder {
             versions(after).collect::<Vec<_>>()
         );
         let rows = COMPARED.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
-        for (key, n) in n_writes.into_iter().filter(|(_, n)| *n > 1) {
-            let object = after.objects.get(&key).or_else(|| before.objects.get(&key));
-            violations.push(format!("{}: written {n} times", told(&key, object.unwrap_or(&Value::Null))));
+        for (n, what) in writes.into_values().filter(|(n, _)| *n > 1) {
+            violations.push(format!("{what}: written {n} times"));
         }
         Ok(Comparison { rows, violations })
     }

@@ -1,0 +1,229 @@
+//! A cluster goes from kube-controller-manager to Pintle and back, and its objects do not notice.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_sim::{SimCluster, SimConfig};
+use pintle_tests::controlplane::free_ports;
+use pintle_tests::handover::{Census, InCharge, Recorder};
+use pintle_tests::scenarios::Contender;
+use pintle_tests::scenarios::contender::CONTROLLERS;
+use pintle_tests::scenarios::stage::{Stage, deployment, pod, replica_set, replication_controller};
+use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
+use serde_json::{Value, json};
+
+/// How long controllers may take to end when asked.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// How long a watch may take to show a write.
+const SEEN_DEADLINE: Duration = Duration::from_secs(10);
+
+async fn kube_controller_manager(plane: &ControlPlane) -> Result<InCharge> {
+    let kcm = plane.start_kcm(&CONTROLLERS, &[]).await?;
+    Ok(InCharge { name: "kube-controller-manager", process: kcm.process, client: kcm.client, ready_path: "/healthz" })
+}
+
+async fn pintle(plane: &ControlPlane) -> Result<InCharge> {
+    let Contender::Pintle(binary) = Contender::pintle()? else { bail!("no binary") };
+    let [port] = free_ports()?;
+    let args = [
+        "run".to_owned(),
+        format!("--kubeconfig={}", plane.kubeconfig().display()),
+        format!("--controllers={}", CONTROLLERS.join(",")),
+        format!("--serve=127.0.0.1:{port}"),
+        "--kube-api-qps=0".to_owned(),
+    ];
+    let process = plane.start_program("pintle", &binary, &args).await?;
+    let client = ApiClient::new(&format!("http://127.0.0.1:{port}"), None, None);
+    Ok(InCharge { name: "pintle", process, client, ready_path: "/readyz" })
+}
+
+/// An annotation of a template by which the nodes never call its Pods ready.
+fn never_ready() -> Value {
+    json!({"sim.pintle.dev/never-ready": "true"})
+}
+
+fn rolling(surge: Value, unavailable: Value) -> Value {
+    json!({"strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}})
+}
+
+/// Deployments in every state in which they can rest.
+async fn fill_with_deployments(s: &Stage) -> Result<()> {
+    let kinds = [
+        ("plain", 3, json!({})),
+        ("surge", 3, rolling(json!(1), json!(0))),
+        ("unavailable", 3, rolling(json!(0), json!(1))),
+        ("quarter", 4, rolling(json!("25%"), json!("25%"))),
+        ("surge-all", 3, rolling(json!("100%"), json!(0))),
+        ("recreate", 3, json!({"strategy": {"type": "Recreate"}})),
+        ("slow", 2, json!({"minReadySeconds": 1})),
+        ("paused", 3, json!({})),
+        ("revisions", 3, json!({})),
+        ("stuck", 3, json!({"progressDeadlineSeconds": 2})),
+        ("annotated", 2, json!({})),
+        ("empty", 0, json!({})),
+        ("forgetful", 2, json!({"revisionHistoryLimit": 0})),
+    ];
+    for (name, replicas, spec) in &kinds {
+        let mut object = deployment(name, *replicas, spec.clone());
+        if *name == "annotated" {
+            object["metadata"]["annotations"] =
+                json!({"first": "1", "second": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+            object["metadata"]["labels"] = json!({"tier": "front"});
+        }
+        s.create("deployments", &object).await?;
+    }
+    for (name, ..) in &kinds {
+        s.rolled_out(name).await?;
+    }
+    for name in ["quarter", "recreate", "revisions", "forgetful"] {
+        s.set_image(name, "image:2").await?;
+    }
+    // A change that waits for the end of the pause.
+    s.patch("deployments", "paused", &json!({"spec": {"paused": true}})).await?;
+    s.set_image("paused", "image:2").await?;
+    s.annotate_template("stuck", &never_ready()).await?;
+    for name in ["quarter", "recreate", "revisions", "forgetful"] {
+        s.rolled_out(name).await?;
+    }
+    let cause = json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "the third"}}});
+    s.patch("deployments", "revisions", &cause).await?;
+    s.set_image("revisions", "image:3").await?;
+    s.rolled_out("revisions").await?;
+    s.condition("paused", "Progressing", "Unknown", "DeploymentPaused").await?;
+    s.condition("stuck", "Progressing", "False", "ProgressDeadlineExceeded").await
+}
+
+/// Five ReplicaSets or ReplicationControllers that belong to nobody.
+async fn fill_with_sets(s: &Stage, plural: &str, prefix: &str, make: fn(&str, u32, Value) -> Value) -> Result<()> {
+    let name = |suffix: &str| format!("{prefix}-{suffix}");
+    // One Pod is there already, and is adopted.
+    s.create("pods", &pod(&name("orphan"), &name("adopter"))).await?;
+    for (suffix, replicas, spec) in [
+        ("plain", 3, json!({})),
+        ("empty", 0, json!({})),
+        ("slow", 2, json!({"minReadySeconds": 1})),
+        ("unready", 2, json!({"template": {"metadata": {"annotations": never_ready()}}})),
+        ("adopter", 2, json!({})),
+    ] {
+        s.create(plural, &make(&name(suffix), replicas, spec)).await?;
+    }
+    for (suffix, n) in [("plain", 3), ("empty", 0), ("slow", 2), ("adopter", 2)] {
+        s.ready(plural, &name(suffix), n).await?;
+    }
+    s.until(plural, &name("unready"), "have its Pods", |o| o["status"]["replicas"] == 2).await
+}
+
+/// Puts the next in charge of a namespace at rest, waits until it has looked at all of it, and compares.
+async fn hand_over(s: &Stage, from: InCharge, to: impl Future<Output = Result<InCharge>>) -> Result<InCharge> {
+    let before = from.quiet(s).await?;
+    let InCharge { name: from, mut process, .. } = from;
+    process.stop(STOP_GRACE).await;
+    let recorder = Recorder::start(s, &before).await?;
+    let to = to.await?;
+    let after = to.quiet(s).await?;
+    let comparison = recorder.compare(&before, &after)?;
+    let title = format!("{from} -> {}", to.name);
+    // The table is a result, so it is printed past the capture of the test harness.
+    writeln!(std::io::stderr(), "{}", comparison.table(&title))?;
+    let violations = comparison.violations;
+    ensure!(violations.is_empty(), "{title}:\n{}", violations.join("\n"));
+    Ok(to)
+}
+
+/// Work under the one in charge, on what the other one made. `images` are the newest and an older image.
+async fn work_on(s: &Stage, in_charge: &InCharge, replicas: u32, new: &str, old: &str) -> Result<Census> {
+    let n_before = Census::take(s).await?.count("replicasets");
+    s.scale("deployments", "plain", replicas).await?;
+    s.scale("deployments", "annotated", replicas).await?;
+    s.scale("replicasets", "rs-plain", replicas).await?;
+    s.scale("replicationcontrollers", "rc-plain", replicas).await?;
+    s.set_image("surge", new).await?;
+    // A revision that is there already, so no ReplicaSet is made for it.
+    s.set_image("revisions", old).await?;
+    for name in ["plain", "annotated", "surge", "revisions"] {
+        s.rolled_out(name).await?;
+    }
+    s.ready("replicasets", "rs-plain", replicas.into()).await?;
+    s.ready("replicationcontrollers", "rc-plain", replicas.into()).await?;
+    let census = in_charge.quiet(s).await?;
+    let n_made = census.count("replicasets") - n_before;
+    ensure!(n_made == 1, "{n_made} ReplicaSets were made for one new template");
+    Ok(census)
+}
+
+async fn revision(s: &Stage, name: &str, wanted: &str) -> Result<()> {
+    let found = s.get("deployments", name).await?;
+    let found = &found["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
+    ensure!(found == wanted, "{name} has revision {found} instead of {wanted}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_cluster_goes_to_pintle_and_back_untouched() -> Result<()> {
+    let plane = ControlPlane::start(Options::default()).await?;
+    let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()))).await?;
+    let stage = Stage::new(plane.client(), plane.kubeconfig(), "handover".to_owned());
+    let kcm = kube_controller_manager(&plane).await?;
+    stage.open().await?;
+    tokio::try_join!(
+        fill_with_deployments(&stage),
+        fill_with_sets(&stage, "replicasets", "rs", replica_set),
+        fill_with_sets(&stage, "replicationcontrollers", "rc", replication_controller),
+    )
+    .context("fill the namespace")?;
+
+    let pintle = hand_over(&stage, kcm, pintle(&plane)).await?;
+    work_on(&stage, &pintle, 5, "image:new", "image:2").await.context("work under pintle")?;
+    revision(&stage, "surge", "2").await?;
+    revision(&stage, "revisions", "4").await?;
+
+    let kcm = hand_over(&stage, pintle, kube_controller_manager(&plane)).await?;
+    work_on(&stage, &kcm, 2, "image:newer", "image:1").await.context("work under kube-controller-manager")?;
+    revision(&stage, "surge", "3").await?;
+    revision(&stage, "revisions", "5").await?;
+
+    let mut process = kcm.process;
+    process.stop(STOP_GRACE).await;
+    nodes.stop().await;
+    plane.stop().await;
+    Ok(())
+}
+
+/// The comparison itself would notice what it must notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_leave_no_trace_are_told_all_the_same() -> Result<()> {
+    let cluster = SimCluster::start(SimConfig::default()).await?;
+    let client = ApiClient::from_kubeconfig_text(&cluster.kubeconfig())?;
+    let stage = Stage::new(client, std::path::PathBuf::new(), "told".to_owned());
+    stage.client.create_namespace(&stage.ns).await?;
+    for name in ["labelled", "status", "untouched"] {
+        stage.create("replicasets", &replica_set(name, 0, json!({}))).await?;
+    }
+    let before = Census::take(&stage).await?;
+    let recorder = Recorder::start(&stage, &before).await?;
+    for label in [json!("here"), Value::Null] {
+        stage.patch("replicasets", "labelled", &json!({"metadata": {"labels": {"seen": label}}})).await?;
+    }
+    stage.patch("replicasets", "status/status", &json!({"status": {"replicas": 1}})).await?;
+    stage.create("configmaps", &json!({"metadata": {"name": "brief"}})).await?;
+    stage.client.delete(&stage.one("configmaps", "brief"), None).await?;
+    let after = Census::take(&stage).await?;
+    eventually(SEEN_DEADLINE, "five writes to be seen", async || Ok((recorder.n_seen() == 5).then_some(()))).await?;
+
+    let comparison = recorder.compare(&before, &after)?;
+    assert_eq!(
+        comparison.violations,
+        [
+            "configmaps brief: ADDED",
+            "configmaps brief: DELETED",
+            "configmaps brief: written 2 times",
+            "replicasets labelled: written 2 times",
+        ]
+    );
+    let table = comparison.table("");
+    ensure!(table.contains("replicasets                      3         1         2         0"), "{table}");
+    Ok(())
+}
