@@ -8,6 +8,9 @@ use super::shape::schema_of;
 use super::status::{ApiError, Cause};
 use crate::discovery::Resource;
 
+/// How much of a body that is not understood is shown, in bytes.
+const SUMMARY: usize = 30;
+
 /// Refuses an object of another kind and fills in a missing type.
 pub(super) fn check_type(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
     let Some(fields) = object.as_object() else {
@@ -21,7 +24,12 @@ pub(super) fn check_type(resource: &Resource, object: &mut Value) -> Result<(), 
     let expected = resource.api_version();
     if resource.crd.is_some() && (api_version.is_empty() || kind.is_empty()) {
         let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(ApiError::bad_request(format!("Object '{missing}' is missing in '{object}'")));
+        let text = object.to_string();
+        let start = text.get(..SUMMARY).map_or_else(|| text.clone(), |start| format!("{start} ..."));
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{text}' ({start})",
+            resource.kind
+        )));
     }
     if !kind.is_empty() && kind != resource.kind {
         return Err(ApiError::bad_request(format!(

@@ -133,13 +133,18 @@ impl Api {
                     _ if resource.crd.is_some() => String::new(),
                     _ => type_prefix(resource),
                 };
+                let mut list_meta = meta.value();
+                // Lists of custom kinds show it even when it is empty.
+                if resource.crd.is_some() && shape != Shape::Partial && meta.next.is_none() {
+                    list_meta["continue"] = json!("");
+                }
                 let mut out = BytesMut::new();
                 out.put(
                     format!(
                         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
                         json!(kind),
                         json!(api_version),
-                        meta.value()
+                        list_meta
                     )
                     .as_bytes(),
                 );
