@@ -19,16 +19,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("host/wasm", &["host/core"]),
     ("host/sim", &["host/core"]),
     ("host/xtask", &["host/core"]),
-    (
-        "host",
-        &[
-            "host/core",
-            "host/runtime",
-            "host/kube",
-            "host/wasm",
-            "host/sim",
-        ],
-    ),
+    ("host", &["host/core", "host/runtime", "host/kube", "host/wasm", "host/sim"]),
     ("sdk", &["sdk"]),
     // Plugins may share a library; that a plugin is not a library is up to review.
     ("plugins", &["sdk", "plugins"]),
@@ -45,17 +36,8 @@ const ONLY_IN: [(&str, &[&str]); 4] = [
 ];
 
 /// What deciding code must do without: runtimes, clients, the sandbox.
-const NOT_IN_CORE: [&str; 9] = [
-    "tokio",
-    "kube",
-    "k8s-openapi",
-    "wasmtime",
-    "hyper",
-    "reqwest",
-    "axum",
-    "rand",
-    "rustls",
-];
+const NOT_IN_CORE: [&str; 9] =
+    ["tokio", "kube", "k8s-openapi", "wasmtime", "hyper", "reqwest", "axum", "rand", "rustls"];
 
 /// Top-level folders of the repository, those with a dot and `target` aside.
 const FOLDERS: [&str; 5] = ["host", "wit", "plugins", "sdk", "tests"];
@@ -81,30 +63,14 @@ struct Package {
 fn packages() -> Result<Vec<Package>> {
     let root = workspace_dir();
     let mut all = Vec::new();
-    for manifest in [
-        "Cargo.toml",
-        "sdk/rust/Cargo.toml",
-        "plugins/Cargo.toml",
-        "tests/guests/Cargo.toml",
-    ] {
+    for manifest in ["Cargo.toml", "sdk/rust/Cargo.toml", "plugins/Cargo.toml", "tests/guests/Cargo.toml"] {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let output = Command::new(cargo)
-            .args([
-                "metadata",
-                "--no-deps",
-                "--offline",
-                "--format-version",
-                "1",
-                "--manifest-path",
-            ])
+            .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
             .arg(root.join(manifest))
             .output()
             .context("run cargo metadata")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata of {manifest}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        ensure!(output.status.success(), "cargo metadata of {manifest}: {}", String::from_utf8_lossy(&output.stderr));
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
         let found = metadata["packages"].as_array().context("no packages")?;
         for package in found {
@@ -116,9 +82,7 @@ fn packages() -> Result<Vec<Package>> {
 
 fn read_package(root: &Path, package: &Value) -> Result<Package> {
     let relative = |path: &Path| -> Result<String> {
-        let path = path
-            .strip_prefix(root)
-            .context("a package outside the repository")?;
+        let path = path.strip_prefix(root).context("a package outside the repository")?;
         Ok(path.to_string_lossy().into_owned())
     };
     let manifest = PathBuf::from(package["manifest_path"].as_str().context("no manifest")?);
@@ -137,8 +101,7 @@ fn read_package(root: &Path, package: &Value) -> Result<Package> {
                 }
             }
             None if dependency["kind"] != "dev" => {
-                read.others
-                    .push(dependency["name"].as_str().unwrap_or_default().to_owned());
+                read.others.push(dependency["name"].as_str().unwrap_or_default().to_owned());
             }
             None => {}
         }
@@ -147,54 +110,33 @@ fn read_package(root: &Path, package: &Value) -> Result<Package> {
 }
 
 fn is_in(folder: &str, parent: &str) -> bool {
-    folder == parent
-        || folder
-            .strip_prefix(parent)
-            .is_some_and(|rest| rest.starts_with('/'))
+    folder == parent || folder.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// What is wrong with these packages, one sentence each.
 fn violations(packages: &[Package]) -> Vec<String> {
     let mut found = Vec::new();
     for package in packages {
-        let rule = ARROWS
-            .iter()
-            .filter(|(folder, _)| is_in(&package.folder, folder))
-            .max_by_key(|(folder, _)| folder.len());
+        let rule =
+            ARROWS.iter().filter(|(folder, _)| is_in(&package.folder, folder)).max_by_key(|(folder, _)| folder.len());
         let Some((folder, allowed)) = rule else {
-            found.push(format!(
-                "{} is in no folder that the layout has: {}",
-                package.name, package.folder
-            ));
+            found.push(format!("{} is in no folder that the layout has: {}", package.name, package.folder));
             continue;
         };
         for ours in &package.ours {
             if !allowed.iter().any(|a| is_in(ours, a)) {
-                found.push(format!(
-                    "{} ({folder}) depends on {ours}; it may depend on {allowed:?}",
-                    package.name
-                ));
+                found.push(format!("{} ({folder}) depends on {ours}; it may depend on {allowed:?}", package.name));
             }
         }
         for other in &package.others {
-            let owners = ONLY_IN
-                .iter()
-                .find(|(name, _)| name == other)
-                .map(|(_, in_folders)| *in_folders);
+            let owners = ONLY_IN.iter().find(|(name, _)| name == other).map(|(_, in_folders)| *in_folders);
             // Tests may look at the same things from outside.
             let whole_system = *folder == "tests";
-            if owners.is_some_and(|o| !whole_system && !o.iter().any(|f| is_in(&package.folder, f)))
-            {
-                found.push(format!(
-                    "{} uses {other}, which is for {owners:?}",
-                    package.name
-                ));
+            if owners.is_some_and(|o| !whole_system && !o.iter().any(|f| is_in(&package.folder, f))) {
+                found.push(format!("{} uses {other}, which is for {owners:?}", package.name));
             }
             if package.folder == "host/core" && NOT_IN_CORE.contains(&other.as_str()) {
-                found.push(format!(
-                    "{} uses {other}, but decides without the world",
-                    package.name
-                ));
+                found.push(format!("{} uses {other}, but decides without the world", package.name));
             }
         }
     }
@@ -204,11 +146,7 @@ fn violations(packages: &[Package]) -> Vec<String> {
 #[test]
 fn dependencies_follow_the_layout() -> Result<()> {
     let packages = packages()?;
-    assert!(
-        packages.len() > 10,
-        "only {} packages found",
-        packages.len()
-    );
+    assert!(packages.len() > 10, "only {} packages found", packages.len());
     let found = violations(&packages);
     assert!(found.is_empty(), "{found:#?}");
     Ok(())
@@ -225,36 +163,12 @@ fn a_wrong_arrow_is_found() {
     let cases: [(&str, Package, usize); 9] = [
         ("core alone", package("host/core", &[], &["serde"]), 0),
         ("core with tokio", package("host/core", &[], &["tokio"]), 1),
-        (
-            "core of runtime",
-            package("host/core", &["host/runtime"], &[]),
-            1,
-        ),
-        (
-            "sim of kube",
-            package("host/sim", &["host/core", "host/kube"], &[]),
-            1,
-        ),
-        (
-            "wasmtime at home",
-            package("host/wasm", &["host/core"], &["wasmtime"]),
-            0,
-        ),
-        (
-            "wasmtime elsewhere",
-            package("host/runtime", &[], &["wasmtime"]),
-            1,
-        ),
-        (
-            "plugin of host",
-            package("plugins/x", &["sdk/rust", "host/core"], &[]),
-            1,
-        ),
-        (
-            "test of everything",
-            package("tests", &["host/sim", "sdk/rust"], &["kube"]),
-            0,
-        ),
+        ("core of runtime", package("host/core", &["host/runtime"], &[]), 1),
+        ("sim of kube", package("host/sim", &["host/core", "host/kube"], &[]), 1),
+        ("wasmtime at home", package("host/wasm", &["host/core"], &["wasmtime"]), 0),
+        ("wasmtime elsewhere", package("host/runtime", &[], &["wasmtime"]), 1),
+        ("plugin of host", package("plugins/x", &["sdk/rust", "host/core"], &[]), 1),
+        ("test of everything", package("tests", &["host/sim", "sdk/rust"], &["kube"]), 0),
         ("a new folder", package("extras/x", &[], &[]), 1),
     ];
     for (name, package, expected) in cases {
@@ -269,10 +183,7 @@ fn there_are_no_other_top_level_folders() -> Result<()> {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let allowed = name.starts_with('.') || name == "target" || FOLDERS.contains(&name.as_str());
-        assert!(
-            !entry.file_type()?.is_dir() || allowed,
-            "what is {name} for?"
-        );
+        assert!(!entry.file_type()?.is_dir() || allowed, "what is {name} for?");
     }
     Ok(())
 }
@@ -281,11 +192,7 @@ fn there_are_no_other_top_level_folders() -> Result<()> {
 fn walk(folder: &Path, see: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
             if name != "target" && name != "node_modules" && !name.starts_with('.') {
                 walk(&path, see)?;
@@ -325,12 +232,7 @@ fn deciding_code_reads_no_clock() -> Result<()> {
         let text = fs::read_to_string(path)?;
         // Unit tests stand last in a file, and need an instant to start from.
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for clock in [
-            "Instant::now",
-            "SystemTime::now",
-            "Timestamp::now",
-            "Zoned::now",
-        ] {
+        for clock in ["Instant::now", "SystemTime::now", "Timestamp::now", "Zoned::now"] {
             if text.contains(clock) {
                 found.push(format!("{}: {clock}", path.display()));
             }
@@ -353,14 +255,9 @@ fn released_contracts_have_not_changed() -> Result<()> {
             found.insert(version, hash(&entry.path())?);
         }
     }
-    let expected: BTreeMap<String, String> = RELEASED
-        .iter()
-        .map(|(version, hash)| ((*version).to_owned(), (*hash).to_owned()))
-        .collect();
-    assert_eq!(
-        found, expected,
-        "a released contract never changes, and each is listed here"
-    );
+    let expected: BTreeMap<String, String> =
+        RELEASED.iter().map(|(version, hash)| ((*version).to_owned(), (*hash).to_owned())).collect();
+    assert_eq!(found, expected, "a released contract never changes, and each is listed here");
     Ok(())
 }
 

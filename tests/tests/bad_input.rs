@@ -1,5 +1,7 @@
 //! What the binary says when it is given something wrong: one line that names it and what to do, and exit code 1.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test by panicking")]
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

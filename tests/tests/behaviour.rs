@@ -21,7 +21,8 @@ async fn embedded_server_answers_as_the_real_one() -> Result<()> {
     let n_differences = differences.len();
     let news = news(&known()?, &cases, !filter().is_empty(), differences);
     println!("{n_differences} of {} cases differ from the real server", cases.len());
-    let stale: String = news.stale.iter().map(|title| format!("in known.txt, but does not differ: {title}\n")).collect();
+    let stale: String =
+        news.stale.iter().map(|title| format!("in known.txt, but does not differ: {title}\n")).collect();
     assert!(news.is_empty(), "not in known.txt:\n{}{stale}", report(cases.len(), &news.unknown));
     Ok(())
 }

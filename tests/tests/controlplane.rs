@@ -13,10 +13,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn admin_may_do_everything_and_other_users_nothing() -> Result<()> {
     let plane = ControlPlane::start(Options {
-        users: vec![User {
-            name: "alice".to_owned(),
-            groups: vec!["dev".to_owned()],
-        }],
+        users: vec![User { name: "alice".to_owned(), groups: vec!["dev".to_owned()] }],
         ..Options::default()
     })
     .await?;
@@ -24,11 +21,7 @@ async fn admin_may_do_everything_and_other_users_nothing() -> Result<()> {
     let refused = plane.client_for("alice").get("/api/v1/namespaces").await;
     let refused = refused.err().context("alice may list namespaces")?;
     assert_eq!(Failure::code_of(&refused), Some(403), "{refused}");
-    let seen = kubectl(
-        &plane.kubeconfig(),
-        &["get", "namespace", "a", "-o", "name"],
-    )
-    .await?;
+    let seen = kubectl(&plane.kubeconfig(), &["get", "namespace", "a", "-o", "name"]).await?;
     assert_eq!(seen, "namespace/a\n");
     plane.stop().await;
     Ok(())
@@ -39,9 +32,7 @@ async fn apiserver_restarts_on_the_same_port_with_its_data() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
     let object = json!({"metadata": {"name": "kept"}, "data": {"k": "v"}});
-    client
-        .create("/api/v1/namespaces/default/configmaps", &object)
-        .await?;
+    client.create("/api/v1/namespaces/default/configmaps", &object).await?;
     let path = "/api/v1/namespaces/default/configmaps/kept";
 
     plane.kill_apiserver().await;
@@ -59,9 +50,7 @@ async fn apiserver_restarts_on_the_same_port_with_its_data() -> Result<()> {
 #[tokio::test]
 async fn controller_manager_makes_replica_sets_of_deployments() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
-    let kcm = plane
-        .start_kcm(&["deployment-controller", "replicaset-controller"], &[])
-        .await?;
+    let kcm = plane.start_kcm(&["deployment-controller", "replicaset-controller"], &[]).await?;
     let client = plane.client();
     let deployment = json!({
         "metadata": {"name": "web"},
@@ -74,23 +63,16 @@ async fn controller_manager_makes_replica_sets_of_deployments() -> Result<()> {
             },
         },
     });
-    client
-        .create("/apis/apps/v1/namespaces/default/deployments", &deployment)
-        .await?;
+    client.create("/apis/apps/v1/namespaces/default/deployments", &deployment).await?;
     let sets = eventually(Duration::from_secs(30), "a ReplicaSet", async || {
-        let sets = client
-            .list("/apis/apps/v1/namespaces/default/replicasets")
-            .await?;
+        let sets = client.list("/apis/apps/v1/namespaces/default/replicasets").await?;
         Ok((!sets.is_empty()).then_some(sets))
     })
     .await?;
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0]["spec"]["replicas"], 2);
     let usage = kcm.process.usage()?;
-    assert!(
-        usage.cpu > Duration::ZERO && usage.rss_bytes > 10 << 20,
-        "{usage:?}"
-    );
+    assert!(usage.cpu > Duration::ZERO && usage.rss_bytes > 10 << 20, "{usage:?}");
     Ok(())
 }
 
@@ -112,11 +94,7 @@ async fn no_process_outlives_a_killed_test() -> Result<()> {
     .await??;
     let started: Value = serde_json::from_str(&line).context("the runner failed to start")?;
     let pids: Vec<u64> = serde_json::from_value(started["pids"].clone())?;
-    assert_eq!(
-        pids.len(),
-        4,
-        "etcd, kube-apiserver, the guard and what it guards"
-    );
+    assert_eq!(pids.len(), 4, "etcd, kube-apiserver, the guard and what it guards");
     let alive = || -> Vec<u64> {
         let alive = |pid: &&u64| Path::new(&format!("/proc/{pid}")).exists();
         pids.iter().filter(alive).copied().collect()
@@ -125,12 +103,7 @@ async fn no_process_outlives_a_killed_test() -> Result<()> {
 
     runner.kill()?;
     runner.wait()?;
-    eventually(
-        Duration::from_secs(10),
-        "all processes to end",
-        async || Ok(alive().is_empty().then_some(())),
-    )
-    .await?;
+    eventually(Duration::from_secs(10), "all processes to end", async || Ok(alive().is_empty().then_some(()))).await?;
 
     // What it left on disk is swept by the next start.
     let folder = started["folder"].as_str().context("no folder")?;

@@ -16,9 +16,7 @@ async fn main() -> Result<()> {
     let mut pids = plane.process_ids().await;
     let _beside = match args.split_first() {
         Some((program, rest)) => {
-            let started = plane
-                .start_program("beside", Path::new(program), rest)
-                .await?;
+            let started = plane.start_program("beside", Path::new(program), rest).await?;
             pids.push(started.inner_id()?);
             pids.push(started.id());
             Some(started)
