@@ -3,7 +3,7 @@
 mod reads;
 mod writes;
 
-#[allow(missing_docs, reason = "generated")]
+#[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
     wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
 }

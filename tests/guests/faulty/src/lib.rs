@@ -1,6 +1,6 @@
 //! Breaks one rule of the contract at a time; the name of the key's object says which.
 
-#[allow(missing_docs, reason = "generated")]
+#[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
     wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
