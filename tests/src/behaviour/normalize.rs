@@ -6,11 +6,12 @@
 //! | an object's resourceVersion | `rv-1`, ... likewise; equal ones stay equal |
 //! | a list's resourceVersion, a bookmark's, a continue token | `<list>`, `<bookmark>`, `<continue>` |
 //! | a time | `<time>` |
+//! | `managedFields` | sorted by their text |
 //! | the suffix that generateName made | `-1`, ... in order of appearance |
 //! | an age in a table | `<age>` |
 //! | the address that a server says it has | `<address>` |
 //!
-//! Fields are sorted by name; lists stay as they are. Equal inputs give equal outputs whatever the
+//! Fields are sorted by name; other lists stay as they are. Equal inputs give equal outputs whatever the
 //! server; nothing else is dropped.
 
 use serde_json::{Map, Value};
@@ -62,6 +63,12 @@ impl Normalizer {
     fn rewrite(&mut self, value: &Value, field: Option<&str>) -> Value {
         match value {
             Value::Object(fields) => self.rewrite_object(fields, field),
+            Value::Array(items) if field == Some("managedFields") => {
+                // Servers order them by time, in seconds: which come first depends on whether a second passed in between.
+                let mut entries: Vec<Value> = items.iter().map(|item| self.rewrite(item, None)).collect();
+                entries.sort_by_cached_key(Value::to_string);
+                entries.into()
+            }
             Value::Array(items) => {
                 let in_cells = field == Some("cells");
                 items
