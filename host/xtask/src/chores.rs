@@ -1,7 +1,8 @@
 //! Chores that build and run the whole: demo, tests, benchmark.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -41,43 +42,89 @@ pub(crate) fn demo() -> anyhow::Result<()> {
     process::run(cargo().args(["run", "--quiet", "--package", "pintle-tests", "--bin", "demo", "--"]).arg(pintle))
 }
 
-/// A part of `cargo xtask test`.
-type Part = (&'static str, fn() -> anyhow::Result<()>);
+/// A part of `cargo xtask test`: its name, and what it runs.
+type Part = (&'static str, fn(&mut Tally) -> anyhow::Result<()>);
 
 const PARTS: &[Part] = &[
-    ("format and lints", checks::lint),
-    ("components", || guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
-    ("the pintle binary", || build(false).map(drop)),
-    ("the SDK", || test_workspace("sdk/rust")),
-    ("the plugins", || test_workspace("plugins")),
+    ("format and lints", |_| checks::lint()),
+    ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
+    ("the pintle binary", |_| build(false).map(drop)),
+    ("the SDK", |tally| test_workspace("sdk/rust", tally)),
+    ("the plugins", |tally| test_workspace("plugins", tally)),
     ("the host, and whole-system tests on the embedded and the real control plane", test_host),
-    ("documentation", checks::doc),
-    ("dependencies", || checks::deny(false)),
+    ("documentation", |_| checks::doc()),
+    ("dependencies", |_| checks::deny(false)),
 ];
 
 /// Everything that CI runs. Stops at the first part that fails.
 pub(crate) fn test(only: &[String]) -> anyhow::Result<()> {
     let begun = Instant::now();
+    let mut tally = Tally::default();
     for (number, (name, part)) in PARTS.iter().enumerate() {
         if !only.is_empty() && !only.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
         eprintln!("\n==> {} of {}: {name}", number + 1, PARTS.len());
         let started = Instant::now();
-        part().with_context(|| format!("test {name}"))?;
+        part(&mut tally).with_context(|| format!("test {name}"))?;
         eprintln!("==> {name}: passed in {:.0} s", started.elapsed().as_secs_f64());
     }
-    eprintln!("\nall parts passed in {:.0} s", begun.elapsed().as_secs_f64());
+    println!(
+        "\ntest result: ok. {} passed; {} failed; {} ignored; finished in {:.0}s",
+        tally.passed,
+        tally.failed,
+        tally.ignored,
+        begun.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
-fn test_workspace(folder: &str) -> anyhow::Result<()> {
-    process::run(Command::new("cargo").current_dir(root().join(folder)).args(["test", "--workspace"]))
+/// How many tests there were.
+#[derive(Default)]
+struct Tally {
+    passed: u32,
+    failed: u32,
+    ignored: u32,
 }
 
-fn test_host() -> anyhow::Result<()> {
+impl Tally {
+    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`; others are none of its.
+    fn add(&mut self, line: &str) {
+        let Some(numbers) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
+        for part in numbers.1.split("; ") {
+            let Some((number, what)) = part.split_once(' ') else { continue };
+            let Ok(number) = number.parse::<u32>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs tests, shows what they print, and counts them.
+    fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
+        let output = child.stdout.take().context("read what cargo test prints")?;
+        for line in BufReader::new(output).lines() {
+            let line = line.context("read what cargo test prints")?;
+            println!("{line}");
+            self.add(&line);
+        }
+        let status = child.wait().context("wait for cargo test")?;
+        anyhow::ensure!(status.success(), "cargo test failed: {status}");
+        Ok(())
+    }
+}
+
+fn test_workspace(folder: &str, tally: &mut Tally) -> anyhow::Result<()> {
+    tally.run(Command::new("cargo").current_dir(root().join(folder)).args(["test", "--workspace"]))
+}
+
+fn test_host(tally: &mut Tally) -> anyhow::Result<()> {
     let pintle = target().join("debug/pintle");
-    process::run(cargo().args(["test", "--workspace"]).env("PINTLE_BIN", pintle))
+    tally.run(cargo().args(["test", "--workspace"]).env("PINTLE_BIN", pintle))
 }
 
 /// Measures Pintle and kube-controller-manager side by side.
@@ -90,4 +137,18 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
             .arg(pintle)
             .args(args),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_test_binaries_add_up() {
+        let mut tally = Tally::default();
+        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.05s");
+        tally.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s");
+        tally.add("test a ... ok");
+        assert_eq!((tally.passed, tally.failed, tally.ignored), (5, 1, 1));
+    }
 }
