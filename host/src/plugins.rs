@@ -38,6 +38,12 @@ pub(crate) struct Chosen {
 /// One line that names the file or argument and what to do.
 pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
     let candidates = candidates(&args.plugins)?;
+    if candidates.is_empty() {
+        bail!(
+            "this binary carries no built-in controllers: build it with `cargo xtask build`, or name component files"
+        );
+    }
+    let known: Vec<String> = candidates.iter().map(|candidate| candidate.manifest.name.clone()).collect();
     let flag: ControllersFlag = args.controllers.join(",").parse()?;
     flag.check(
         candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
@@ -56,9 +62,9 @@ pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
     }
     if chosen.is_empty() {
         bail!(
-            "no controller is left to run: --controllers is {:?}, and {} are known",
+            "no controller is left to run: --controllers is {:?}; known are {}",
             args.controllers.join(","),
-            BUILTINS.len()
+            known.join(", ")
         );
     }
     Ok(chosen)
@@ -96,9 +102,7 @@ fn add(by_name: &mut BTreeMap<String, Candidate>, candidate: Candidate) -> anyho
             candidate.origin
         );
     }
-    if let Some(other) = by_name.insert(name, candidate).filter(|other| !other.builtin) {
-        debug_assert!(false, "{} was replaced", other.origin);
-    }
+    by_name.insert(name, candidate);
     Ok(())
 }
 

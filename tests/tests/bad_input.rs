@@ -19,6 +19,11 @@ fn pintle() -> PathBuf {
 
 /// Runs the binary, which must fail with one line; the folder's path is shown as `$DIR`.
 fn check(folder: &Path, arguments: &[&str], expected: Expect) {
+    check_at_port(folder, arguments, None, expected);
+}
+
+/// As [`check`]; the port of a server is shown as `$PORT`.
+fn check_at_port(folder: &Path, arguments: &[&str], port: Option<u16>, expected: Expect) {
     let output = Command::new(pintle())
         .args(arguments)
         .current_dir(folder)
@@ -29,6 +34,7 @@ fn check(folder: &Path, arguments: &[&str], expected: Expect) {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap().replace(&folder.display().to_string(), "$DIR");
+    let text = port.map_or(text.clone(), |port| text.replace(&port.to_string(), "$PORT"));
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(output.stdout.is_empty(), "standard output is for answers");
@@ -110,18 +116,14 @@ fn a_server_that_does_not_answer_is_told() {
     // A port that was free a moment ago, and on which nothing listens.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     kubeconfig(folder.path(), &format!("http://127.0.0.1:{port}"));
-    let output = Command::new(pintle())
-        .args(["run", "--kubeconfig", "kubeconfig"])
-        .current_dir(folder.path())
-        .env("PINTLE_LOG", "off")
-        .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stderr).unwrap().replace(&port.to_string(), "$PORT");
-    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
-    expect![[r#"
+    check_at_port(
+        folder.path(),
+        &["run", "--kubeconfig", "kubeconfig"],
+        Some(port),
+        expect![[r#"
         pintle: cannot reach the API server at http://127.0.0.1:$PORT/: tcp connect error: Connection refused (os error 111); check that it runs and that the address in the kubeconfig is right
-    "#]].assert_eq(&text);
+    "#]],
+    );
 }
 
 #[test]
@@ -140,19 +142,15 @@ fn credentials_that_are_refused_are_told() {
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
     });
-    let output = Command::new(pintle())
-        .args(["run", "--kubeconfig", "kubeconfig"])
-        .current_dir(folder.path())
-        .env("PINTLE_LOG", "off")
-        .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
-        .output()
-        .unwrap();
-    server.join().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap().replace(&port.to_string(), "$PORT");
-    assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
-    expect![[r#"
+    check_at_port(
+        folder.path(),
+        &["run", "--kubeconfig", "kubeconfig"],
+        Some(port),
+        expect![[r#"
         pintle: the API server at http://127.0.0.1:$PORT/ does not accept these credentials (Unauthorized); check the user of the kubeconfig's context
-    "#]].assert_eq(&text);
+    "#]],
+    );
+    server.join().unwrap();
 }
 
 #[test]
@@ -266,6 +264,13 @@ fn arguments_that_mean_nothing_are_told() {
         &["dev", "--controllers", "-*"],
         expect![[r#"
         pintle: --controllers: * not known; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--controllers", "-deployment"],
+        expect![[r#"
+        pintle: no controller is left to run: --controllers is "-deployment"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
     "#]],
     );
     check(
