@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::controlplane::{ControlPlane, KubeControllerManager};
+use crate::ApiClient;
+use crate::controlplane::{ControlPlane, free_ports};
+use crate::eventually;
 use crate::process::Guarded;
 
 /// The controllers that both contenders run.
@@ -22,6 +24,9 @@ pub const CONTROLLERS: [&str; 7] = [
 /// How long a contender may take to end when asked.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
+/// How long `pintle run` may take until its caches are filled.
+const READY_DEADLINE: Duration = Duration::from_secs(90);
+
 /// One of those who are compared.
 #[derive(Debug, Clone)]
 pub enum Contender {
@@ -31,13 +36,17 @@ pub enum Contender {
     Pintle(PathBuf),
 }
 
-/// A contender at work. Dropping it ends it.
+/// A contender at work. Dropping it ends it at once.
 #[derive(Debug)]
-pub enum Running {
-    /// The real thing.
-    KubeControllerManager(Box<KubeControllerManager>),
-    /// A `pintle run` process.
-    Pintle(Guarded),
+pub struct Running {
+    /// For messages.
+    pub name: &'static str,
+    /// The process, for signals, usage and log.
+    pub process: Guarded,
+    /// Speaks to its own port.
+    pub client: ApiClient,
+    /// Where it says that it can work.
+    pub ready_path: &'static str,
 }
 
 impl Contender {
@@ -46,13 +55,7 @@ impl Contender {
     /// # Errors
     /// There is none.
     pub fn pintle() -> Result<Contender> {
-        let binary = match std::env::var_os("PINTLE_BIN") {
-            Some(path) => PathBuf::from(path),
-            None => crate::target_dir().join("debug/pintle"),
-        };
-        let found = binary.exists();
-        ensure!(found, "no {}; build it with `cargo build -p pintle`", binary.display());
-        Ok(Contender::Pintle(binary))
+        Ok(Contender::Pintle(crate::crash::binary()?))
     }
 
     /// What it is called in tables.
@@ -63,41 +66,54 @@ impl Contender {
         }
     }
 
-    /// Starts it against a control plane, its rate limits lifted.
+    /// Starts it with [`CONTROLLERS`] against a control plane, its rate limits lifted, and waits until it is ready.
     ///
     /// # Errors
     /// It did not start; the message holds the end of its log.
     pub async fn start(&self, plane: &ControlPlane) -> Result<Running> {
-        match self {
-            Contender::KubeControllerManager => {
-                let kcm = plane.start_kcm(&CONTROLLERS, &[]).await?;
-                Ok(Running::KubeControllerManager(Box::new(kcm)))
-            }
-            Contender::Pintle(binary) => {
-                let args = [
-                    "run".to_owned(),
-                    format!("--kubeconfig={}", plane.kubeconfig().display()),
-                    format!("--controllers={}", CONTROLLERS.join(",")),
-                    "--kube-api-qps=0".to_owned(),
-                ];
-                let process = plane.start_program("pintle", binary, &args).await.context("start pintle")?;
-                Ok(Running::Pintle(process))
-            }
-        }
+        self.start_with(plane, &CONTROLLERS, &[]).await
+    }
+
+    /// As [`Contender::start`], with other controllers and more flags. It serves on a port that was free.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub async fn start_with(&self, plane: &ControlPlane, controllers: &[&str], flags: &[&str]) -> Result<Running> {
+        let Contender::Pintle(binary) = self else {
+            let kcm = plane.start_kcm(controllers, flags).await?;
+            return Ok(Running { name: self.name(), process: kcm.process, client: kcm.client, ready_path: "/healthz" });
+        };
+        let [port] = free_ports()?;
+        let mut args = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={}", plane.kubeconfig().display()),
+            format!("--controllers={}", controllers.join(",")),
+            format!("--serve=127.0.0.1:{port}"),
+            "--kube-api-qps=0".to_owned(),
+        ];
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let process = plane.start_program(self.name(), binary, &args).await.context("start pintle")?;
+        let client = ApiClient::new(&format!("http://127.0.0.1:{port}"), None, None);
+        let running = Running { name: self.name(), process, client, ready_path: "/readyz" };
+        let ready = eventually(READY_DEADLINE, "pintle to be ready", || async {
+            let answer = running.client.request("GET", running.ready_path, &[], None).await?;
+            ensure!(answer.status == 200, "{}", answer.text());
+            Ok(Some(()))
+        })
+        .await;
+        ready.with_context(|| format!("the log of pintle ends with:\n{}\n", running.process.log_tail()))?;
+        Ok(running)
     }
 }
 
 impl Running {
-    /// The process, for signals, usage and log.
-    pub fn process(&mut self) -> &mut Guarded {
-        match self {
-            Running::KubeControllerManager(kcm) => &mut kcm.process,
-            Running::Pintle(process) => process,
-        }
-    }
-
     /// Asks it to end, and waits.
     pub async fn stop(mut self) {
-        self.process().stop(STOP_GRACE).await;
+        self.process.stop(STOP_GRACE).await;
+    }
+
+    /// Ends it at once, without a chance to finish or to say goodbye.
+    pub fn kill(mut self) {
+        self.process.kill();
     }
 }
