@@ -143,3 +143,28 @@ async fn a_server_that_is_away_for_seconds_is_waited_for() -> Result<()> {
     })
     .await
 }
+
+/// The host cannot know of such a Pod from the answer, nor from its cache for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_creation_is_answered_by_nothing_and_seen_late_is_not_created_again() -> Result<()> {
+    for failure in [Failure::DropConnection, Failure::status(500), Failure::status(504)] {
+        rolls_out_with("lost-and-late", |stage| {
+            stage.faults().delay_watches(Some("pods"), Duration::from_millis(400));
+            stage.faults().fail(host("create", Some("pods")), 1, LIMIT, When::After, failure.clone());
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Every write of the host is lost every second time, and all watches are late.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_answers_and_late_events_lead_to_nothing_twice() -> Result<()> {
+    rolls_out_with("half-lost", |stage| {
+        stage.faults().delay_watches(None, Duration::from_millis(150));
+        for n in (1..LIMIT).step_by(2) {
+            stage.faults().fail(host("write", None), n, 1, When::After, Failure::DropConnection);
+        }
+    })
+    .await
+}

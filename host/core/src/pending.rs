@@ -3,9 +3,13 @@
 //! Flow: the writer reports what the API server accepted; the dispatcher asks [`Pending::wait`] whether the key may run again, and
 //! [`Pending::recheck`] whenever the cache of a kind has moved on. [`Pending::expire`] gives up on writes that never show.
 //!
+//! The answer to a write may be lost. Then nobody knows what the caches must show: the key's wait is *open* until somebody has
+//! asked the API server and tells [`Pending::settle`].
+//!
 //! Invariants:
 //! 1. Of each kind that a key waits for, at least one write is unseen.
 //! 2. A recheck looks at one unseen write per waiting key, besides those that it finds seen: writes are checked newest first.
+//! 3. A key whose wait is open is not free, whatever the caches show.
 //!
 //! Not here: whether a cache shows a write (the subscription), the queue's `held` state (`queue`).
 //!
@@ -32,11 +36,17 @@ pub struct PendingWrite {
     pub gone: bool,
 }
 
+/// One wait of one key; a later wait of the same key is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitId(u64);
+
 /// What one key waits for.
 #[derive(Debug)]
 struct Wait {
     /// Unseen writes by kind, in the order of writing.
     writes: BTreeMap<Kind, Vec<PendingWrite>>,
+    /// It is not known yet what became of some writes.
+    open: bool,
     /// Its entry in `deadlines`.
     deadline: (Instant, u64),
 }
@@ -63,26 +73,19 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         Self::default()
     }
 
-    /// Remembers the writes of a run that are not seen yet. `false`: all are seen, the key may run.
+    /// Remembers the writes of a run that are not seen yet. `open`: what became of others is not known yet, and
+    /// [`Pending::settle`] will tell. `None`: all are seen, the key may run.
     pub fn wait(
         &mut self,
         key: &K,
         writes: Vec<PendingWrite>,
+        open: bool,
         deadline: Instant,
         sees: impl Fn(&PendingWrite) -> bool,
-    ) -> bool {
-        let mut unseen: BTreeMap<Kind, Vec<PendingWrite>> = BTreeMap::new();
-        for write in writes {
-            match unseen.get_mut(&write.kind) {
-                Some(of_kind) => of_kind.push(write),
-                None => {
-                    unseen.insert(write.kind.clone(), vec![write]);
-                }
-            }
-        }
-        unseen.retain(|_, of_kind| drop_seen(of_kind, &sees));
-        if unseen.is_empty() {
-            return false;
+    ) -> Option<WaitId> {
+        let unseen = unseen(writes, sees);
+        if unseen.is_empty() && !open {
+            return None;
         }
         self.forget(key);
         for kind in unseen.keys() {
@@ -91,8 +94,33 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         self.n_waits += 1;
         let deadline = (deadline, self.n_waits);
         self.deadlines.insert(deadline, key.clone());
-        self.waits.insert(key.clone(), Wait { writes: unseen, deadline });
-        true
+        self.waits.insert(key.clone(), Wait { writes: unseen, open, deadline });
+        Some(WaitId(self.n_waits))
+    }
+
+    /// What became of the writes of an open wait is known now: these are what the caches must show as well. Says whether the key
+    /// waits for nothing any more. Nothing happens if that wait is over.
+    pub fn settle(
+        &mut self,
+        key: &K,
+        id: WaitId,
+        writes: Vec<PendingWrite>,
+        sees: impl Fn(&PendingWrite) -> bool,
+    ) -> bool {
+        let Some(wait) = self.waits.get_mut(key).filter(|wait| wait.deadline.1 == id.0) else { return false };
+        wait.open = false;
+        for (kind, more) in unseen(writes, sees) {
+            let known = wait.writes.entry(kind.clone()).or_default();
+            if known.is_empty() {
+                self.by_kind.entry(kind).or_default().push(key.clone());
+            }
+            known.extend(more);
+        }
+        let free = wait.writes.is_empty();
+        if free {
+            self.forget(key);
+        }
+        free
     }
 
     /// The cache of `kind` has moved on: answers the keys that wait for nothing any more.
@@ -105,7 +133,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
                 return true;
             }
             wait.writes.remove(kind);
-            if wait.writes.is_empty() {
+            if wait.writes.is_empty() && !wait.open {
                 self.deadlines.remove(&wait.deadline);
                 self.waits.remove(key);
                 free.push(key.clone());
@@ -159,6 +187,21 @@ impl<K: Clone + Eq + Hash> Pending<K> {
     }
 }
 
+/// The writes that are not seen, by kind.
+fn unseen(writes: Vec<PendingWrite>, sees: impl Fn(&PendingWrite) -> bool) -> BTreeMap<Kind, Vec<PendingWrite>> {
+    let mut unseen: BTreeMap<Kind, Vec<PendingWrite>> = BTreeMap::new();
+    for write in writes {
+        match unseen.get_mut(&write.kind) {
+            Some(of_kind) => of_kind.push(write),
+            None => {
+                unseen.insert(write.kind.clone(), vec![write]);
+            }
+        }
+    }
+    unseen.retain(|_, of_kind| drop_seen(of_kind, &sees));
+    unseen
+}
+
 /// Drops seen writes from the end; says whether any is left. An unseen one keeps the key waiting whatever became of the rest, so
 /// the rest is not looked at.
 fn drop_seen(writes: &mut Vec<PendingWrite>, sees: &impl Fn(&PendingWrite) -> bool) -> bool {
@@ -201,7 +244,8 @@ mod tests {
         let mut pending = Pending::new();
         let deadline = Instant::now() + Duration::from_secs(30);
         let mut seen = BTreeMap::new();
-        assert!(pending.wait(&"a", vec![write(0, 5), write(1, 6), write(0, 7)], deadline, seen_up_to(&seen)));
+        let writes = vec![write(0, 5), write(1, 6), write(0, 7)];
+        assert!(pending.wait(&"a", writes, false, deadline, seen_up_to(&seen)).is_some());
         seen.insert(kind(0), 5);
         assert!(pending.recheck(&kind(0), seen_up_to(&seen)).is_empty());
         seen.insert(kind(0), 7);
@@ -215,15 +259,46 @@ mod tests {
     #[test]
     fn writes_that_are_seen_already_hold_nothing() {
         let seen = BTreeMap::from([(kind(0), 9)]);
-        assert!(!Pending::new().wait(&"a", vec![write(0, 9)], Instant::now(), seen_up_to(&seen)));
+        assert_eq!(Pending::new().wait(&"a", vec![write(0, 9)], false, Instant::now(), seen_up_to(&seen)), None);
+    }
+
+    #[test]
+    fn a_wait_that_is_open_ends_only_when_it_is_settled() {
+        let mut pending = Pending::new();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut seen = BTreeMap::from([(kind(0), 4), (kind(1), 1)]);
+        let id = pending.wait(&"a", vec![write(0, 5)], true, deadline, seen_up_to(&seen)).unwrap();
+        seen.insert(kind(0), 9);
+        assert!(pending.recheck(&kind(0), seen_up_to(&seen)).is_empty());
+        assert!(!pending.settle(&"a", id, vec![write(0, 9), write(1, 2)], seen_up_to(&seen)));
+        assert!(pending.recheck(&kind(0), seen_up_to(&seen)).is_empty());
+        seen.insert(kind(1), 2);
+        assert_eq!(pending.recheck(&kind(1), seen_up_to(&seen)), ["a"]);
+        assert!(pending.is_empty() && pending.next_deadline().is_none());
+
+        let id = pending.wait(&"a", vec![], true, deadline, |_| true).unwrap();
+        assert!(pending.settle(&"a", id, vec![write(0, 1)], |_| true));
+        assert!(pending.is_empty() && pending.kinds().next().is_none());
+    }
+
+    #[test]
+    fn a_late_settlement_means_nothing_to_the_next_wait() {
+        let mut pending = Pending::new();
+        let now = Instant::now();
+        let first = pending.wait(&"a", vec![], true, now, |_| false).unwrap();
+        assert_eq!(pending.expire(now), [("a", vec![])]);
+        let second = pending.wait(&"a", vec![], true, now, |_| false).unwrap();
+        assert!(!pending.settle(&"a", first, vec![], |_| true));
+        assert_eq!(pending.len(), 1);
+        assert!(pending.settle(&"a", second, vec![], |_| true));
     }
 
     #[test]
     fn a_wait_ends_at_its_deadline() {
         let mut pending = Pending::new();
         let now = Instant::now();
-        pending.wait(&"a", vec![write(0, 1)], now + Duration::from_secs(30), |_| false);
-        pending.wait(&"b", vec![write(0, 2)], now + Duration::from_secs(40), |_| false);
+        pending.wait(&"a", vec![write(0, 1)], false, now + Duration::from_secs(30), |_| false);
+        pending.wait(&"b", vec![write(0, 2)], false, now + Duration::from_secs(40), |_| false);
         assert_eq!(pending.next_deadline(), Some(now + Duration::from_secs(30)));
         assert!(pending.expire(now + Duration::from_secs(29)).is_empty());
         assert_eq!(pending.expire(now + Duration::from_secs(30)), [("a", vec![write(0, 1)])]);
@@ -243,7 +318,8 @@ mod tests {
                 if let Entry::Vacant(place) = model.entry(key) {
                     let writes: Vec<_> = writes.into_iter().map(|(of, version)| write(of, version)).collect();
                     let unseen = writes.iter().any(|w| !seen_up_to(&seen)(w));
-                    prop_assert_eq!(pending.wait(&key, writes.clone(), deadline, seen_up_to(&seen)), unseen);
+                    let waits = pending.wait(&key, writes.clone(), false, deadline, seen_up_to(&seen)).is_some();
+                    prop_assert_eq!(waits, unseen);
                     if unseen {
                         place.insert(writes);
                     }

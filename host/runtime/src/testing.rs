@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, ApiWriter, Discovery, ListPage, Target, WatchStart, WatchStream,
-    WriteRequest, WriteVerb, Written,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, ApiWriter, Detail, Discovery, ListPage, Target, WatchStart,
+    WatchStream, WriteRequest, WriteVerb, Written,
 };
 use pintle_core::guest::{Guest, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
@@ -245,8 +245,42 @@ impl ApiWriter for FakeWriter {
     }
 }
 
-/// An API server for reads that answers needs only.
-pub(crate) struct FakeReader;
+type Lists = dyn Fn(&Target, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync;
+type Watches = dyn Fn() -> Result<WatchStream, ApiError> + Send + Sync;
+
+/// An API server for reads. By default it answers needs only.
+pub(crate) struct FakeReader {
+    list: Box<Lists>,
+    watch: Box<Watches>,
+}
+
+impl Default for FakeReader {
+    fn default() -> Self {
+        Self { list: Box::new(five_in_pages_of_two), watch: Box::new(|| Err(refusal(500))) }
+    }
+}
+
+impl FakeReader {
+    /// Lists what the closure says, in one page.
+    pub(crate) fn listing(list: impl Fn(&Target) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Self {
+        Self { list: Box::new(move |target, _, _| list(target)), ..Self::default() }
+    }
+
+    pub(crate) fn watching(watch: impl Fn() -> Result<WatchStream, ApiError> + Send + Sync + 'static) -> Self {
+        Self { watch: Box::new(watch), ..Self::default() }
+    }
+}
+
+fn five_in_pages_of_two(target: &Target, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
+    let from: u32 = page.map_or(0, |page| page.parse().unwrap());
+    let item = |i| format!(r#"{{"kind":"PartialObjectMetadata","metadata":{{"name":"{}{i}"}}}}"#, target.plural);
+    let to = (from + limit.min(2)).min(5);
+    Ok(ListPage {
+        items: (from..to).map(|i| item(i).into()).collect(),
+        resource_version: "7".into(),
+        next: (to < 5).then(|| to.to_string()),
+    })
+}
 
 impl ApiReader for FakeReader {
     fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
@@ -259,21 +293,11 @@ impl ApiReader for FakeReader {
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-        Box::pin(async move {
-            let from: u32 = page.map_or(0, |page| page.parse().unwrap());
-            let item =
-                |i| format!(r#"{{"kind":"PartialObjectMetadata","metadata":{{"name":"{}{i}"}}}}"#, target.plural);
-            let to = (from + limit.min(2)).min(5);
-            Ok(ListPage {
-                items: (from..to).map(|i| item(i).into()).collect(),
-                resource_version: "7".into(),
-                next: (to < 5).then(|| to.to_string()),
-            })
-        })
+        Box::pin(async move { (self.list)(target, limit, page) })
     }
 
     fn watch<'a>(&'a self, _: &'a Target, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
-        Box::pin(async { Err(refusal(500)) })
+        Box::pin(async { (self.watch)() })
     }
 
     fn get<'a>(&'a self, _: &'a ApiResource, object: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
@@ -343,6 +367,17 @@ impl World for FakeWorld {
 
     fn sees(&self, write: &PendingWrite) -> bool {
         write.resource_version.parse().unwrap_or(0) <= self.version.load(Ordering::Relaxed)
+    }
+
+    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+        (*kind == pod()).then(|| Target {
+            kind: pod(),
+            plural: "pods".into(),
+            namespace: Some(namespace.to_owned()),
+            label_selector: None,
+            field_selector: None,
+            detail: Detail::Metadata,
+        })
     }
 
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {

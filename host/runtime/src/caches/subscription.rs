@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
+use pintle_core::api::{Detail, Target};
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::Manifest;
 use pintle_core::object::Object;
@@ -112,8 +113,7 @@ impl Subscription {
     /// Whether the cache shows the write, or something later; true for what is not watched.
     pub fn sees(&self, write: &PendingWrite) -> bool {
         let table = self.inner.table();
-        let found = table.find(&write.kind).or_else(|| table.find_any_version(&write.kind.group, &write.kind.name));
-        let Some((_, bound)) = found else { return true };
+        let Some(bound) = find(&table, &write.kind) else { return true };
         let watch = &self.inner.watches[bound.watch].watch;
         if watch.namespace.as_deref().is_some_and(|namespace| *namespace != *write.object.namespace) {
             return true;
@@ -136,6 +136,23 @@ impl Subscription {
         seen.unwrap_or(true)
     }
 
+    /// How the objects of this kind in this namespace are read; `None` if they are not. Selectors are the watch's.
+    pub(crate) fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+        let table = self.inner.table();
+        let scope = find(&table, kind)?.scope()?;
+        if scope.namespace.as_deref().is_some_and(|only| only != namespace) {
+            return None;
+        }
+        Some(Target {
+            kind: scope.kind.clone(),
+            plural: scope.plural.clone(),
+            namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+            label_selector: scope.label_selector.clone(),
+            field_selector: scope.field_selector.clone(),
+            detail: Detail::Metadata,
+        })
+    }
+
     /// Bytes that the plugin's part of the caches takes; what it shares with others counts in full (estimated).
     pub fn cached_bytes(&self) -> u64 {
         let snapshot = self.snapshot();
@@ -147,6 +164,12 @@ impl Subscription {
         });
         of_kind.sum()
     }
+}
+
+/// The kind, in whatever version it is read.
+fn find<'t>(table: &'t Table, kind: &Kind) -> Option<&'t Bound> {
+    let found = table.find(kind).or_else(|| table.find_any_version(&kind.group, &kind.name));
+    found.map(|(_, bound)| bound)
 }
 
 impl Drop for Subscription {

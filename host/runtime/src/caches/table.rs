@@ -94,6 +94,14 @@ impl Bound {
         }
     }
 
+    /// What its informer reads.
+    pub(crate) fn scope(&self) -> Option<&Scope> {
+        match &self.source {
+            Source::Informer { scope, .. } => Some(scope),
+            Source::Absent | Source::Unknown => None,
+        }
+    }
+
     pub(crate) fn claim(&self) -> Option<&Claim> {
         match &self.source {
             Source::Informer { listener, .. } => Some(&listener.claim),

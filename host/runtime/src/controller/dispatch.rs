@@ -9,7 +9,7 @@
 //! Invariants:
 //! 1. A key is run by at most one worker; each queue has at most its concurrency of workers.
 //! 2. No key runs before the caches of the plugin are filled.
-//! 3. A key whose writes the caches have not shown does not run, until the bound is passed.
+//! 3. A key whose writes the caches have not shown, or whose writes may have happened unseen, does not run until the bound is passed.
 //! 4. Nothing polls: the dispatcher sleeps until something is due or somebody wakes it.
 //!
 //! Not here: what a run does (`run`), the rules of the queue (`pintle_core::queue`).
@@ -27,6 +27,7 @@ use pintle_core::pending::PendingWrite;
 use pintle_core::queue::{Priority, Taken};
 
 use super::run::Verdict;
+use super::settle::Questions;
 use super::{Controller, Inner, Lane};
 
 /// The clock of queues, limits and deadlines.
@@ -43,6 +44,22 @@ struct Due {
     resyncs: Vec<usize>,
     /// When to look again.
     next: Option<Instant>,
+}
+
+/// What a run leads to, besides its key's next turn.
+struct Judged {
+    /// The label of the metric.
+    result: &'static str,
+    /// What the caches must show before the key runs again.
+    writes: Vec<PendingWrite>,
+    /// What has to be asked to know the rest of it.
+    questions: Questions,
+}
+
+impl Judged {
+    fn without_writes(result: &'static str) -> Self {
+        Self { result, writes: Vec::new(), questions: Vec::new() }
+    }
 }
 
 impl Controller {
@@ -154,22 +171,26 @@ impl Controller {
     }
 
     /// Draws the consequences of a run, and takes the next key for the worker.
-    fn finish(&self, lane: usize, key: &Key, verdict: Verdict, started: Instant) -> Option<Taken<Key>> {
+    fn finish(self: &Arc<Self>, lane: usize, key: &Key, verdict: Verdict, started: Instant) -> Option<Taken<Key>> {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
         let mut inner = self.inner.lock();
         inner.n_runs += 1;
         let attempt = inner.attempt(key);
-        let (result, writes) = self.judge(&mut inner, lane, key, verdict, now);
+        let Judged { result, writes, questions } = self.judge(&mut inner, lane, key, verdict, now);
         self.metrics.reconciled(result);
-        tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes = writes.len(), "reconciled");
+        let (n_writes, n_questions) = (writes.len(), questions.len());
+        tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_questions, "reconciled");
         let world = self.world();
-        let hold =
-            !writes.is_empty() && inner.pending.wait(key, writes, now + self.stale_bound, |write| world.sees(write));
+        let deadline = now + self.stale_bound;
+        let hold = inner.pending.wait(key, writes, !questions.is_empty(), deadline, |write| world.sees(write));
+        if let Some(id) = hold.filter(|_| !questions.is_empty()) {
+            self.tasks.spawn(self.clone().settle(key.clone(), id, questions, deadline));
+        }
         let Inner { lanes, .. } = &mut *inner;
         let own = lanes.get_mut(lane)?;
-        let worked = if hold {
+        let worked = if hold.is_some() {
             self.metrics.stale_waits.inc();
             own.queue.hold(key, now)
         } else {
@@ -181,24 +202,18 @@ impl Controller {
         next
     }
 
-    /// The label of the result, and the writes that the caches must show.
-    fn judge(
-        &self,
-        inner: &mut Inner,
-        lane: usize,
-        key: &Key,
-        verdict: Verdict,
-        now: Instant,
-    ) -> (&'static str, Vec<PendingWrite>) {
+    fn judge(&self, inner: &mut Inner, lane: usize, key: &Key, verdict: Verdict, now: Instant) -> Judged {
         let attempt = inner.attempt(key);
         match verdict {
-            Verdict::Done { requeue_after, report } => {
+            Verdict::Done { requeue_after, mut report } => {
+                let questions = self.relevant(std::mem::take(&mut report.questions));
                 if let Some(after) = requeue_after {
                     inner.add(key.clone(), Some(after), Priority::Normal, now);
                 }
                 if report.failures.is_empty() {
                     inner.forget(lane, key);
-                    return (if requeue_after.is_some() { "requeue_after" } else { "success" }, report.writes);
+                    let result = if requeue_after.is_some() { "requeue_after" } else { "success" };
+                    return Judged { result, writes: report.writes, questions };
                 }
                 let first = &report.failures[0];
                 let n_failures = report.failures.len();
@@ -215,7 +230,7 @@ impl Controller {
                 }
                 inner.failures.insert(key.clone(), report.failures);
                 self.retry(inner, lane, key, report.retry_after.unwrap_or_default(), now);
-                ("error", report.writes)
+                Judged { result: "error", writes: report.writes, questions }
             }
             Verdict::Retry { message, after } => {
                 let message = cut(&message, 1024);
@@ -233,7 +248,7 @@ impl Controller {
                     }
                     None => self.retry(inner, lane, key, Duration::ZERO, now),
                 }
-                ("error", Vec::new())
+                Judged::without_writes("error")
             }
             Verdict::Terminal(message) => {
                 let message = cut(&message, 1024);
@@ -241,7 +256,7 @@ impl Controller {
                 inner.last_error = Some(format!("{key}: {message}"));
                 self.metrics.dropped_key("terminal");
                 inner.forget(lane, key);
-                ("terminal_error", Vec::new())
+                Judged::without_writes("terminal_error")
             }
             Verdict::Fault(fault) => {
                 self.metrics.fault(fault.kind);
@@ -254,7 +269,7 @@ impl Controller {
                     tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
                 }
                 self.retry(inner, lane, key, Duration::ZERO, now);
-                ("fault", Vec::new())
+                Judged::without_writes("fault")
             }
         }
     }

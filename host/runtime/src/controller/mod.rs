@@ -14,6 +14,7 @@ mod dispatch;
 mod mapping;
 mod needs;
 mod run;
+mod settle;
 mod state;
 mod world;
 
@@ -30,7 +31,7 @@ use pintle_core::outcome::MutationFailure;
 use pintle_core::pending::Pending;
 use pintle_core::queue::WorkQueue;
 use pintle_core::ratelimit::RateLimiter;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -79,6 +80,8 @@ pub(crate) struct Controller {
     early: Mutex<Option<Vec<Delta>>>,
     inner: Mutex<Inner>,
     mapping: mapping::Mapping,
+    /// Bounds the questions about lost writes.
+    asking: Semaphore,
     /// Wakes the dispatcher.
     wake: Notify,
     activity: Arc<Notify>,
@@ -200,6 +203,7 @@ impl Controller {
                 last_error: None,
             }),
             mapping: mapping::Mapping::default(),
+            asking: Semaphore::new(settle::MAX_ASKING),
             wake: Notify::new(),
             activity: parts.activity,
             stopped: CancellationToken::new(),

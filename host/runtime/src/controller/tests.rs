@@ -1,3 +1,5 @@
+mod lost;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -26,6 +28,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(guest: FakeGuest, api: Arc<FakeWriter>) -> Self {
+        Self::reading(guest, api, FakeReader::default())
+    }
+
+    fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: FakeReader) -> Self {
         let metrics = Metrics::new();
         let manifest: Arc<Manifest> = guest.manifest().clone();
         let activity = Arc::new(Notify::new());
@@ -35,7 +41,7 @@ impl Fixture {
         let (recorder, _) = Recorder::start(FakeWriter::agreeable(), config, plugin.clone());
         let controller = Controller::new(ControllerParts {
             config: "{}".into(),
-            reader: Arc::new(FakeReader),
+            reader: Arc::new(reader),
             writer: Writer {
                 name: "widgets".into(),
                 api: api.clone(),

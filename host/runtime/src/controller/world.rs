@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use pintle_core::api::ApiResource;
-use pintle_core::id::{Key, Kind};
+use pintle_core::api::{ApiResource, Target};
+use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::view::View;
 
@@ -33,6 +33,8 @@ pub(crate) trait World: Send + Sync {
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
     fn sees(&self, write: &PendingWrite) -> bool;
+    /// How the caches read objects of this kind in this namespace; `None` if they do not.
+    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
     fn cached_bytes(&self) -> u64;
 }
@@ -85,6 +87,10 @@ impl World for Subscribed {
 
     fn sees(&self, write: &PendingWrite) -> bool {
         self.subscription.sees(write)
+    }
+
+    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+        self.subscription.reading(kind, namespace)
     }
 
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {

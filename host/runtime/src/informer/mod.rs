@@ -179,50 +179,20 @@ pub(crate) struct NewListener {
 #[cfg(test)]
 mod tests {
     use futures::StreamExt;
-    use futures::future::BoxFuture;
-    use pintle_core::api::{ApiError, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream};
-    use pintle_core::id::ObjectKey;
+    use pintle_core::api::WatchFrame;
     use pintle_core::rules::Delta;
 
     use super::*;
     use crate::testing::{FakeReader, pod};
 
     /// One Pod, and nothing ever happens.
-    struct OnePod;
-
-    impl ApiReader for OnePod {
-        fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
-            FakeReader.discover()
-        }
-
-        fn list<'a>(
-            &'a self,
-            target: &'a Target,
-            limit: u32,
-            page: Option<&'a str>,
-        ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-            FakeReader.list(target, limit, page)
-        }
-
-        fn watch<'a>(&'a self, _: &'a Target, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+    fn one_pod() -> FakeReader {
+        FakeReader::watching(|| {
             let object = r#"{"metadata":{"namespace":"ns","name":"a","resourceVersion":"1"}}"#;
             let end = WatchFrame::Bookmark { resource_version: "1".into(), initial_events_end: true };
             let frames = [Ok(WatchFrame::Added(object.into())), Ok(end)];
-            let stream = futures::stream::iter(frames).chain(futures::stream::pending()).boxed();
-            Box::pin(async { Ok(stream) })
-        }
-
-        fn get<'a>(
-            &'a self,
-            resource: &'a ApiResource,
-            object: &'a ObjectKey,
-        ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-            FakeReader.get(resource, object)
-        }
-
-        fn raw<'a>(&'a self, path: &'a str, limit: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-            FakeReader.raw(path, limit)
-        }
+            Ok(futures::stream::iter(frames).chain(futures::stream::pending()).boxed())
+        })
     }
 
     #[derive(Default)]

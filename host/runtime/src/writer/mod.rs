@@ -16,7 +16,9 @@
 
 mod edit;
 mod request;
+mod unclear;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,9 +34,12 @@ use tokio::time::Instant;
 
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
-use request::{Target, as_conflict, kind_of, prepare};
+use request::{Target, as_conflict, prepare};
+use unclear::{may_have_happened, question};
 
 pub(crate) use edit::{Members, quote};
+pub(crate) use request::kind_of;
+pub(crate) use unclear::Question;
 
 /// Writes of one run that are under way at once; who waits is the same run.
 pub(crate) const MAX_PARALLEL: usize = 64;
@@ -58,6 +63,8 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<MutationFailure>,
     /// Accepted by the API server.
     pub(crate) writes: Vec<PendingWrite>,
+    /// About writes that may have been carried out, or that left a version which the answer did not tell.
+    pub(crate) questions: BTreeSet<Question>,
     /// The server asked for this much patience.
     pub(crate) retry_after: Option<Duration>,
     /// There are failures, and all are conflicts: ordinary, the cache was behind.
@@ -103,8 +110,15 @@ enum Go {
 
 enum Done {
     Nothing,
-    Written(Option<PendingWrite>),
-    Failed { failure: MutationFailure, class: Option<ApiErrorClass>, retry: Retry },
+    Written(PendingWrite),
+    /// It is done, but the answer does not say what the caches must show.
+    Unclear(Option<Question>),
+    Failed {
+        failure: Box<MutationFailure>,
+        class: Option<ApiErrorClass>,
+        retry: Retry,
+        question: Option<Question>,
+    },
 }
 
 impl Writer {
@@ -215,12 +229,15 @@ impl Writer {
                     Ok(written) => {
                         self.metrics.mutation(target.verb, &label, "ok");
                         self.record(&planned.mutation.on_success, name_of(target, &written), "");
-                        return Done::Written(pending(target, &written));
+                        return match pending(target, &written) {
+                            Some(write) => Done::Written(write),
+                            None => Done::Unclear(question(target, request)),
+                        };
                     }
                     // Gone is what a delete wants. No event: nothing was deleted.
                     Err(error) if error.class == ApiErrorClass::NotFound && matches!(action, Action::Delete { .. }) => {
                         self.metrics.mutation(target.verb, &label, "gone");
-                        return Done::Written(pending(target, &Written::default()));
+                        return pending(target, &Written::default()).map_or(Done::Nothing, Done::Written);
                     }
                     Err(error) => {
                         let error = as_conflict(action, error);
@@ -246,18 +263,24 @@ impl Writer {
                 tracing::warn!(plugin = %self.name, "{message}");
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
                 let failure = failure(planned, target, 0, "NotGranted".into(), &message, Vec::new());
-                return Done::Failed { failure, class: None, retry: Retry::Backoff };
+                let failure = Box::new(failure);
+                return Done::Failed { failure, class: None, retry: Retry::Backoff, question: None };
             }
         };
         if error.refusal().is_some_and(|refusal| planned.mutation.tolerate.contains(&refusal)) {
             return Done::Nothing;
         }
         self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
+        let question = match go {
+            Go::Send(request) if may_have_happened(&error) => question(target, request),
+            _ => None,
+        };
         let (class, retry) = (Some(error.class), error.retry());
         Done::Failed {
-            failure: failure(planned, target, error.code, error.reason, &error.message, error.causes),
+            failure: Box::new(failure(planned, target, error.code, error.reason, &error.message, error.causes)),
             class,
             retry,
+            question,
         }
     }
 
@@ -273,13 +296,15 @@ impl Report {
     fn take_in(&mut self, done: Done) {
         match done {
             Done::Nothing => {}
-            Done::Written(write) => self.writes.extend(write),
-            Done::Failed { failure, class, retry } => {
+            Done::Written(write) => self.writes.push(write),
+            Done::Unclear(question) => self.questions.extend(question),
+            Done::Failed { failure, class, retry, question } => {
+                self.questions.extend(question);
                 self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
                 if let Retry::After(after) = retry {
                     self.retry_after = self.retry_after.max(Some(after));
                 }
-                self.failures.push(failure);
+                self.failures.push(*failure);
             }
         }
     }
@@ -315,7 +340,7 @@ fn failure(
     }
 }
 
-/// What the caches must show of a write. Nothing if the answer does not tell (collections, some subresources).
+/// What the caches must show of a write. `None` if the answer does not tell (collections, some subresources).
 fn pending(target: &Target, written: &Written) -> Option<PendingWrite> {
     let gone = target.verb == "delete";
     if target.verb == "delete-collection" || (written.resource_version.is_empty() && !gone) {

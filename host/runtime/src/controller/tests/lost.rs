@@ -1,0 +1,149 @@
+//! Writes whose answer was lost: the key waits until the caches show what became of them.
+
+use pintle_core::api::{ApiError, ListPage, Target};
+use pintle_core::outcome::{Action, Mutation};
+
+use super::*;
+
+fn page(items: &[&str]) -> Result<ListPage, ApiError> {
+    let items = items.iter().map(|item| format!(r#"{{"metadata":{{{item}}}}}"#).into()).collect();
+    Ok(ListPage { items, resource_version: "200".into(), next: None })
+}
+
+/// Creates a Pod without a name on its first call.
+fn creator() -> (FakeGuest, Calls) {
+    scripted(manifest(|_| {}), |i| {
+        if i > 0 {
+            return done();
+        }
+        let object = r#"{"metadata":{"generateName":"a-","labels":{"app":"web","tier":"x"}}}"#;
+        let action = Action::Create { kind: pod(), namespace: "ns".into(), object: object.into(), subresource: None };
+        let mutation = Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() };
+        Ok(Ok(steps(vec![step(Order::Sequential, vec![mutation])])))
+    })
+}
+
+/// What was listed: namespace, label selector, field selector.
+type Asked = Arc<Mutex<Vec<(Option<String>, Option<String>, Option<String>)>>>;
+
+fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> (FakeReader, Asked) {
+    let asked = Asked::default();
+    let log = asked.clone();
+    let reader = FakeReader::listing(move |target: &Target| {
+        let mut log = log.lock();
+        log.push((target.namespace.clone(), target.label_selector.clone(), target.field_selector.clone()));
+        answer(log.len())
+    });
+    (reader, asked)
+}
+
+/// Ends at what the caches show at `version` a second after the write.
+async fn shows_late(fixture: &Fixture, version: u64) {
+    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.world.version.store(version, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
+    let (guest, calls) = creator();
+    let (reader, asked) = asked_by(|_| page(&[r#""name":"a-x","uid":"u","resourceVersion":"150""#]));
+    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    shows_late(&fixture, 149).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(times(&calls), [(0, 0)]);
+    fixture.world.version.store(150, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(times(&calls), [(0, 0), (2_000, 1)]);
+    let expected = (Some("ns".to_owned()), Some("app=web,tier=x".to_owned()), None);
+    assert_eq!(*asked.lock(), [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_never_arrived_costs_the_backoff_and_one_question() {
+    for code in [0, 500] {
+        let (guest, calls) = creator();
+        let (reader, asked) = asked_by(|_| page(&[]));
+        let fixture = Fixture::reading(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
+        fixture.world.version.store(100, Ordering::Relaxed);
+        fixture.run_until_idle(&["a"]).await;
+        assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_not_asked_about() {
+    for code in [403, 404, 409, 422, 429] {
+        let (guest, _) = creator();
+        let (reader, asked) = asked_by(|_| page(&[]));
+        let fixture = Fixture::reading(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
+        fixture.run_until_idle(&["a"]).await;
+        assert!(asked.lock().is_empty(), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by_name() {
+    let (guest, _) = scripted(manifest(|_| {}), |i| {
+        if i > 0 {
+            return done();
+        }
+        Ok(Ok(steps(vec![step(Order::Parallel, vec![create("p"), crate::testing::delete("p"), create("q")])])))
+    });
+    let (reader, asked) = asked_by(|_| page(&[]));
+    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    // What is gone is waited for as well: at the version of the list.
+    shows_late(&fixture, 199).await;
+    assert_eq!(fixture.controller.status().queues[0].n_held, 1);
+    fixture.world.version.store(200, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::ZERO).await;
+    let named = |name: &str| (Some("ns".to_owned()), None, Some(format!("metadata.name={name}")));
+    assert_eq!(*asked.lock(), [named("p"), named("q")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_server_is_asked_again_and_the_worker_is_free_meanwhile() {
+    let (guest, calls) = creator();
+    let (reader, asked) = asked_by(|n| if n < 4 { Err(refusal(0)) } else { page(&[]) });
+    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    fixture.add(&["b"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    let calls: Vec<_> = calls.lock().iter().map(|(at, key, _)| (*at, key.clone())).collect();
+    assert_eq!(calls, [(0, "a".to_owned()), (100, "b".to_owned()), (350, "a".to_owned())]);
+    assert_eq!(asked.lock().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_ends_with_the_bound() {
+    let (guest, calls) = creator();
+    let (reader, asked) = asked_by(|_| Err(refusal(500)));
+    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (30_000, 1)]);
+    assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
+    let n_asked = asked.lock().len();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(asked.lock().len(), n_asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_does_not_wait_for_answers() {
+    let (guest, _) = creator();
+    let (reader, _) = asked_by(|_| Err(refusal(0)));
+    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let started = Instant::now();
+    fixture.controller.stop().await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}

@@ -1,0 +1,173 @@
+//! Writes of which the host does not know what became of them, and how it finds out.
+//!
+//! ```text
+//! answer lost, or one that tells no version ──> Question ──list──> API server ──> what the caches must show
+//! ```
+//!
+//! An object with a name is listed by its name. One whose name was to be generated is among those with its namespace and labels.
+//! All of them are then waited for, which costs nothing for those that the caches know.
+//!
+//! Invariants:
+//! 1. A question reads no more than the caches read themselves: it needs no further permission.
+//! 2. Lists are consistent (no `resourceVersion`): what the server had carried out before the question is in the answer.
+//!
+//! A write that the server still carries when it is asked is not in the answer. That needs a request that outlives its connection,
+//! which API servers end when the connection breaks.
+//!
+//! Not here: when to ask, and how long (the controller).
+//!
+//! Source: kube-controller-manager has no counterpart: its expectations of a lost create are lowered as if nothing had been
+//! written.
+
+use std::collections::BTreeMap;
+
+use pintle_core::api::{ApiError, ApiErrorClass, ApiReader, Detail, Target as Reading, WriteRequest, WriteVerb};
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::pending::PendingWrite;
+use serde::Deserialize;
+
+use super::request::Target;
+
+/// Objects in one page; as client-go's pager.
+const PAGE: u32 = 500;
+
+/// What to ask the API server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Question {
+    pub(crate) kind: Kind,
+    /// Empty for cluster-scoped kinds.
+    pub(crate) namespace: String,
+    of: Of,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// The object of this name.
+    Name(String),
+    /// The objects that match this selector.
+    Labels(String),
+}
+
+/// Whether the server may have carried out a write that failed so. A refusal comes before anything is written.
+pub(crate) fn may_have_happened(error: &ApiError) -> bool {
+    match error.class {
+        ApiErrorClass::Server | ApiErrorClass::Timeout | ApiErrorClass::Transport | ApiErrorClass::Malformed => true,
+        // 503 may come from a proxy that lost the server after it had forwarded the write.
+        ApiErrorClass::Throttled(_) => error.code == 503,
+        ApiErrorClass::NotFound
+        | ApiErrorClass::AlreadyExists
+        | ApiErrorClass::Conflict
+        | ApiErrorClass::Gone
+        | ApiErrorClass::Invalid
+        | ApiErrorClass::Unauthorized
+        | ApiErrorClass::Forbidden => false,
+    }
+}
+
+/// What tells the fate of a write. Collections are not asked about, as their deletion is not waited for either.
+pub(crate) fn question(target: &Target, request: &WriteRequest) -> Option<Question> {
+    let of = match &request.verb {
+        WriteVerb::DeleteCollection { .. } => return None,
+        _ if !target.object.name.is_empty() => Of::Name(target.object.name.to_string()),
+        WriteVerb::Create { body } => Of::Labels(labels_of(body)),
+        WriteVerb::Update { .. } | WriteVerb::Patch { .. } | WriteVerb::Delete { .. } => return None,
+    };
+    Some(Question { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
+}
+
+/// The object's labels as a selector; empty if it has none.
+fn labels_of(body: &str) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Labelled {
+        metadata: Labels,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Labels {
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
+    // The server has refused what does not parse, and labels that are not plain.
+    let labels = serde_json::from_str::<Labelled>(body).unwrap_or_default().metadata.labels.unwrap_or_default();
+    let labels = labels.iter().filter(|(key, value)| !key.is_empty() && plain(key) && plain(value));
+    labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Item {
+    metadata: ItemMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ItemMeta {
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+impl Question {
+    /// Asks. `reading` is how the caches read this kind in this namespace.
+    ///
+    /// # Errors
+    /// Those of the list; asking again may help.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub(crate) async fn ask(
+        &self,
+        mut reading: Reading,
+        reader: &dyn ApiReader,
+    ) -> Result<Vec<PendingWrite>, ApiError> {
+        let (selector, more) = match &self.of {
+            Of::Name(name) => (&mut reading.field_selector, format!("metadata.name={name}")),
+            Of::Labels(labels) => (&mut reading.label_selector, labels.clone()),
+        };
+        let parts = [selector.take().unwrap_or_default(), more];
+        let joined = parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(",");
+        *selector = Some(joined).filter(|selector| !selector.is_empty());
+        match self.list(&reading, reader).await {
+            // The server does not give metadata alone.
+            Err(error) if error.code == 406 && reading.detail == Detail::Metadata => {
+                self.list(&Reading { detail: Detail::Full, ..reading }, reader).await
+            }
+            result => result,
+        }
+    }
+
+    async fn list(&self, reading: &Reading, reader: &dyn ApiReader) -> Result<Vec<PendingWrite>, ApiError> {
+        let mut writes = Vec::new();
+        let mut next: Option<String> = None;
+        loop {
+            let page = reader.list(reading, PAGE, next.as_deref()).await?;
+            for item in &page.items {
+                let Item { metadata } = serde_json::from_str(item).map_err(|why| malformed(&why))?;
+                writes.push(self.write(&metadata.name, metadata.uid, metadata.resource_version, false));
+            }
+            next = page.next.filter(|token| !token.is_empty());
+            if next.is_none() {
+                if let (Of::Name(name), true) = (&self.of, writes.is_empty()) {
+                    writes.push(self.write(name, String::new(), page.resource_version, true));
+                }
+                return Ok(writes);
+            }
+        }
+    }
+
+    fn write(&self, name: &str, uid: String, resource_version: String, gone: bool) -> PendingWrite {
+        let object = ObjectKey::new(&self.namespace, name);
+        PendingWrite { kind: self.kind.clone(), object, uid, resource_version, gone }
+    }
+}
+
+fn malformed(why: &serde_json::Error) -> ApiError {
+    ApiError {
+        class: ApiErrorClass::Malformed,
+        code: 0,
+        reason: "Malformed".into(),
+        message: format!("cannot read the metadata of a listed object: {why}"),
+        causes: Vec::new(),
+    }
+}
