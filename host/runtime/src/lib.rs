@@ -21,3 +21,9 @@ mod store;
 mod testing;
 mod view;
 mod writer;
+
+/// What a panic said, for the log.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
+}

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. Nothing runs before [`Manager::run`]; after it has returned nothing of a plugin runs.
-//! 2. Each plugin writes through clients of its own: one for its mutations, one for its events.
+//! 2. Each plugin writes through a client of its own; its events share the limit of its mutations, as upstream.
 //!
 //! Not here: leader election, loading components (`pintle-wasm`), serving metrics.
 
@@ -206,14 +206,15 @@ impl Manager {
             seed: self.config.seed.wrapping_add(self.n_added.fetch_add(1, Ordering::Relaxed)),
             activity: self.activity.clone(),
         };
-        // A client of their own, so that a flood of events never delays a write.
-        let (recorder, recording) = Recorder::start(self.writers.writer(&identity), recorder, metrics.clone());
+        // One client for both: a second one would let the plugin send twice as much as its limit says.
+        let api = self.writers.writer(&identity);
+        let (recorder, recording) = Recorder::start(api.clone(), recorder, metrics.clone());
         let controller = Controller::new(ControllerParts {
             config: config.into(),
             reader: self.reader.clone(),
             writer: Writer {
                 name: name.clone(),
-                api: self.writers.writer(&identity),
+                api,
                 grants: Grants::new(&manifest.grants, options.grants.as_deref()),
                 recorder,
                 metrics: metrics.clone(),

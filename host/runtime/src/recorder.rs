@@ -7,14 +7,17 @@
 //! Invariants:
 //! 1. Recording never waits and never fails a run; what finds the queue full is dropped and counted.
 //! 2. One event at a time: a server that does not answer holds the events behind, not the runs.
+//! 3. A panic costs the event that it came with, and what was known of earlier ones; the next event is written.
 //!
-//! Source: client-go's `tools/record`: the same objects, names, numbers and rules of retrying. An answer of the server other than
-//! success is final; only a server that cannot be reached is tried again, [`MAX_TRIES`] times in all.
+//! Source: client-go's `tools/record`: the same objects, names, numbers and rules of retrying. A refusal is final, also that of
+//! an event which is there already; only a server that cannot be reached or understood is tried again, [`MAX_TRIES`] times in all.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
 use pintle_core::correlator::{Correlator, Record, Verdict};
@@ -27,6 +30,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::metrics::PluginMetrics;
+use crate::panic_text;
 
 /// Events that wait; as client-go.
 const QUEUE: usize = 1_000;
@@ -150,7 +154,13 @@ struct Task {
 impl Task {
     async fn run(mut self, mut queue: mpsc::Receiver<Queued>) {
         while let Some(queued) = queue.recv().await {
-            let result = self.event(&queued).await;
+            let result = AssertUnwindSafe(self.event(&queued)).catch_unwind().await.unwrap_or_else(|panic| {
+                let message = panic_text(&*panic);
+                tracing::error!(component = self.component, message, "the host panicked; an event is lost");
+                // It may have been in the middle of a change.
+                self.correlator = Correlator::new();
+                "failed"
+            });
             self.metrics.event(result);
             self.shared.finished();
         }
@@ -168,9 +178,9 @@ impl Task {
                 Ok(result) => return result,
                 Err(error) => error,
             };
-            let unreachable =
-                matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout) && error.code == 0;
-            if !unreachable {
+            let refused = error.code != 0
+                || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout | ApiErrorClass::Malformed);
+            if refused {
                 // Ordinary: the namespace is going, or an earlier try arrived after all.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
                     || error.causes.iter().any(|cause| cause == "NamespaceTerminating");

@@ -29,6 +29,7 @@ use pintle_core::queue::{Priority, Taken};
 use super::run::Verdict;
 use super::settle::Questions;
 use super::{Controller, Inner, Lane};
+use crate::panic_text;
 
 /// The clock of queues, limits and deadlines.
 pub(super) fn now() -> Instant {
@@ -156,9 +157,8 @@ impl Controller {
             let run = AssertUnwindSafe(self.run(&taken.key)).catch_unwind().await;
             // A panic here is a bug of the host. It costs the key what a fault costs, and nobody else anything.
             let verdict = run.unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Verdict::Fault(PluginFault { kind: FaultKind::HostCall, message: format!("the host panicked: {text}") })
+                let message = format!("the host panicked: {}", panic_text(&*panic));
+                Verdict::Fault(PluginFault { kind: FaultKind::HostCall, message })
             });
             match self.finish(lane, &taken.key, verdict, started) {
                 Some(next) => taken = next,

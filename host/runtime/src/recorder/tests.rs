@@ -124,6 +124,49 @@ async fn a_refusal_is_final() {
     }
 }
 
+/// An earlier try may have arrived although its answer was lost.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_there_already_after_an_answer_was_lost_is_done_with() {
+    let n = AtomicUsize::new(0);
+    let api = FakeWriter::new(move |_, _| match n.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(refusal(0)),
+        _ => Err(ApiError { class: ApiErrorClass::AlreadyExists, reason: "AlreadyExists".into(), ..refusal(409) }),
+    });
+    let (recorder, task, _) = start(api.clone());
+    recorder.record(event("m"));
+    recorder.record(event("other"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_understood_is_asked_for_again() {
+    let api = FakeWriter::new(|_, _| Err(ApiError { class: ApiErrorClass::Malformed, ..refusal(0) }));
+    let (recorder, task, _) = start(api.clone());
+    recorder.record(event("m"));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!(api.log().len(), MAX_TRIES as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_costs_one_event_and_the_next_is_written() {
+    let n = AtomicUsize::new(0);
+    let api = FakeWriter::new(move |_, _| match n.fetch_add(1, Ordering::Relaxed) {
+        0 => panic!("broken invariant"),
+        _ => Ok(()),
+    });
+    let (recorder, task, metrics) = start(api.clone());
+    recorder.record(event("m"));
+    recorder.record(event("other"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(recorder.is_idle());
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!((events_metric(&metrics, "failed"), events_metric(&metrics, "created")), (1, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_and_never_waits() {
     let api = FakeWriter::agreeable();
