@@ -354,6 +354,7 @@ impl World for FakeWorld {
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {
         let one = |delta: &Delta| Mappable {
             kind: delta.kind.clone(),
+            object: ObjectKey::default(),
             old: None,
             new: Some("{}".into()),
             initial: delta.initial,

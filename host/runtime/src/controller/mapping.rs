@@ -3,25 +3,33 @@
 //! Flow: the informers' tasks queue changes here; one task of the controller asks the plugin, one change at a time and in order.
 //!
 //! Invariants:
-//! 1. Queueing never waits. A queue that is full is emptied, and every key is enqueued instead: nothing is missed, at a price.
-//! 2. A change whose mapping faults is tried again [`MAX_TRIES`] times in all, then given up.
+//! 1. Queueing never waits. When [`QUEUE`] changes wait, further ones are merged by object: there are never more than the objects
+//!    have first, last and deleted states.
+//! 2. The plugin is asked about the first and the last state of every object that has changed, also of one that is gone. Merging
+//!    loses states in between; whatever key saw one of those is enqueued with all others that are objects themselves.
+//! 3. A change whose mapping faults is tried again [`MAX_TRIES`] times in all, then given up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use pintle_core::check;
 use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::Key;
+use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::queue::Priority;
 use tokio::sync::Notify;
 
 use super::Controller;
 use super::world::Mappable;
+use crate::panic_text;
 
-/// Changes that wait. Each holds two references to texts of the cache.
+/// Changes that wait before they are merged. Each holds two references to texts of the cache.
 const QUEUE: usize = 65_536;
+/// Changes of one object that are kept apart: a change, its deletion, and a new object of that name.
+const PER_OBJECT: usize = 3;
 /// Tries of one change.
 const MAX_TRIES: u32 = 5;
 
@@ -35,8 +43,10 @@ pub(super) struct Mapping {
 #[derive(Default)]
 struct Jobs {
     queue: VecDeque<Mappable>,
-    /// Changes were lost.
-    overflowed: bool,
+    /// What came while the queue was full, until it is empty.
+    merged: BTreeMap<(Kind, ObjectKey), Vec<Mappable>>,
+    /// States in between were lost.
+    lossy: bool,
     /// One is being mapped.
     busy: bool,
 }
@@ -46,17 +56,41 @@ enum Next {
     Everything,
 }
 
+impl Jobs {
+    fn merge(&mut self, change: Mappable) {
+        let changes = self.merged.entry((change.kind.clone(), change.object.clone())).or_default();
+        match changes.last_mut().filter(|last| last.new.is_some() && change.new.is_some()) {
+            Some(last) => {
+                last.new = change.new;
+                last.initial &= change.initial;
+                self.lossy = true;
+            }
+            None => changes.push(change),
+        }
+        if changes.len() > PER_OBJECT {
+            // Its name has been taken again and again: an object in between was never seen to stay.
+            changes.remove(1);
+            self.lossy = true;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.merged.is_empty() && !self.lossy
+    }
+}
+
 impl Mapping {
     pub(super) fn push(&self, changes: Vec<Mappable>) {
         if changes.is_empty() {
             return;
         }
         let mut jobs = self.jobs.lock();
-        if jobs.queue.len() + changes.len() > QUEUE {
-            jobs.queue.clear();
-            jobs.overflowed = true;
-        } else {
-            jobs.queue.extend(changes);
+        for change in changes {
+            if jobs.merged.is_empty() && jobs.queue.len() < QUEUE {
+                jobs.queue.push_back(change);
+            } else {
+                jobs.merge(change);
+            }
         }
         drop(jobs);
         self.wake.notify_one();
@@ -64,15 +98,20 @@ impl Mapping {
 
     pub(super) fn is_idle(&self) -> bool {
         let jobs = self.jobs.lock();
-        jobs.queue.is_empty() && !jobs.overflowed && !jobs.busy
+        jobs.is_empty() && !jobs.busy
     }
 
     fn next(&self) -> Option<Next> {
         let mut jobs = self.jobs.lock();
-        let next = if std::mem::take(&mut jobs.overflowed) {
-            Some(Next::Everything)
-        } else {
-            jobs.queue.pop_front().map(Next::Change)
+        if jobs.queue.is_empty()
+            && let Some((_, changes)) = jobs.merged.pop_first()
+        {
+            // Merging goes on until all that was merged has been asked about.
+            jobs.queue.extend(changes);
+        }
+        let next = match jobs.queue.pop_front() {
+            Some(change) => Some(Next::Change(change)),
+            None => std::mem::take(&mut jobs.lossy).then_some(Next::Everything),
         };
         jobs.busy = next.is_some();
         next
@@ -90,7 +129,7 @@ impl Controller {
             match self.mapping.next() {
                 Some(Next::Change(change)) => self.map(&change).await,
                 Some(Next::Everything) => {
-                    tracing::warn!(plugin = %self.name, "too many changes to map: every key is enqueued");
+                    tracing::warn!(plugin = %self.name, "changes came faster than they were mapped: every key is enqueued");
                     self.enqueue(self.world().all_keys(), Priority::Low);
                 }
                 None => {
@@ -110,7 +149,11 @@ impl Controller {
     async fn map(&self, change: &Mappable) {
         let mut delay = Duration::from_millis(5);
         for attempt in 1..=MAX_TRIES {
-            let fault = match self.ask(change).await {
+            let asked = AssertUnwindSafe(self.ask(change)).catch_unwind().await.unwrap_or_else(|panic| {
+                let message = format!("the host panicked: {}", panic_text(&*panic));
+                Err(PluginFault { kind: FaultKind::HostCall, message })
+            });
+            let fault = match asked {
                 Ok(keys) => {
                     let priority = if change.initial { Priority::Low } else { Priority::Normal };
                     return self.enqueue(keys, priority);
@@ -135,5 +178,77 @@ impl Controller {
         check::mapped_keys(&keys, self.guest.manifest())
             .map_err(|message| PluginFault { kind: FaultKind::Output, message })?;
         Ok(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(object: &str, old: Option<&str>, new: Option<&str>) -> Mappable {
+        let kind = Kind::new("", "v1", "Pod");
+        let object = ObjectKey::new("ns", object);
+        Mappable { kind, object, old: old.map(Into::into), new: new.map(Into::into), initial: false }
+    }
+
+    fn drain(mapping: &Mapping) -> Vec<String> {
+        let mut out = Vec::new();
+        while let Some(next) = mapping.next() {
+            out.push(match next {
+                Next::Everything => "everything".to_owned(),
+                Next::Change(change) => {
+                    let text = |state: &Option<Arc<str>>| state.as_deref().unwrap_or("-").to_owned();
+                    format!("{} {}>{}", change.object.name, text(&change.old), text(&change.new))
+                }
+            });
+        }
+        out
+    }
+
+    /// A mapping whose queue is full of one object's changes.
+    fn full() -> Mapping {
+        let mapping = Mapping::default();
+        mapping.push(vec![change("full", None, Some("1")); QUEUE]);
+        mapping
+    }
+
+    #[test]
+    fn more_objects_than_the_queue_holds_are_all_mapped() {
+        let mapping = full();
+        mapping.push(vec![change("b", None, Some("1")), change("a", None, Some("1")), change("c", Some("1"), None)]);
+        assert_eq!(drain(&mapping)[QUEUE..], ["a ->1", "b ->1", "c 1>-"]);
+        assert!(mapping.is_idle());
+    }
+
+    #[test]
+    fn what_is_merged_keeps_the_first_the_last_and_a_deleted_state() {
+        let mapping = full();
+        mapping.push(vec![
+            change("a", Some("1"), Some("2")),
+            change("a", Some("2"), Some("3")),
+            change("a", Some("3"), None),
+            change("b", None, Some("1")),
+            change("b", Some("1"), None),
+        ]);
+        assert_eq!(drain(&mapping)[QUEUE..], ["a 1>3", "a 3>-", "b ->1", "b 1>-", "everything"]);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_again_and_again_takes_no_more_room() {
+        let mapping = full();
+        for _ in 0..100 {
+            mapping.push(vec![change("a", None, Some("1")), change("a", Some("1"), None)]);
+        }
+        let left = drain(&mapping);
+        assert_eq!((left.len() - QUEUE, left.last().map(String::as_str)), (PER_OBJECT + 1, Some("everything")));
+    }
+
+    #[test]
+    fn order_is_kept_once_the_rush_is_over() {
+        let mapping = full();
+        mapping.push(vec![change("z", None, Some("1"))]);
+        drain(&mapping);
+        mapping.push(vec![change("z", Some("1"), Some("2")), change("a", None, Some("1"))]);
+        assert_eq!(drain(&mapping), ["z 1>2", "a ->1"]);
     }
 }

@@ -14,6 +14,7 @@ use crate::caches::{Caches, Delta, Enqueued, RunContext, Subscription};
 #[derive(Clone, Debug)]
 pub(crate) struct Mappable {
     pub(crate) kind: Kind,
+    pub(crate) object: ObjectKey,
     pub(crate) old: Option<Arc<str>>,
     pub(crate) new: Option<Arc<str>>,
     pub(crate) initial: bool,
@@ -73,6 +74,7 @@ impl World for Subscribed {
                 };
                 Mappable {
                     kind: delta.kind.clone(),
+                    object: delta.object().cloned().unwrap_or_default(),
                     old: text(&delta.old),
                     new: text(&delta.new),
                     initial: delta.initial,
