@@ -24,12 +24,12 @@ use pintle_core::id::Kind;
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Answers, MutationFailure};
 pub use pintle_core::rules::{Delta, Enqueued};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 pub(crate) use self::subscription::Inner;
 pub use self::subscription::Subscription;
 pub(crate) use self::table::{Bound, Table, Watched};
-use crate::discovery::{self, Resources};
+use crate::discovery::{self, Resources, Rounds};
 use crate::informer::{Env, Informer, Scope};
 use crate::store::world::World;
 pub use crate::view::Snapshot;
@@ -138,7 +138,7 @@ pub struct InformerStats {
 impl Caches {
     /// Caches that read from this API server. Nothing is read before somebody asks.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
-        let env = Env { reader, config, world: World::default(), rediscover: Notify::new() };
+        let env = Env { reader, config, world: World::default(), rounds: Rounds::default() };
         Arc::new(Self {
             env: Arc::new(env),
             registry: Mutex::default(),
@@ -176,9 +176,14 @@ impl Caches {
         let _ = self.resources.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Asks for discovery soon, for example because a kind was not found.
-    pub fn rediscover(&self) {
-        self.env.rediscover.notify_one();
+    /// Waits until what is known of the server's resources is at most so old, and asks for it if it is not. A server that does
+    /// not answer leaves what was known. To be called within a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn refreshed(self: &Arc<Self>, max_age: Duration) {
+        self.discover();
+        self.env.rounds.fresh(max_age).await;
     }
 
     /// What each informer has done and holds.

@@ -1,14 +1,21 @@
 //! What the API server offers, asked again and again.
 //!
 //! Flow: discovery -> index by kind -> subscriptions follow it. A group that does not answer keeps what it had.
+//!
+//! Asked every [`CachesConfig::discovery_interval`](crate::caches::CachesConfig::discovery_interval); soon after something that
+//! tells of new resources has changed, and a few times more, because a server offers a new kind some time after its definition;
+//! and at once for somebody who waits.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_core::api::{ApiResource, Discovery};
 use pintle_core::id::Kind;
 use pintle_core::manifest::Every;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::caches::Caches;
@@ -17,6 +24,70 @@ use crate::informer::machine::Backoff;
 
 /// Several hints that resources have changed come together: a new CustomResourceDefinition is written a few times in its first moments.
 const SETTLE: Duration = Duration::from_millis(100);
+/// How long after a hint discovery is asked again: API servers collect the resources of all groups about once a second, and
+/// those that run in numbers wait five seconds before they serve a new kind.
+const FOLLOW_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(7)];
+
+/// Who asks for discovery, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    /// Resources may have changed.
+    hint: Notify,
+    /// Somebody waits.
+    ask: Notify,
+    /// Rounds that have begun.
+    n_begun: AtomicU64,
+    /// Rounds that have ended, and when the last of them began; the discovery task holds the sending end by `Env`.
+    ended: watch::Sender<(u64, Option<Instant>)>,
+}
+
+impl Rounds {
+    /// Asks for discovery soon.
+    pub(crate) fn hint(&self) {
+        self.hint.notify_one();
+    }
+
+    /// Waits for a round that began at most `max_age` ago, which may be one that has ended. A round that fails counts as well.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn fresh(&self, max_age: Duration) {
+        let mut ended = self.ended.subscribe();
+        if ended.borrow().1.is_some_and(|begun| begun.elapsed() < max_age) {
+            return;
+        }
+        let wanted = self.n_begun.load(Ordering::Acquire) + 1;
+        self.ask.notify_one();
+        // The sender lives as long as `self`.
+        let _ = ended.wait_for(|(n, _)| *n >= wanted).await;
+    }
+
+    fn begin(&self) -> (u64, Instant) {
+        (self.n_begun.fetch_add(1, Ordering::AcqRel) + 1, Instant::now())
+    }
+
+    fn end(&self, (n, begun): (u64, Instant)) {
+        self.ended.send_replace((n, Some(begun)));
+    }
+
+    /// Waits until the next round is due: after `pause`, or earlier.
+    async fn due(&self, pause: Duration, follow_ups: &mut Vec<Instant>) {
+        let now = Instant::now();
+        follow_ups.retain(|at| *at > now);
+        let mut due = follow_ups.iter().copied().fold(now + pause, Instant::min);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => return,
+                () = self.ask.notified() => return,
+                () = self.hint.notified() => {
+                    let now = Instant::now();
+                    due = due.min(now + SETTLE);
+                    *follow_ups = FOLLOW_UPS.iter().map(|after| now + *after).collect();
+                }
+            }
+        }
+    }
+}
 
 /// Resources of the API server.
 #[derive(Debug, Default)]
@@ -97,7 +168,9 @@ impl Resources {
 pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
     let config = &env.config;
     let mut backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, config.seed);
+    let mut follow_ups = Vec::new();
     loop {
+        let round = env.rounds.begin();
         let found = env.reader.discover().await;
         let Some(caches) = caches.upgrade() else { return };
         let pause = match found {
@@ -116,13 +189,64 @@ pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
             }
             Err(error) => {
                 warn!(%error, code = error.code, "discovery failed");
-                backoff.failed(tokio::time::Instant::now().into_std())
+                backoff.failed(Instant::now().into_std())
             }
         };
+        env.rounds.end(round);
         drop(caches);
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = env.rediscover.notified() => tokio::time::sleep(SETTLE).await,
+        env.rounds.due(pause, &mut follow_ups).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+
+    /// When the next rounds are due, in milliseconds from `start`.
+    async fn due_times(rounds: &Rounds, n: usize, start: Instant) -> Vec<u128> {
+        let mut follow_ups = Vec::new();
+        let mut times = Vec::new();
+        for _ in 0..n {
+            rounds.due(PAUSE, &mut follow_ups).await;
+            times.push(start.elapsed().as_millis());
         }
+        times
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hint_is_followed_soon_and_a_few_times_more() {
+        let rounds = Rounds::default();
+        let start = Instant::now();
+        rounds.hint();
+        assert_eq!(due_times(&rounds, 6, start).await, [100, 1_000, 3_000, 7_000, 37_000, 67_000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_gets_a_round_that_began_afterwards() {
+        let rounds = Rounds::default();
+        let running = rounds.begin();
+        let mut waiting = std::pin::pin!(rounds.fresh(Duration::ZERO));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        rounds.end(running);
+        assert!(waiting.as_mut().now_or_never().is_none(), "the round began before the question");
+        let start = Instant::now();
+        assert_eq!(due_times(&rounds, 1, start).await, [0]);
+        rounds.end(rounds.begin());
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_content_with_less_does_not_ask() {
+        let rounds = Rounds::default();
+        rounds.end(rounds.begin());
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert!(rounds.fresh(Duration::from_secs(5)).now_or_never().is_some());
+        let start = Instant::now();
+        assert_eq!(due_times(&rounds, 1, start).await, [PAUSE.as_millis()]);
+        assert!(rounds.fresh(Duration::from_secs(5)).now_or_never().is_none());
     }
 }

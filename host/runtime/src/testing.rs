@@ -321,6 +321,8 @@ pub(crate) struct FakeWorld {
     /// The newest resourceVersion that the caches show.
     pub(crate) version: AtomicU64,
     pub(crate) all_keys: Mutex<Vec<Key>>,
+    /// What was asked for, by `refreshed`; `Later` is known from the first of them on.
+    pub(crate) refreshed: Mutex<Vec<Duration>>,
 }
 
 impl FakeWorld {
@@ -330,6 +332,7 @@ impl FakeWorld {
             synced: watch::Sender::new(true),
             version: AtomicU64::new(u64::MAX),
             all_keys: Mutex::default(),
+            refreshed: Mutex::default(),
         })
     }
 }
@@ -382,7 +385,17 @@ impl World for FakeWorld {
     }
 
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
-        (&*kind.name != "Unknown").then(|| resource(kind))
+        let known = match &*kind.name {
+            "Unknown" => false,
+            "Later" => !self.refreshed.lock().is_empty(),
+            _ => true,
+        };
+        known.then(|| resource(kind))
+    }
+
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()> {
+        self.refreshed.lock().push(max_age);
+        Box::pin(async {})
     }
 
     fn cached_bytes(&self) -> u64 {

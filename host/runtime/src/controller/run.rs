@@ -17,14 +17,21 @@ use std::time::Duration;
 use pintle_core::check;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Key, Kind};
-use pintle_core::outcome::{Answers, Outcome, ReconcileError};
+use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
 
 use super::{Controller, needs};
 use crate::caches::RunContext;
-use crate::writer::Report;
+use crate::writer::{Report, kind_of};
 
 /// Calls of one run, the first included.
 pub(crate) const MAX_ROUNDS: usize = 8;
+
+/// Discovery that is not older says that a kind does not exist. Plugins make kinds up as they like, so this is the bound on what
+/// that costs the API server.
+const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
+/// The server's own list of its groups. Who asks for it wants to know what the server offers now, so `lister.resources` is no
+/// older than the answer.
+const GROUPS: &str = "/apis";
 
 /// How a run ended.
 #[derive(Debug)]
@@ -67,6 +74,13 @@ impl Controller {
             if outcome.needs.is_empty() {
                 return self.carry_out(outcome).await;
             }
+            let kinds = outcome.needs.iter().filter_map(|need| match need {
+                Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
+                Need::RawPath(_) => None,
+            });
+            let asks_for_groups =
+                outcome.needs.contains(&Need::RawPath(GROUPS.to_owned())) && self.writer.grants.allow_path(GROUPS);
+            self.know(kinds, asks_for_groups.then_some(Duration::ZERO)).await;
             let resolve = |kind: &Kind| self.world().resource(kind);
             let (new, n_denied) = needs::perform(outcome.needs, &*self.reader, &self.writer.grants, &resolve).await;
             for _ in 0..n_denied {
@@ -76,6 +90,16 @@ impl Controller {
             answers.extend(new);
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
+    }
+
+    /// Looks again for kinds that are not known: they may have come since the last discovery. Also if that is older than
+    /// `max_age`.
+    async fn know<'k>(&self, mut kinds: impl Iterator<Item = &'k Kind>, max_age: Option<Duration>) {
+        let world = self.world();
+        let max_age = max_age.or_else(|| kinds.any(|kind| world.resource(kind).is_none()).then_some(UNKNOWN_PAUSE));
+        if let Some(max_age) = max_age {
+            world.refreshed(max_age).await;
+        }
     }
 
     /// What a run sees besides the caches; of a mapping without a key.
@@ -93,6 +117,8 @@ impl Controller {
     }
 
     async fn carry_out(&self, outcome: Outcome) -> Verdict {
+        let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
+        self.know(mutations.filter_map(|mutation| kind_of(&mutation.action)), None).await;
         let plan = match self.writer.plan(outcome.steps, |kind| self.world().resource(kind)) {
             Ok(plan) => plan,
             Err(fault) => return Verdict::Fault(fault),

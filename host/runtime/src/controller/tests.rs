@@ -415,6 +415,50 @@ async fn needs_are_answered_in_a_second_round() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
+    for (name, log, code) in [("Later", vec!["create laters ns/p"], 0), ("Unknown", vec![], 404)] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let failures = seen.clone();
+        let manifest = manifest(|m| m["grants"][0]["kinds"] = serde_json::json!(["*"]));
+        let guest = FakeGuest::new(manifest, move |_, view| {
+            failures.lock().extend(view.failures().iter().map(|failure| failure.code));
+            if view.attempt() > 0 {
+                return done();
+            }
+            let mut mutation = create("p");
+            if let pintle_core::outcome::Action::Create { kind, .. } = &mut mutation.action {
+                *kind = Kind::new("", "v1", name);
+            }
+            Ok(Ok(steps(vec![step(Order::Sequential, vec![mutation])])))
+        });
+        let fixture = Fixture::new(guest, FakeWriter::agreeable());
+        fixture.run_until_idle(&["a"]).await;
+        assert_eq!(
+            (fixture.api.log(), seen.lock().first().copied().unwrap_or_default()),
+            (log.iter().map(|l| (*l).to_owned()).collect(), code)
+        );
+        assert_eq!(*fixture.world.refreshed.lock(), [Duration::from_secs(5)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_the_servers_groups_gets_fresh_resources_too() {
+    for (paths, expected) in
+        [(serde_json::json!(["/apis"]), vec![Duration::ZERO]), (serde_json::json!(["/api"]), vec![])]
+    {
+        let grant = serde_json::json!([{"verbs": ["get"], "kinds": [], "paths": paths}]);
+        let guest = FakeGuest::new(manifest(|m| m["grants"] = grant), |_, view| {
+            let need = Need::RawPath("/apis".into());
+            let needs = if view.answer(&need).is_none() { vec![need] } else { Vec::new() };
+            Ok(Ok(Outcome { needs, ..Outcome::default() }))
+        });
+        let fixture = Fixture::new(guest, FakeWriter::agreeable());
+        fixture.run_until_idle(&["a"]).await;
+        assert_eq!(*fixture.world.refreshed.lock(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_never_has_enough_is_a_fault() {
     let n_calls = Arc::new(AtomicUsize::new(0));
     let n = n_calls.clone();

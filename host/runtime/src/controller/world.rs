@@ -1,6 +1,7 @@
 //! What a controller needs of the caches: the subscription in the host, a fake in the controller's own tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pintle_core::api::{ApiResource, Target};
@@ -37,6 +38,8 @@ pub(crate) trait World: Send + Sync {
     /// How the caches read objects of this kind in this namespace; `None` if they do not.
     fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
+    /// Waits until what is known of the server's resources is at most so old.
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()>;
     fn cached_bytes(&self) -> u64;
 }
 
@@ -97,6 +100,10 @@ impl World for Subscribed {
 
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
         self.caches.resource(kind)
+    }
+
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.caches.refreshed(max_age))
     }
 
     fn cached_bytes(&self) -> u64 {

@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 
 use self::plan::{Claim, Demand, PlanBook};
 use crate::caches::{CachesConfig, ChangeHandler};
+use crate::discovery::Rounds;
 use crate::store::world::{StoreId, World};
 
 /// What all informers share.
@@ -31,8 +32,8 @@ pub(crate) struct Env {
     pub(crate) reader: Arc<dyn ApiReader>,
     pub(crate) config: CachesConfig,
     pub(crate) world: World,
-    /// Wakes the discovery task: the server's resources may have changed.
-    pub(crate) rediscover: Notify,
+    /// Between the discovery task and those who want to know more.
+    pub(crate) rounds: Rounds,
 }
 
 /// What an informer reads; each scope has at most one.
@@ -210,7 +211,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_complete_before_the_subscription_is_waits_for_it() {
         let config = CachesConfig::default();
-        let env = Env { reader: Arc::new(OnePod), config, world: World::default(), rediscover: Notify::new() };
+        let env = Env { reader: Arc::new(one_pod()), config, world: World::default(), rounds: Rounds::default() };
         let env = Arc::new(env);
         let scope =
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };

@@ -341,7 +341,7 @@ impl Task {
     fn tell(&self, deltas: &[Delta], to: impl Fn(&Listener) -> bool) {
         let kind = &self.shared.scope.kind;
         if !deltas.is_empty() && matches!(&*kind.name, "CustomResourceDefinition" | "APIService") {
-            self.env.rediscover.notify_one();
+            self.env.rounds.hint();
         }
         let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
         for listener in listeners.iter().filter(|listener| to(listener)) {
@@ -388,7 +388,7 @@ impl Task {
         warn!(%kind, %error, code = error.code, "{what} failed");
         if verdict == Verdict::Refused {
             if error.code == 404 {
-                self.env.rediscover.notify_one();
+                self.env.rounds.hint();
             }
             let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
             for listener in listeners.iter().filter(|listener| listener.lenient && !listener.is_ready()) {
