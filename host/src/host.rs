@@ -32,6 +32,7 @@ impl Host {
             ..ManagerConfig::default()
         };
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config.clone()));
+        connection.observe(manager.request_observer());
         for Chosen { guest, settings } in chosen {
             let name = guest.manifest().name.clone();
             let rate_limit = RateLimit { qps: config.qps, burst: config.burst };

@@ -190,6 +190,17 @@ pub trait ApiWriters: Send + Sync {
     fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter>;
 }
 
+/// Hears of every request to the API server, for metrics. Called on the way of the request: it must be quick and never block.
+pub trait RequestObserver: Send + Sync {
+    /// One attempt was answered with this status code, or by nothing. `sent_bytes` is the length of its body; absent for a
+    /// request that is answered by a stream.
+    fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>);
+    /// A request waited so long for its client's rate limit before an attempt.
+    fn delayed(&self, method: &'static str, host: &str, waited: Duration);
+    /// A request is over, with all its attempts and delays; not called for streams. `received_bytes` is absent if no answer came.
+    fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>);
+}
+
 /// Why a request failed, classified once.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]

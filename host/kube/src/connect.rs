@@ -1,14 +1,14 @@
 //! How to reach the API server: kubeconfig file, or the Pod's service account.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine as _;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use pintle_core::api::{ApiError, ApiReader};
+use pintle_core::api::{ApiError, ApiReader, RequestObserver};
 
 use crate::error;
 
@@ -79,7 +79,10 @@ pub enum ConnectError {
 pub struct Connection {
     pub(crate) client: Client,
     url: String,
+    /// Host and port, as requests are counted.
+    pub(crate) host: String,
     root_ca: Option<String>,
+    observer: Arc<OnceLock<Arc<dyn RequestObserver>>>,
 }
 
 impl Connection {
@@ -96,10 +99,11 @@ impl Connection {
         // Bookmarks arrive about once a minute on an idle watch; silence for much longer is a dead connection.
         config.read_timeout = Some(Duration::from_secs(330));
         let url = config.cluster_url.to_string();
+        let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let root_ca = root_ca(&config);
         let builder = ClientBuilder::try_from(config)
             .map_err(|why| ConnectError::Client { url: url.clone(), why: error::chain(&why) })?;
-        Ok(Self { client: builder.build(), url, root_ca })
+        Ok(Self { client: builder.build(), url, host, root_ca, observer: Arc::default() })
     }
 
     /// Address of the server.
@@ -128,6 +132,18 @@ impl Connection {
                 Err(ConnectError::Unauthorized { url: self.url.clone(), why: message })
             }
             Err(why) => Err(ConnectError::Unreachable { url: self.url.clone(), why: why.message }),
+        }
+    }
+
+    /// Tells this observer of every request from now on, whichever clone of the connection sends it. The first observer stays.
+    pub fn observe(&self, observer: Arc<dyn RequestObserver>) {
+        // A second one would count what the first one counts.
+        let _ = self.observer.set(observer);
+    }
+
+    pub(crate) fn tell(&self, what: impl FnOnce(&dyn RequestObserver)) {
+        if let Some(observer) = self.observer.get() {
+            what(&**observer);
         }
     }
 

@@ -2,34 +2,25 @@
 //!
 //! *Source*: KEP-3352. The `preferred` version of a group is its first.
 
-use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
+use kube::core::discovery::v2::{ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList};
 use pintle_core::api::{ApiError, ApiResource, Discovery};
 use pintle_core::id::Kind;
 
 use crate::connect::Connection;
 use crate::error;
 
+/// Some thousand kinds fit.
+const MAX_BYTES: usize = 64 << 20;
+
 pub(crate) async fn discover(connection: &Connection) -> Result<Discovery, ApiError> {
-    let core = connection.client.list_core_api_versions_aggregated().await.map_err(|why| classify(&why))?;
-    let groups = connection.client.list_api_groups_aggregated().await.map_err(|why| classify(&why))?;
+    let core = document(connection, "/api").await?;
+    let groups = document(connection, "/apis").await?;
     Ok(read(&core, &groups))
 }
 
-fn classify(why: &kube::Error) -> ApiError {
-    match why {
-        kube::Error::Api(status) => error::from_status(
-            error::Status {
-                code: Some(status.code),
-                reason: Some(status.reason.clone()),
-                message: Some(status.message.clone()),
-                details: None,
-            },
-            status.code,
-            None,
-        ),
-        kube::Error::SerdeError(why) => error::malformed("discovery document", why),
-        other => error::from_client(other),
-    }
+async fn document(connection: &Connection, path: &str) -> Result<APIGroupDiscoveryList, ApiError> {
+    let body = connection.get_bytes(path, ACCEPT_AGGREGATED_DISCOVERY_V2, MAX_BYTES).await?;
+    serde_json::from_slice(&body).map_err(|why| error::malformed("discovery document", why))
 }
 
 fn read(core: &APIGroupDiscoveryList, groups: &APIGroupDiscoveryList) -> Discovery {

@@ -1,9 +1,11 @@
 //! Lists, watches and single reads.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use http::{Request, header};
+use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::api::{
@@ -30,7 +32,15 @@ const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informe
 
 impl Connection {
     pub(crate) async fn get_bytes(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
-        let body = self.open_body(url, accept).await?;
+        let started = Instant::now();
+        let result = self.get_body(url, accept, limit_bytes).await;
+        let received = result.as_ref().map(Bytes::len).ok();
+        self.tell(|observer| observer.finished("GET", &self.host, started.elapsed(), received));
+        result
+    }
+
+    async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
+        let body = self.send(get(url, accept)?, Some(0)).await?;
         let limited = http_body_util::Limited::new(body, limit_bytes);
         match limited.collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
@@ -41,18 +51,13 @@ impl Connection {
         }
     }
 
-    async fn open_body(&self, url: &str, accept: &str) -> Result<Body, ApiError> {
-        let request = Request::get(url.trim_end_matches(['?', '&']))
-            .header(header::ACCEPT, accept)
-            .header(header::USER_AGENT, USER_AGENT)
-            .body(Body::empty())
-            .map_err(|why| error::malformed("address", why))?;
-        self.send(request).await
-    }
-
-    /// Sends a request; the body of a 2xx answer, or the classified failure.
-    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Body, ApiError> {
-        let response = self.client.send(request).await.map_err(|why| error::from_client(&why))?;
+    /// Sends a request; the body of a 2xx answer, or the classified failure. `sent_bytes` is what the observer is told.
+    pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, ApiError> {
+        let method = method_name(request.method());
+        let answer = self.client.send(request).await;
+        let code = answer.as_ref().map(|response| response.status().as_u16()).ok();
+        self.tell(|observer| observer.attempted(method, &self.host, code, sent_bytes));
+        let response = answer.map_err(|why| error::from_client(&why))?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -93,8 +98,28 @@ impl Connection {
             Detail::Full => JSON,
             Detail::Metadata => METADATA,
         };
-        let body = self.open_body(&url, accept).await?;
+        let body = self.send(get(&url, accept)?, None).await?;
         Ok(frames(body).boxed())
+    }
+}
+
+fn get(url: &str, accept: &str) -> Result<Request<Body>, ApiError> {
+    Request::get(url.trim_end_matches(['?', '&']))
+        .header(header::ACCEPT, accept)
+        .header(header::USER_AGENT, USER_AGENT)
+        .body(Body::empty())
+        .map_err(|why| error::malformed("address", why))
+}
+
+/// The label of a method; those are all that are sent.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
     }
 }
 

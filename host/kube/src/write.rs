@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
@@ -49,56 +50,69 @@ impl ApiWriters for Connection {
 impl ApiWriter for Writer {
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
         Box::pin(async move {
-            let mut retries = 0;
-            loop {
-                self.wait_for_turn().await;
-                match self.send(request).await {
-                    // These two come from the server's own queueing, before a handler has seen the request.
-                    Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
-                        let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };
-                        tracing::debug!(delay = ?after, "write put off by the server");
-                        tokio::time::sleep(after).await;
-                        retries += 1;
-                    }
-                    result => return result,
-                }
+            let started = Instant::now();
+            let method = method_of(&request.verb).1;
+            let answer = self.answer(request).await;
+            let received = answer.as_ref().map(Bytes::len).ok();
+            let connection = &self.connection;
+            connection.tell(|observer| observer.finished(method, &connection.host, started.elapsed(), received));
+            let body = answer?;
+            if matches!(request.verb, WriteVerb::DeleteCollection { .. }) {
+                return Ok(Written::default());
             }
+            parse_written(&body)
         })
     }
 }
 
 impl Writer {
-    async fn wait_for_turn(&self) {
+    /// The body of the answer to the last attempt.
+    async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
+        let mut retries = 0;
+        loop {
+            self.wait_for_turn(method_of(&write.verb).1).await;
+            match self.send(write).await {
+                // These come from the server's own queueing, before a handler has seen the request.
+                Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
+                    let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };
+                    tracing::debug!(delay = ?after, "write put off by the server");
+                    tokio::time::sleep(after).await;
+                    retries += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn wait_for_turn(&self, method: &'static str) {
         let Some(limit) = &self.limit else { return };
         let delay = limit.lock().reserve(Instant::now().into_std());
         if delay > Duration::ZERO {
             tokio::time::sleep(delay).await;
         }
+        self.connection.tell(|observer| observer.delayed(method, &self.connection.host, delay));
     }
 
-    async fn send(&self, write: &WriteRequest) -> Result<Written, ApiError> {
-        let request = self.request(write).map_err(|why| error::malformed("address", why))?;
-        let body = self.connection.send(request).await?;
-        let body = body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes();
-        if matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
-            return Ok(Written::default());
-        }
-        parse_written(&body)
+    async fn send(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
+        let (request, n_bytes) = self.request(write).map_err(|why| error::malformed("address", why))?;
+        let body = self.connection.send(request, Some(n_bytes)).await?;
+        Ok(body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes())
     }
 
-    fn request(&self, write: &WriteRequest) -> Result<Request<Body>, http::Error> {
+    /// The request, and the length of its body.
+    fn request(&self, write: &WriteRequest) -> Result<(Request<Body>, usize), http::Error> {
         let mut place = Place::object(&write.resource, &write.namespace, &write.name);
         place.subresource = write.subresource.as_deref();
         let mut url = place.url();
         let mut content_type = "application/json";
-        let (method, body) = match &write.verb {
+        let body = match &write.verb {
             WriteVerb::Create { body } => {
                 path::param(&mut url, "fieldManager", &self.field_manager);
-                (Method::POST, body.clone())
+                body.clone()
             }
             WriteVerb::Update { body } => {
                 path::param(&mut url, "fieldManager", &self.field_manager);
-                (Method::PUT, body.clone())
+                body.clone()
             }
             WriteVerb::Patch { patch_type, body } => {
                 let manager = match patch_type {
@@ -110,25 +124,37 @@ impl Writer {
                 };
                 path::param(&mut url, "fieldManager", manager);
                 content_type = patch_content_type(patch_type);
-                (Method::PATCH, body.clone())
+                body.clone()
             }
             WriteVerb::Delete { preconditions, propagation, grace_period_seconds } => {
-                (Method::DELETE, delete_options(preconditions, *propagation, *grace_period_seconds))
+                delete_options(preconditions, *propagation, *grace_period_seconds)
             }
             WriteVerb::DeleteCollection { label_selector, propagation } => {
                 if let Some(selector) = label_selector {
                     path::param(&mut url, "labelSelector", selector);
                 }
-                (Method::DELETE, delete_options(&Preconditions::default(), *propagation, None))
+                delete_options(&Preconditions::default(), *propagation, None)
             }
         };
-        Request::builder()
-            .method(method)
+        let n_bytes = body.len();
+        let request = Request::builder()
+            .method(method_of(&write.verb).0)
             .uri(url.trim_end_matches(['?', '&']))
             .header(header::ACCEPT, ACCEPT)
             .header(header::CONTENT_TYPE, content_type)
             .header(header::USER_AGENT, &self.user_agent)
-            .body(Body::from(body.into_bytes()))
+            .body(Body::from(body.into_bytes()))?;
+        Ok((request, n_bytes))
+    }
+}
+
+/// The method, and its name for metrics.
+fn method_of(verb: &WriteVerb) -> (Method, &'static str) {
+    match verb {
+        WriteVerb::Create { .. } => (Method::POST, "POST"),
+        WriteVerb::Update { .. } => (Method::PUT, "PUT"),
+        WriteVerb::Patch { .. } => (Method::PATCH, "PATCH"),
+        WriteVerb::Delete { .. } | WriteVerb::DeleteCollection { .. } => (Method::DELETE, "DELETE"),
     }
 }
 

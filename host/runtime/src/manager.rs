@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pintle_core::api::{ApiReader, ApiWriters, WriterIdentity};
+use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::grants::Grants;
 use pintle_core::guest::Guest;
 use pintle_core::manifest::{Grant, Manifest, To};
@@ -319,6 +319,11 @@ impl Manager {
             plugin.controller.refresh_metrics();
         }
         self.metrics.text()
+    }
+
+    /// Where clients of the API server tell of their requests, so that the host's metrics have them.
+    pub fn request_observer(&self) -> Arc<dyn RequestObserver> {
+        self.metrics.clone()
     }
 
     /// State of each plugin, by name.

@@ -1,13 +1,14 @@
 //! The host's metrics, in the text form of OpenMetrics.
 //!
-//! Names and labels are kube-controller-manager's (`workqueue_*`) and controller-runtime's (`controller_runtime_*`) where these have
+//! Names and labels are kube-controller-manager's (`workqueue_*`, `rest_client_*`) and controller-runtime's (`controller_runtime_*`) where these have
 //! a metric of the same meaning, so that dashboards keep working; the rest begins with `pintle_`.
 //!
 //! Invariant: what a plugin can choose (label values of its own metrics) is bounded in number and size.
 //!
-//! Not here: metrics that plugins declare (`declared`), serving the text.
+//! Not here: metrics that plugins declare (`declared`), those of requests (`requests`), serving the text.
 
 mod declared;
+mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,6 +35,7 @@ type Histograms<const N: usize> = Family<Labels<N>, Histogram>;
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     declared: Mutex<DeclaredRegistry>,
+    client: requests::RequestMetrics,
     depth: Gauges<1>,
     adds: Counters<1>,
     queue_duration: Histograms<1>,
@@ -86,6 +88,7 @@ impl Metrics {
             }};
         }
         Arc::new(Self {
+            client: requests::RequestMetrics::new(&mut registry),
             depth: register!("workqueue_depth", "Current depth of workqueue", Gauges::default()),
             adds: register!("workqueue_adds", "Total number of adds handled by workqueue", Counters::default()),
             queue_duration: register!(
