@@ -171,11 +171,12 @@ fn patch_body(
     let conditions: Vec<(&str, &str)> =
         conditions.into_iter().filter_map(|(field, value)| value.as_deref().map(|value| (field, value))).collect();
     if *patch_type == PatchType::Json {
-        let test = |(field, value): &(&str, &str)| {
-            format!(r#"{{"op":"test","path":"/metadata/{field}","value":{}}}"#, quote(value))
+        // Not `test`: the server does not tell whose test failed. What is replaced by itself changes nothing.
+        let claim = |(field, value): &(&str, &str)| {
+            format!(r#"{{"op":"replace","path":"/metadata/{field}","value":{}}}"#, quote(value))
         };
-        let tests: Vec<String> = conditions.iter().map(test).collect();
-        return prepend_operations(body, &tests).map_err(|why| format!("body: {why}"));
+        let claims: Vec<String> = conditions.iter().map(claim).collect();
+        return prepend_operations(body, &claims).map_err(|why| format!("body: {why}"));
     }
     let mut members = Members::parse(body).map_err(|why| format!("body: {why}"))?;
     let applies = matches!(patch_type, PatchType::Apply { .. });
@@ -198,17 +199,11 @@ fn patch_body(
     Ok(members.text())
 }
 
-/// The contract calls a precondition that does not hold a conflict. The API server says so for updates and deletes, but answers
-/// a patch with another uid, or with a failing `test`, as if the patch were wrong.
+/// The contract calls a precondition that does not hold a conflict. The API server says so for updates, deletes and versions, but
+/// answers a patch with another uid as if the patch were wrong: uids cannot be changed.
 pub(crate) fn as_conflict(action: &Action, error: ApiError) -> ApiError {
-    let Action::Patch { patch_type, preconditions, .. } = action else { return error };
-    let conditional = preconditions.uid.is_some() || preconditions.resource_version.is_some();
-    let about_precondition = match patch_type {
-        // The server keeps to itself which operation failed, but for its own words about the request.
-        PatchType::Json => error.code == 422 && error.message.contains("error in our request"),
-        _ => error.code == 422 && error.message.contains("metadata.uid"),
-    };
-    if conditional && about_precondition {
+    let conditional = matches!(action, Action::Patch { preconditions: Preconditions { uid: Some(_), .. }, .. });
+    if conditional && error.code == 422 && error.message.contains("metadata.uid: Invalid value") {
         return ApiError { class: ApiErrorClass::Conflict, reason: "Conflict".into(), ..error };
     }
     error
@@ -345,7 +340,7 @@ mod tests {
         check(
             patch(PatchType::Json, r#"[{"op":"remove","path":"/spec"}]"#),
             expect![[
-                r#"patch apps/v1/ReplicaSet ns/a [ns/a] [{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec"}]"#
+                r#"patch apps/v1/ReplicaSet ns/a [ns/a] [{"op":"replace","path":"/metadata/uid","value":"u"},{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"remove","path":"/spec"}]"#
             ]],
         );
         check(
@@ -368,6 +363,7 @@ mod tests {
         assert_eq!(class(PatchType::Merge, other_uid), ApiErrorClass::Conflict);
         assert_eq!(class(PatchType::Merge, "spec.replicas: Invalid value"), ApiErrorClass::Invalid);
         let generic = "the server rejected our request due to an error in our request";
-        assert_eq!(class(PatchType::Json, generic), ApiErrorClass::Conflict);
+        assert_eq!(class(PatchType::Json, other_uid), ApiErrorClass::Conflict);
+        assert_eq!(class(PatchType::Json, generic), ApiErrorClass::Invalid);
     }
 }
