@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::RangedI64ValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::flags;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]
@@ -43,16 +47,65 @@ pub struct PluginArgs {
     pub settings: Vec<String>,
 
     /// Requests per second that each controller may send to the API server. No limit if 0.
-    #[arg(long, value_name = "N", default_value_t = 20.0)]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = flags::rate, allow_negative_numbers = true)]
     pub kube_api_qps: f32,
 
     /// Requests that each controller may send at once, within the limit per second.
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = workers(), allow_negative_numbers = true)]
     pub kube_api_burst: u32,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub tuning: ControllerArgs,
 
     /// Folder for compiled code; only its owner may be able to write there.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
+}
+
+/// Flags of kube-controller-manager for single controllers. What is not given stays as the plugin's manifest says.
+#[derive(Debug, Clone, Args)]
+pub struct ControllerArgs {
+    /// Deployments that are worked on at once.
+    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
+    pub concurrent_deployment_syncs: Option<u32>,
+
+    /// ReplicaSets that are worked on at once.
+    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
+    pub concurrent_replicaset_syncs: Option<u32>,
+
+    /// ReplicationControllers that are worked on at once.
+    #[arg(long, alias = "concurrent_rc_syncs", value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
+    pub concurrent_rc_syncs: Option<u32>,
+
+    /// Objects that the garbage collector works on at once.
+    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
+    pub concurrent_gc_syncs: Option<u32>,
+
+    /// Namespaces that are worked on at once.
+    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
+    pub concurrent_namespace_syncs: Option<u32>,
+
+    /// How often every namespace is looked at although nothing has changed, for example `5m`; never if 0.
+    #[arg(long, value_name = "DURATION", value_parser = flags::duration, allow_hyphen_values = true)]
+    pub namespace_sync_period: Option<Duration>,
+
+    /// Whether to collect garbage. Must be as the flag of the API server of that name.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub enable_garbage_collector: bool,
+
+    /// Time between starting one controller and the next, at most doubled by chance, for example `1s`.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = flags::duration, allow_hyphen_values = true)]
+    pub controller_start_interval: Duration,
+}
+
+/// At least one.
+fn workers() -> RangedI64ValueParser<u32> {
+    // Upstream's type of these numbers.
+    clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
 }
 
 /// How to log.

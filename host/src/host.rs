@@ -29,6 +29,7 @@ impl Host {
         let config = ManagerConfig {
             qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps),
             burst: args.kube_api_burst,
+            start_interval: args.tuning.controller_start_interval,
             ..ManagerConfig::default()
         };
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config.clone()));
@@ -36,8 +37,11 @@ impl Host {
         for Chosen { guest, settings } in chosen {
             let name = guest.manifest().name.clone();
             let rate_limit = RateLimit { qps: config.qps, burst: config.burst };
-            let options =
-                PluginOptions { config: settings, rate_limit: own_limit(&name, rate_limit), ..Default::default() };
+            let options = PluginOptions {
+                config: settings,
+                rate_limit: own_limit(&name, rate_limit),
+                ..args.tuning.options(guest.manifest())
+            };
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
         }
         let serving = serve::start(address, manager.clone()).await?;

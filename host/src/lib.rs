@@ -8,6 +8,7 @@
 mod builtins;
 pub mod cli;
 mod dev;
+mod flags;
 mod host;
 mod inspect;
 mod logging;

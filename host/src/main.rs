@@ -9,7 +9,11 @@ use clap::Parser as _;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    match pintle::execute(pintle::cli::Cli::parse()) {
+    let cli = match pintle::cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(why) => return pintle::output::usage(&why),
+    };
+    match pintle::execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             pintle::output::error(&why);

@@ -1,8 +1,10 @@
 //! What goes to the terminal.
 
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::error::ErrorKind;
 use serde::Serialize;
 
 /// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error of ours.
@@ -28,6 +30,26 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 pub fn error(why: &anyhow::Error) {
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(io::stderr(), "pintle: {}", one_line(why));
+}
+
+/// Answers what is not a command: help and version as they are, a mistake in one line.
+pub fn usage(why: &clap::Error) -> ExitCode {
+    let asked = !why.use_stderr();
+    if asked || why.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // With the terminal gone there is nobody left to tell.
+        let _ = why.print();
+        return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let _ = writeln!(io::stderr(), "pintle: {}", mistake(&why.to_string()));
+    ExitCode::FAILURE
+}
+
+/// What is wrong and how to mend it, without the summary of all arguments that follows.
+fn mistake(text: &str) -> String {
+    let told = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let told: Vec<&str> = told.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = told.join("; ");
+    format!("{}; see --help", told.strip_prefix("error: ").unwrap_or(&told))
 }
 
 fn one_line(why: &anyhow::Error) -> String {

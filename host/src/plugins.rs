@@ -37,7 +37,11 @@ pub(crate) struct Chosen {
 /// # Errors
 /// One line that names the file or argument and what to do.
 pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
-    let candidates = candidates(&args.plugins)?;
+    choose_among(BUILTINS, args)
+}
+
+fn choose_among(builtins: &[(&str, &[u8])], args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
+    let candidates = gather(builtins, &args.plugins)?;
     if candidates.is_empty() {
         bail!(
             "this binary carries no built-in controllers: build it with `cargo xtask build`, or name component files"
@@ -53,7 +57,7 @@ pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
     let mut chosen = Vec::new();
     for candidate in candidates {
         let manifest = &candidate.manifest;
-        if !flag.enabled(&manifest.name, &manifest.aliases, true) {
+        if !flag.enabled(&manifest.name, &manifest.aliases, true) || !args.tuning.allows(&manifest.name) {
             continue;
         }
         let settings = Value::Object(settings.remove(&manifest.name).unwrap_or_default());
@@ -75,8 +79,12 @@ pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
 /// # Errors
 /// A file is missing, is no component, or has the name of another file's plugin.
 pub(crate) fn candidates(paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
+    gather(BUILTINS, paths)
+}
+
+fn gather(builtins: &[(&str, &[u8])], paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
-    for (name, bytes) in BUILTINS {
+    for (name, bytes) in builtins {
         add(&mut by_name, read(format!("built-in {name}"), bytes.to_vec(), true)?)?;
     }
     for path in paths {
@@ -163,4 +171,24 @@ fn cache_dir(args: &PluginArgs) -> PathBuf {
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
     base.unwrap_or_else(std::env::temp_dir).join("pintle")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_binary_without_built_in_controllers_says_how_to_get_some() {
+        let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
+        let why = choose_among(&[], &args.plugins).err().map(|why| why.to_string());
+        assert_eq!(
+            why.as_deref(),
+            Some(
+                "this binary carries no built-in controllers: build it with `cargo xtask build`, or name component files"
+            )
+        );
+    }
 }

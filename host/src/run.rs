@@ -1,13 +1,12 @@
 //! `pintle run`.
 
-use anyhow::Context as _;
 use pintle_kube::{Connection, Source};
 use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::plugins::{self, Chosen};
-use crate::{logging, stop};
+use crate::{flags, logging, stop};
 
 /// The plugin that needs the cluster's certificate authority.
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
@@ -22,9 +21,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut chosen = plugins::choose(&args.plugins)?;
     let connection = Connection::open(&source).await?;
     let root_ca = match &args.root_ca_file {
-        Some(file) => {
-            Some(std::fs::read_to_string(file).with_context(|| format!("read --root-ca-file {}", file.display()))?)
-        }
+        Some(file) => Some(flags::root_ca(file)?),
         None => connection.root_ca(),
     };
     set_root_ca(&mut chosen, root_ca);

@@ -24,6 +24,17 @@ fn check(folder: &Path, arguments: &[&str], expected: Expect) {
 
 /// As [`check`]; the port of a server is shown as `$PORT`.
 fn check_at_port(folder: &Path, arguments: &[&str], port: Option<u16>, expected: Expect) {
+    let text = failing(folder, arguments);
+    let text = port.map_or(text.clone(), |port| text.replace(&port.to_string(), "$PORT"));
+    expected.assert_eq(&text);
+}
+
+/// As [`check`], for texts that are made in a loop.
+fn check_text(folder: &Path, arguments: &[&str], expected: &str) {
+    assert_eq!(failing(folder, arguments), expected);
+}
+
+fn failing(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new(pintle())
         .args(arguments)
         .current_dir(folder)
@@ -34,11 +45,10 @@ fn check_at_port(folder: &Path, arguments: &[&str], port: Option<u16>, expected:
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap().replace(&folder.display().to_string(), "$DIR");
-    let text = port.map_or(text.clone(), |port| text.replace(&port.to_string(), "$PORT"));
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(output.stdout.is_empty(), "standard output is for answers");
-    expected.assert_eq(&text);
+    text
 }
 
 fn kubeconfig(folder: &Path, server: &str) {
@@ -306,6 +316,80 @@ fn arguments_that_mean_nothing_are_told() {
         &["dev", "--kubeconfig", "missing/kubeconfig"],
         expect![[r#"
         pintle: write missing/kubeconfig; choose another file with --kubeconfig: No such file or directory (os error 2)
+    "#]],
+    );
+}
+
+#[test]
+fn a_value_out_of_range_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for flag in [
+        "--concurrent-deployment-syncs",
+        "--concurrent-replicaset-syncs",
+        "--concurrent-rc-syncs",
+        "--concurrent-gc-syncs",
+        "--concurrent-namespace-syncs",
+        "--kube-api-burst",
+    ] {
+        let expected = format!("pintle: invalid value '0' for '{flag} <N>': 0 is not in 1..=2147483647; see --help\n");
+        check_text(folder, &["dev", flag, "0"], &expected);
+    }
+    check(
+        folder,
+        &["run", "--concurrent-gc-syncs", "-3"],
+        expect![[r#"
+        pintle: invalid value '-3' for '--concurrent-gc-syncs <N>': -3 is not in 1..=2147483647; see --help
+    "#]],
+    );
+    check(
+        folder,
+        &["run", "--concurrent-gc-syncs", "many"],
+        expect![[r#"
+        pintle: invalid value 'many' for '--concurrent-gc-syncs <N>': invalid digit found in string; see --help
+    "#]],
+    );
+    check(
+        folder,
+        &["run", "--kube-api-qps", "nan"],
+        expect![[r#"
+        pintle: invalid value 'nan' for '--kube-api-qps <N>': write a number such as 20, or 0 for no limit; see --help
+    "#]],
+    );
+    for (flag, value) in [("--namespace-sync-period", "-5m"), ("--controller-start-interval", "5")] {
+        let expected = format!(
+            "pintle: invalid value '{value}' for '{flag} <DURATION>': write a duration such as 90s, 5m or 1h30m; see --help\n"
+        );
+        check_text(folder, &["run", flag, value], &expected);
+    }
+    check(
+        folder,
+        &["run", "--enable-garbage-collector=perhaps"],
+        expect![[r#"
+        pintle: invalid value 'perhaps' for '--enable-garbage-collector[=<BOOL>]'; [possible values: true, false]; see --help
+    "#]],
+    );
+    check(
+        folder,
+        &["run", "--concurrent-deploymnt-syncs", "5"],
+        expect![[r#"
+        pintle: unexpected argument '--concurrent-deploymnt-syncs' found; tip: a similar argument exists: '--concurrent-deployment-syncs'; see --help
+    "#]],
+    );
+    kubeconfig(folder, "http://127.0.0.1:1");
+    std::fs::write(folder.join("ca.pem"), "hello").unwrap();
+    check(
+        folder,
+        &["run", "--kubeconfig", "kubeconfig", "--root-ca-file", "ca.pem"],
+        expect![[r#"
+        pintle: --root-ca-file ca.pem holds no certificates: it must be a bundle of them in PEM
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--controllers", "garbagecollector", "--enable-garbage-collector=false"],
+        expect![[r#"
+        pintle: no controller is left to run: --controllers is "garbagecollector"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
     "#]],
     );
 }

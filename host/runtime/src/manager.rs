@@ -23,11 +23,13 @@ use pintle_core::grants::Grants;
 use pintle_core::guest::Guest;
 use pintle_core::manifest::{Grant, Manifest, To};
 use pintle_core::settings::{self, SettingsError};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::caches::{Caches, CachesConfig};
-use crate::controller::{Controller, ControllerParts, Subscribed};
+use crate::controller::{Controller, ControllerParts, LaneParts, Subscribed};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
@@ -48,6 +50,9 @@ pub struct ManagerConfig {
     /// How long a key waits for the caches to show its own writes. Default 30 s. Too low: a key may run on what it has changed
     /// already; too high: a watch that hangs delays it.
     pub stale_bound: Duration,
+    /// Time between the start of one plugin and the next, of those that are there when the manager begins to run. Default 0. A random
+    /// part of it is added, as upstream.
+    pub start_interval: Duration,
     /// How long runs in flight may take to end at shutdown. Default 30 s; then they are left behind.
     pub shutdown_grace: Duration,
     /// How long events may take to be written at shutdown. Default 5 s; then they are lost.
@@ -65,6 +70,7 @@ impl Default for ManagerConfig {
             qps: Some(20.0),
             burst: 30,
             stale_bound: Duration::from_secs(30),
+            start_interval: Duration::ZERO,
             shutdown_grace: Duration::from_secs(30),
             event_grace: Duration::from_secs(5),
             clock: Arc::new(Timestamp::now),
@@ -82,6 +88,8 @@ pub struct PluginOptions {
     pub grants: Option<Vec<Grant>>,
     /// Workers of a queue, instead of the manifest's number.
     pub concurrency: BTreeMap<String, u32>,
+    /// How often every key of a queue is run again, instead of the manifest's period; never if zero.
+    pub resync: BTreeMap<String, Duration>,
     /// Its own rate limit instead of the host's.
     pub rate_limit: Option<RateLimit>,
 }
@@ -120,6 +128,18 @@ pub enum ManagerError {
     /// Its manifest leaves keys to a mapping that it does not export.
     #[error("plugin {0:?}: a rule of the manifest says `to: plugin`, but the component does not export `mapping`")]
     NoMapping(String),
+    /// The operator speaks of the period of a queue that it does not have.
+    #[error("plugin {plugin:?}: there is no queue {queue:?} to run again every {period:?}; its queues are {known}")]
+    Resync {
+        /// The plugin.
+        plugin: String,
+        /// As given.
+        queue: String,
+        /// As given.
+        period: Duration,
+        /// Those that it has.
+        known: String,
+    },
     /// The operator speaks of a queue that it does not have, or gives it no workers.
     #[error(
         "plugin {plugin:?}: queue {queue:?} cannot have {workers} workers; its queues are {known}, each with at least 1"
@@ -193,6 +213,7 @@ impl Manager {
         let config = settings::resolve(&manifest.config, &options.config, read_file)
             .map_err(|why| ManagerError::Settings { plugin: name.clone(), why })?;
         let workers = workers(&manifest, &options.concurrency)?;
+        let resyncs = resyncs(&manifest, &options.resync)?;
         let declared = self
             .metrics
             .declare(&manifest.metrics)
@@ -221,7 +242,16 @@ impl Manager {
             },
             declared,
             metrics,
-            queues: manifest.queues.iter().map(|queue| self.metrics.queue(&queue.name)).zip(workers).collect(),
+            queues: manifest
+                .queues
+                .iter()
+                .zip(workers.into_iter().zip(resyncs))
+                .map(|(queue, (concurrency, resync))| LaneParts {
+                    metrics: self.metrics.queue(&queue.name),
+                    concurrency,
+                    resync,
+                })
+                .collect(),
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             activity: self.activity.clone(),
@@ -256,15 +286,32 @@ impl Manager {
     /// # Cancel safety
     /// Dropping it leaves the plugins running.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
-        {
+        let waiting: Vec<String> = {
             let mut plugins = self.plugins.lock();
             plugins.running = true;
-            for plugin in plugins.by_name.values() {
-                self.start(plugin);
-            }
-        }
+            plugins.by_name.keys().cloned().collect()
+        };
         self.activity.notify_waiters();
-        shutdown.await;
+        let starting = async {
+            let mut random = StdRng::seed_from_u64(self.config.seed);
+            for (i, name) in waiting.iter().enumerate() {
+                if i > 0 && !self.config.start_interval.is_zero() {
+                    tokio::time::sleep(self.config.start_interval.mul_f64(random.random_range(1.0..2.0))).await;
+                }
+                // It may have been removed meanwhile, and another one that took its name has been started.
+                if let Some(plugin) =
+                    self.plugins.lock().by_name.get(name).filter(|plugin| !plugin.controller.has_started())
+                {
+                    self.start(plugin);
+                }
+            }
+            self.activity.notify_waiters();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = starting => {}
+        }
         let plugins = {
             let mut plugins = self.plugins.lock();
             plugins.running = false;
@@ -337,15 +384,38 @@ impl Manager {
     }
 }
 
+fn has_queue(manifest: &Manifest, name: &str) -> bool {
+    manifest.queues.iter().any(|queue| queue.name == name)
+}
+
+fn known_queues(manifest: &Manifest) -> String {
+    manifest.queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn resyncs(manifest: &Manifest, given: &BTreeMap<String, Duration>) -> Result<Vec<Option<Duration>>, ManagerError> {
+    if let Some((queue, period)) = given.iter().find(|(name, _)| !has_queue(manifest, name)) {
+        return Err(ManagerError::Resync {
+            plugin: manifest.name.clone(),
+            queue: queue.clone(),
+            period: *period,
+            known: known_queues(manifest),
+        });
+    }
+    let of_manifest = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
+    let period = |queue: &pintle_core::manifest::Queue| match given.get(&queue.name) {
+        Some(period) => Some(*period).filter(|period| !period.is_zero()),
+        None => queue.resync_ms.map(of_manifest),
+    };
+    Ok(manifest.queues.iter().map(period).collect())
+}
+
 fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usize>, ManagerError> {
-    let has = |name: &String| manifest.queues.iter().any(|queue| queue.name == *name);
-    if let Some((queue, workers)) = given.iter().find(|(name, workers)| **workers == 0 || !has(name)) {
-        let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
+    if let Some((queue, workers)) = given.iter().find(|(name, workers)| **workers == 0 || !has_queue(manifest, name)) {
         return Err(ManagerError::Concurrency {
             plugin: manifest.name.clone(),
             queue: queue.clone(),
             workers: *workers,
-            known: known.join(", "),
+            known: known_queues(manifest),
         });
     }
     let workers =

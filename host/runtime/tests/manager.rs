@@ -262,7 +262,16 @@ struct Host {
 
 impl Host {
     fn start(reader: Arc<dyn ApiReader>, writes: &Arc<Writes>, guests: Vec<Arc<dyn Guest>>) -> Self {
-        let manager = Arc::new(Manager::new(reader, Arc::new(Writer(writes.clone())), ManagerConfig::default()));
+        Self::with(ManagerConfig::default(), reader, writes, guests)
+    }
+
+    fn with(
+        config: ManagerConfig,
+        reader: Arc<dyn ApiReader>,
+        writes: &Arc<Writes>,
+        guests: Vec<Arc<dyn Guest>>,
+    ) -> Self {
+        let manager = Arc::new(Manager::new(reader, Arc::new(Writer(writes.clone())), config));
         for guest in guests {
             manager.add(guest, PluginOptions::default()).unwrap();
         }
@@ -409,6 +418,49 @@ async fn plugins_come_and_go_while_the_manager_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn plugins_start_one_after_another() {
+    let server = Fake::new();
+    let config = ManagerConfig { start_interval: Duration::from_secs(10), ..ManagerConfig::default() };
+    let guests = ["one", "three", "two"].map(replicasets).into();
+    let host = Host::with(config, server.clone(), &Writes::new(&server), guests);
+    let synced = || host.manager.status().iter().filter(|status| status.synced).count();
+    for n in 1..=3 {
+        let before = tokio::time::Instant::now();
+        eventually("one more plugin", || synced() == n).await;
+        let waited = before.elapsed().as_secs();
+        assert!(n == 1 && waited == 0 || (9..21).contains(&waited), "{waited}");
+    }
+    // One that is added later does not wait, and is not started twice.
+    host.manager.add(replicasets("zero"), PluginOptions::default()).unwrap();
+    settle().await;
+    assert_eq!(synced(), 4);
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operator_may_say_how_often_keys_run_again() {
+    let server = Fake::new();
+    scale(&server, "a", 0);
+    for (period, expected) in [(Some(60), 10), (Some(0), 1), (None, 2)] {
+        let n_runs = Arc::new(AtomicUsize::new(0));
+        let n = n_runs.clone();
+        let reconcile = move |_: Key, _: Arc<dyn View>| {
+            n.fetch_add(1, Ordering::Relaxed);
+            async { Ok(Ok(Outcome::default())) }.boxed()
+        };
+        let mut manifest = Arc::unwrap_or_clone(manifest("one"));
+        manifest.queues[0].resync_ms = Some(400_000);
+        let guest = Arc::new(Closure { manifest: Arc::new(manifest), reconcile: Box::new(reconcile) });
+        let host = Host::start(server.clone(), &Writes::new(&server), Vec::new());
+        let resync = period.map(|seconds| ("one".to_owned(), Duration::from_secs(seconds))).into_iter().collect();
+        host.manager.add(guest, PluginOptions { resync, ..PluginOptions::default() }).unwrap();
+        tokio::time::sleep(Duration::from_secs(599)).await;
+        assert_eq!(n_runs.load(Ordering::Relaxed), expected, "{period:?}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
     let server = Fake::new();
     let manager = Manager::new(server.clone(), Arc::new(Writer(Writes::new(&server))), ManagerConfig::default());
@@ -424,6 +476,12 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(
         add("three", concurrency),
         "plugin \"three\": queue \"three\" cannot have 0 workers; its queues are three, each with at least 1"
+    );
+    let resync =
+        PluginOptions { resync: [("x".to_owned(), Duration::from_secs(60))].into(), ..PluginOptions::default() };
+    assert_eq!(
+        add("three", resync),
+        "plugin \"three\": there is no queue \"x\" to run again every 60s; its queues are three"
     );
     let mut mapping = Arc::unwrap_or_clone(manifest("four"));
     mapping.watches[1].enqueue[0].to = pintle_core::manifest::To::Plugin;

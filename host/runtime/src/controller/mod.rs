@@ -53,13 +53,22 @@ pub(crate) struct ControllerParts {
     pub(crate) writer: Writer,
     pub(crate) declared: DeclaredMetrics,
     pub(crate) metrics: PluginMetrics,
-    /// One for each queue of the manifest, with the number of its workers.
-    pub(crate) queues: Vec<(QueueMetrics, usize)>,
+    /// One for each queue of the manifest.
+    pub(crate) queues: Vec<LaneParts>,
     pub(crate) clock: WallClock,
     /// How long a key waits for the caches to show its writes.
     pub(crate) stale_bound: Duration,
     /// Told whenever something may have come to rest.
     pub(crate) activity: Arc<Notify>,
+}
+
+/// What the operator has to say of a queue.
+pub(crate) struct LaneParts {
+    pub(crate) metrics: QueueMetrics,
+    /// Its workers.
+    pub(crate) concurrency: usize,
+    /// How often every key of it is run again.
+    pub(crate) resync: Option<Duration>,
 }
 
 /// One plugin at work.
@@ -163,7 +172,7 @@ impl Controller {
             .queues
             .iter()
             .zip(parts.queues)
-            .map(|(queue, (metrics, concurrency))| Lane {
+            .map(|(queue, LaneParts { metrics, concurrency, resync })| Lane {
                 name: queue.name.as_str().into(),
                 queue: WorkQueue::new(),
                 limiter: RateLimiter::new(&queue.backoff),
@@ -171,7 +180,7 @@ impl Controller {
                 max_retries: queue.max_retries,
                 tick: queue.tick_ms.map(millis),
                 next_tick: None,
-                resync: queue.resync_ms.map(millis),
+                resync,
                 next_resync: None,
                 metrics,
             })
@@ -238,6 +247,10 @@ impl Controller {
         if self.guest.maps() {
             self.tasks.spawn(self.clone().map_changes());
         }
+    }
+
+    pub(crate) fn has_started(&self) -> bool {
+        self.world.get().is_some()
     }
 
     /// Takes no more keys, and waits for the runs in flight and their writes.

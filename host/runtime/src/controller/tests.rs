@@ -51,7 +51,15 @@ impl Fixture {
             },
             declared: metrics.declare(&manifest.metrics).unwrap(),
             metrics: plugin,
-            queues: manifest.queues.iter().map(|q| (metrics.queue(&q.name), q.concurrency as usize)).collect(),
+            queues: manifest
+                .queues
+                .iter()
+                .map(|queue| LaneParts {
+                    metrics: metrics.queue(&queue.name),
+                    concurrency: queue.concurrency as usize,
+                    resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
+                })
+                .collect(),
             clock: wall_clock(),
             stale_bound: Duration::from_secs(30),
             activity: activity.clone(),
