@@ -87,7 +87,8 @@ impl Pass {
             // The rollout before this one succeeded; the condition of this one is not in the cache yet.
             reason::NEW_AVAILABLE => false,
             reason::TIMED_OUT => true,
-            _ => condition.last_update_time.is_some_and(|since| since.plus(self.deadline()) < self.now),
+            // Without a time the last progress is as old as can be.
+            _ => condition.last_update_time.is_none_or(|since| since.plus(self.deadline()) < self.now),
         }
     }
 
@@ -95,7 +96,11 @@ impl Pass {
     fn until_deadline(&self) -> Option<Duration> {
         const SECOND: Duration = Duration::from_secs(1);
         let current = self.progressing().filter(|_| self.has_progress_deadline())?;
-        if self.is_complete(&self.d.status) || current.reason == reason::TIMED_OUT {
+        if self.is_complete(&self.d.status) {
+            return None;
+        }
+        // A rollout that has succeeded does not time out any more, whatever becomes of its Pods: upstream looks again and again.
+        if matches!(current.reason.as_str(), reason::TIMED_OUT | reason::NEW_AVAILABLE) {
             return None;
         }
         let after = current.last_update_time?.plus(self.deadline()).since(self.now);
@@ -138,6 +143,7 @@ mod tests {
             ("an endless one", "progressDeadlineSeconds: 2147483647", reason::REPLICA_SET_UPDATED, 1, None),
             ("complete", "progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 3, None),
             ("reported", "progressDeadlineSeconds: 90", reason::TIMED_OUT, 1, None),
+            ("once complete", "progressDeadlineSeconds: 30", reason::NEW_AVAILABLE, 1, None),
             ("half a minute left", "progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1, Some(31_000)),
             ("just created", "progressDeadlineSeconds: 90", reason::NEW_REPLICA_SET, 1, Some(31_000)),
             ("this very moment", "progressDeadlineSeconds: 60", reason::REPLICA_SET_UPDATED, 1, Some(5)),
@@ -164,6 +170,9 @@ mod tests {
             let pass = stuck(&format!("progressDeadlineSeconds: {seconds}"), reason, 1);
             assert_eq!(pass.has_timed_out(&pass.d.status), expected, "{reason} {seconds}");
         }
+        let mut timeless = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
+        timeless.d.status.conditions.iter_mut().for_each(|condition| condition.last_update_time = None);
+        assert!(timeless.has_timed_out(&timeless.d.status));
     }
 
     #[test]
