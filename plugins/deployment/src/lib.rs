@@ -10,7 +10,10 @@
 //! the answer, this returns the write and goes on when the cache shows it. What follows from that:
 //! - an object is written once where upstream writes it twice in a row, and events still tell of both steps;
 //! - ReplicaSets are patched (by uid and resourceVersion) where upstream replaces them, so that nothing of them is lost;
-//! - a ReplicaSet that could not be created is reported by the run that tries again, so not after the last try;
+//! - that a ReplicaSet could not be created is an event at once, and a condition by the run that tries again;
+//! - a name that the cache shows to be taken is not tried;
+//! - an old ReplicaSet that cannot be scaled down is tried again, where upstream waits for the next change;
+//! - a rollout that has succeeded is not looked at again because of its deadline;
 //! - names of ReplicaSets have another hash: nothing depends on it, the new ReplicaSet is found by its template.
 
 pub mod pass;

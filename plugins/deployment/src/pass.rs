@@ -1,12 +1,17 @@
 //! One pass over one Deployment: the world as it was read, and what the pass has decided so far.
 //!
 //! *Flow*: the subjects (`rolling`, `recreate`, `scaling`, ...) read `sets` and record changes; [`Pass::finish`] turns them into
-//! one sequential step: writes of ReplicaSets with their events in the order of the decisions, then the Deployment's status.
+//! sequential steps: writes of ReplicaSets with their events in the order of the decisions, and the Deployment's status.
+//!
+//! ```text
+//! writes -> forgiven writes -> status (also if a forgiven write failed)
+//! create -> status -> forgiven writes
+//! ```
 //!
 //! *Invariants*
 //! 1. A ReplicaSet is patched at most once in a pass, by all that was decided of it: a second patch would carry a stale
 //!    resourceVersion.
-//! 2. The status is written at most once, last, and only if it differs from the cached one.
+//! 2. The status is written at most once, after what it depends on, and only if it differs from the cached one.
 //! 3. `sets` stay as they were read (but for annotations of the new one): counts of a status are those of the cache.
 //!
 //! *Not here*: decisions.
@@ -80,6 +85,9 @@ pub struct Pass {
     cached: DeploymentStatus,
     cached_revision: Option<String>,
     writes: Vec<Write>,
+    /// Place of the first forgiven write.
+    forgiven: Option<usize>,
+    creates: bool,
     changes: BTreeMap<usize, Change>,
     requeue: Option<std::time::Duration>,
 }
@@ -104,6 +112,8 @@ impl Pass {
             failures,
             text,
             writes: Vec::new(),
+            forgiven: None,
+            creates: false,
             changes: BTreeMap::new(),
             requeue: None,
         }
@@ -235,6 +245,22 @@ impl Pass {
         self.writes.push(Write::Other(Box::new(mutation.into())));
     }
 
+    /// Records the creation of the new ReplicaSet.
+    pub fn create(&mut self, mutation: Mutation) {
+        self.creates = true;
+        self.write(mutation);
+    }
+
+    /// From here on a refused write keeps nothing from the status. It is tried again all the same.
+    pub fn forgive(&mut self) {
+        self.forgiven = Some(self.writes.len());
+    }
+
+    /// Takes [`forgive`](Self::forgive) back.
+    pub fn forgive_nothing(&mut self) {
+        self.forgiven = None;
+    }
+
     /// Whether anything has been written so far.
     pub fn has_writes(&self) -> bool {
         !self.writes.is_empty()
@@ -258,24 +284,43 @@ impl Pass {
     /// # Errors
     /// As [`document`](Self::document).
     pub fn finish(mut self) -> Result<Outcome, Error> {
-        let mut mutations = Vec::new();
-        for write in std::mem::take(&mut self.writes) {
-            mutations.push(match write {
-                Write::Other(mutation) => *mutation,
-                Write::Patch(i) => self.patch(i),
-            });
+        let writes = std::mem::take(&mut self.writes);
+        let mutation = |write| match write {
+            Write::Other(mutation) => *mutation,
+            Write::Patch(i) => self.patch(i),
+        };
+        let mut writes: Vec<Mutation> = writes.into_iter().map(mutation).collect();
+        let forgiven = writes.split_off(self.forgiven.unwrap_or(writes.len()));
+        let status = self.status_update()?;
+        let mut outcome = Outcome::new();
+        if forgiven.is_empty() {
+            writes.extend(status);
+            outcome.push(Step::sequential(writes));
+        } else if self.creates {
+            // The condition that the new ReplicaSet was created starts the deadline: it must not be lost.
+            writes.extend(status);
+            outcome.push(Step::sequential(writes));
+            outcome.push(Step::sequential(forgiven));
+        } else {
+            let is_forgiving = writes.is_empty();
+            outcome.push(Step::sequential(writes));
+            outcome.push(Step::sequential(forgiven));
+            outcome.push(Step { always: is_forgiving, ..Step::sequential(status) });
         }
-        if self.is_status_changed() {
-            let mut document = self.document()?;
-            if let Some(revision) = self.d.metadata.annotations.get(REVISION) {
-                document.set(&["metadata", "annotations", REVISION], revision);
-            }
-            document.set(&["status"], &self.d.status);
-            mutations.push(Mutation::update_status(&Deployment::KIND, document));
-        }
-        let mut outcome = Outcome::new().step(Step::sequential(mutations));
         outcome.requeue_after = self.requeue;
         Ok(outcome)
+    }
+
+    fn status_update(&self) -> Result<Option<Mutation>, Error> {
+        if !self.is_status_changed() {
+            return Ok(None);
+        }
+        let mut document = self.document()?;
+        if let Some(revision) = self.d.metadata.annotations.get(REVISION) {
+            document.set(&["metadata", "annotations", REVISION], revision);
+        }
+        document.set(&["status"], &self.d.status);
+        Ok(Some(Mutation::update_status(&Deployment::KIND, document)))
     }
 
     fn patch(&self, i: usize) -> Mutation {

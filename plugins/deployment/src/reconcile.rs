@@ -52,6 +52,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let pass = Pass::new(lister.now()?, d, text, claimed.owned, lister.failures());
     let mut outcome = run(pass, lister, failed_before)?;
     if !claims.mutations.is_empty() {
+        // No step is carried out on claims that failed.
+        outcome.steps.iter_mut().for_each(|step| step.always = false);
         outcome.steps.insert(0, claims);
     }
     Ok(outcome)
@@ -95,6 +97,7 @@ fn refuse_to_select_all(d: &Deployment, text: &str) -> Result<Outcome, Error> {
         let mut document = Document::parse(text)?;
         document.set(&["status", "observedGeneration"], &d.metadata.generation);
         let update = Mutation::update_status(&Deployment::KIND, document);
+        // Any refusal is fine, as for upstream. A conflict loses nothing: it comes from a newer object, which runs this key again.
         mutations.push(update.tolerate([Refusal::Conflict, Refusal::NotFound, Refusal::Invalid, Refusal::Forbidden]));
     }
     Ok(Outcome::new().step(Step::sequential(mutations)))

@@ -26,8 +26,7 @@ impl Pass {
         if !scaled_down && !self.old_pods_running(lister)? {
             match self.ensure_new(lister)? {
                 Next::Stop => return Ok(()),
-                Next::Created => {}
-                Next::Found(new) => {
+                Next::Created(new) | Next::Found(new) => {
                     self.scale(new, wanted(&self.d), false);
                     if self.is_complete(&self.d.status) {
                         self.cleanup();

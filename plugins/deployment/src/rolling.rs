@@ -1,8 +1,9 @@
 //! Rolling update: new Pods come as far as the surge allows, old ones go as far as availability allows.
 //!
 //! *Invariants*
-//! 1. A pass either scales the new ReplicaSet or old ones, never both.
+//! 1. A pass either scales the new ReplicaSet or old ones, never both. Old ones are scaled in the pass that creates the new one.
 //! 2. Old Pods that are not available go first: they cost nothing, and would block the rollout.
+//! 3. The status is written even if an old ReplicaSet cannot be scaled down.
 //!
 //! *Source*: rolling.go.
 
@@ -20,8 +21,7 @@ impl Pass {
     pub fn rollout_rolling(&mut self, lister: &impl pintle_sdk::Lister) -> Result<(), Error> {
         match self.ensure_new(lister)? {
             Next::Stop => return Ok(()),
-            Next::Created => {}
-            Next::Found(new) => {
+            Next::Created(new) | Next::Found(new) => {
                 if !self.reconcile_new(new)? && !self.reconcile_old(new) && self.is_complete(&self.d.status) {
                     self.cleanup();
                 }
@@ -44,20 +44,23 @@ impl Pass {
 
     /// Scales old ReplicaSets down. Returns whether it did.
     pub(crate) fn reconcile_old(&mut self, new: usize) -> bool {
+        self.forgive();
         let old: Vec<usize> = self.old().into_iter().filter(|i| is_active(&self.sets[*i])).collect();
         if old.is_empty() {
             return false;
         }
         // New Pods that are not available count as missing, or a rollout that hangs would take down its predecessor.
-        let new = &self.sets[new];
-        let new_unavailable = size(new) - i64::from(new.status.available_replicas);
+        let new_set = &self.sets[new];
+        let new_unavailable = size(new_set) - i64::from(new_set.status.available_replicas);
         let min_available = wanted(&self.d) - max_unavailable(&self.d);
         let room = desired_of(self.all_sets()) - min_available - new_unavailable;
         if room <= 0 {
             return false;
         }
         let Some(unhealthy) = self.scale_down_unhealthy(&old, room) else { return false };
-        let available = self.scale_down_available(&old, available_of(self.all_sets()) - min_available);
+        // Pods of ReplicaSets without size are about to go, and keep nothing available.
+        let available = available_of(old.iter().chain([&new]).map(|i| &self.sets[*i]));
+        let available = self.scale_down_available(&old, available - min_available);
         unhealthy + available > 0
     }
 
@@ -128,6 +131,15 @@ mod tests {
             let what = format!("{unavailable} may be missing: {old} old, {available} of them available, {new} new");
             assert_eq!((scaled, sizes(&pass)[0].1), (expected != old, expected), "{what}");
         }
+    }
+
+    #[test]
+    fn pods_of_a_replica_set_without_size_keep_nothing_available() {
+        // Three Pods of `a` are on their way out. Of the others nine are available, eight must be: one may go, and the broken one.
+        let sets = [sized("a", 0, 3), sized("b", 8, 7), sized("new", 4, 2)];
+        let mut pass = pass(&spec(10, 2, 2), sets, Some("new"));
+        assert!(pass.reconcile_old(2));
+        assert_eq!(sizes(&pass), [("a", 0), ("b", 6), ("new", 4)]);
     }
 
     #[test]

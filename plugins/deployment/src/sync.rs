@@ -1,11 +1,12 @@
 //! What all rollouts share: finding and creating the new ReplicaSet, pausing, and forgetting old revisions.
 //!
 //! *Flow*: [`Pass::sync_revision`] finds the new ReplicaSet and brings its annotations up to date; [`Pass::ensure_new`] creates one if
-//! there is none, and answers for the attempt before this that failed.
+//! there is none, and reports the attempt before this if it was refused.
 //!
 //! *Invariants*
 //! 1. The name of a new ReplicaSet follows from template and collision count: creating it twice makes one.
 //! 2. A name that is taken by something else raises the collision count, in the status, before another name is tried.
+//!    What the cache shows to be taken is not tried at all.
 //! 3. Only old ReplicaSets without Pods, present and wanted, are deleted.
 //!
 //! *Source*: sync.go.
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::api::apps::{Deployment, ReplicaSet, ReplicaSetSpec};
 use pintle_sdk::api::meta::{LabelSelector, ObjectMeta, OwnerReference};
-use pintle_sdk::{Error, EventType, Lister, Mutation, Resource, conditions, json};
+use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource, conditions, json};
 use serde::Serialize;
 
 use crate::pass::{PROGRESSING, Pass, age, reason};
@@ -35,8 +36,8 @@ const DELETIONS: usize = 500;
 pub enum Next {
     /// It is at this place.
     Found(usize),
-    /// It is created by this pass; what depends on it waits for the next one.
-    Created,
+    /// It is created by this pass, and is at this place.
+    Created(usize),
     /// It cannot be created now: the pass is over.
     Stop,
 }
@@ -104,7 +105,7 @@ impl Pass {
     /// The new ReplicaSet, created if need be.
     ///
     /// # Errors
-    /// A strategy that is not known; or a name that is taken by an object that is not in the cache yet.
+    /// A strategy that is not known.
     pub fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
         if let Some(new) = self.new {
             return Ok(Next::Found(new));
@@ -114,33 +115,31 @@ impl Pass {
         let failure = self.failures.iter().find(|failure| {
             failure.verb == "create" && failure.kind.as_ref() == Some(&ReplicaSet::KIND) && failure.object.name == name
         });
-        if let Some(failure) = failure.cloned() {
-            if failure.reason == "AlreadyExists" {
-                return self.resolve_collision(lister, &name);
-            }
+        let failure = failure.cloned();
+        if let Some(set) = lister.get::<ReplicaSet>(&self.d.metadata.namespace, &name)? {
+            return Ok(self.resolve_collision(set));
+        }
+        // Who has the name is not in the cache yet, or has gone since.
+        let is_taken = failure.as_ref().is_some_and(|failure| failure.reason == "AlreadyExists");
+        if let Some(failure) = failure.filter(|_| !is_taken) {
             // All creations fail in a namespace that is going; nothing is worth reporting there.
             if failure.causes.iter().any(|cause| cause == "NamespaceTerminating") {
                 return Ok(Next::Stop);
             }
-            let message = format!("Failed to create new replica set {name:?}: {}", failure.message);
-            self.event(EventType::Warning, reason::FAILED_CREATE, message.clone());
             if self.has_progress_deadline() {
                 let before = self.d.status.conditions.clone();
+                let message = failed_to_create(&name, &failure.message);
                 self.progress("False", reason::FAILED_CREATE, message);
                 if self.d.status.conditions != before {
                     return Ok(Next::Stop);
                 }
             }
         }
-        self.create(name, &hash)?;
-        Ok(Next::Created)
+        Ok(Next::Created(self.create_new(name, &hash, is_taken)?))
     }
 
-    /// The name of the new ReplicaSet is taken: by itself, which the cache did not show, or by another one.
-    fn resolve_collision(&mut self, lister: &impl Lister, name: &str) -> Result<Next, Error> {
-        let Some(set) = lister.get::<ReplicaSet>(&self.d.metadata.namespace, name)? else {
-            return Err(Error::retry(format!("replicaset.apps {name:?} not found")));
-        };
+    /// The name of the new ReplicaSet is taken: by itself, which has just been released, or by another one.
+    fn resolve_collision(&mut self, set: ReplicaSet) -> Next {
         if set.metadata.is_controlled_by(&self.d.metadata.uid)
             && equal_ignore_hash(&set.spec.template, &self.d.spec.template)
         {
@@ -148,13 +147,14 @@ impl Pass {
             let new = self.sets.len() - 1;
             self.new = Some(new);
             self.take_revision(new);
-            return Ok(Next::Found(new));
+            return Next::Found(new);
         }
         self.d.status.collision_count = Some(self.d.status.collision_count.unwrap_or(0).saturating_add(1));
-        Ok(Next::Stop)
+        Next::Stop
     }
 
-    fn create(&mut self, name: String, hash: &str) -> Result<(), Error> {
+    /// Creates the new ReplicaSet; `quietly` if a refusal tells nothing new. Returns its place.
+    fn create_new(&mut self, name: String, hash: &str, quietly: bool) -> Result<usize, Error> {
         let d = &self.d;
         let newest = max_revision(self.old_sets()) + 1;
         let replicas = replicas_of_new(d, desired_of(self.old_sets()), 0).map_err(unknown_strategy)?;
@@ -187,7 +187,12 @@ impl Pass {
             spec: &'a ReplicaSetSpec,
         }
         let object = json(&Object { metadata: &metadata, spec: &spec });
-        self.write(Mutation::create(&ReplicaSet::KIND, &metadata.namespace, object));
+        // Reported at once here, and as a condition by the next run, which follows at once.
+        let refused = failed_to_create(&name, "{error}");
+        let refused = Event::warning(&Deployment::KIND, &self.d.metadata, reason::FAILED_CREATE, refused);
+        let mut create = Mutation::create(&ReplicaSet::KIND, &metadata.namespace, object);
+        create.on_failure = Some(refused).filter(|_| !quietly);
+        self.create(create);
         if replicas > 0 {
             let message = format!("Scaled up replica set {name} from 0 to {replicas}");
             self.event(EventType::Normal, "ScalingReplicaSet", message);
@@ -199,7 +204,7 @@ impl Pass {
         if self.has_progress_deadline() {
             self.progress("True", reason::NEW_REPLICA_SET, format!("Created new replica set {name:?}"));
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Deletes old ReplicaSets beyond the history limit, lowest revisions first.
@@ -226,10 +231,15 @@ impl Pass {
                     .resource_version(&meta.resource_version)
             })
             .collect();
+        self.forgive_nothing();
         for deletion in deletions {
             self.write(deletion);
         }
     }
+}
+
+fn failed_to_create(name: &str, error: &str) -> String {
+    format!("Failed to create new replica set {name:?}: {error}")
 }
 
 /// Name of a ReplicaSet; a Deployment's name that is too long is cut.

@@ -83,23 +83,36 @@ impl World {
         let fixture = Fixture::parse(MANIFEST, &input.to_string()).unwrap();
         let outcome = fixture.outcome(reconcile).0.unwrap();
         self.failures.clear();
-        let mutations: Vec<Mutation> = outcome.steps.into_iter().flat_map(|step| step.mutations).collect();
-        let wrote = !mutations.is_empty();
-        for mutation in mutations {
-            match &mut self.mishap {
-                Some((0, mishap)) => {
-                    if *mishap == Mishap::Refusal {
-                        self.failures.push(failure(&mutation.action));
-                    }
-                    self.mishap = None;
-                    break;
-                }
-                Some((left, _)) => *left -= 1,
-                None => {}
+        let mut wrote = false;
+        for step in outcome.steps {
+            if !self.failures.is_empty() && !step.always {
+                continue;
             }
-            self.apply(mutation.action);
+            for mutation in step.mutations {
+                wrote = true;
+                match self.write(mutation) {
+                    Some(Mishap::Crash) => return true,
+                    Some(Mishap::Refusal) => break,
+                    None => {}
+                }
+            }
         }
         wrote
+    }
+
+    fn write(&mut self, mutation: Mutation) -> Option<Mishap> {
+        if let Some((left, mishap)) = self.mishap {
+            self.mishap = (left > 0).then(|| (left - 1, mishap));
+            if left == 0 {
+                if mishap == Mishap::Refusal {
+                    self.failures.push(failure(&mutation.action));
+                    self.events.extend(mutation.on_failure.map(|event| event.message));
+                }
+                return Some(mishap);
+            }
+        }
+        self.apply(mutation.action);
+        None
     }
 
     fn time(&self) -> String {
