@@ -1,33 +1,41 @@
 //! Owners that the API server has said to be gone, so that a thousand dependents ask once.
 //!
-//! A uid never comes back, so an entry never becomes wrong. Runs at the same time may overwrite each other's entries;
-//! that costs a read.
+//! An owner is known by all that a reference says of it, and by where it was looked for: a wrong reference must not make a
+//! right one look absent. What is absent stays so, because a uid never comes back. Runs at the same time may overwrite each
+//! other's entries; that costs a read.
+//!
+//! *Source*: `absentOwnerCache`.
 
-use pintle_sdk::{Lister, Outcome};
+use pintle_sdk::api::meta::OwnerReference;
+use pintle_sdk::{Lister, Outcome, json};
 
 const STATE: &str = "absent-owners";
 
-/// How many uids are kept. Upstream keeps 500; a list of these is parsed whenever an owner is missing.
+/// How many owners are kept. Upstream keeps 500; a list of these is parsed whenever an owner is missing.
 const MOST: usize = 64;
+
+/// Version, kind, namespace (none if cluster-scoped), name and uid. Not one text: users choose what stands there.
+type Entry = [String; 5];
 
 /// What is known, and what a run has learned.
 pub(crate) struct Absent {
-    uids: Vec<String>,
+    owners: Vec<Entry>,
     learned: bool,
 }
 
 impl Absent {
     pub(crate) fn load(lister: &impl Lister) -> Self {
-        let uids = lister.state(STATE).map(|text| text.split(' ').map(str::to_owned).collect()).unwrap_or_default();
-        Self { uids, learned: false }
+        let owners = lister.state(STATE).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        Self { owners, learned: false }
     }
 
-    pub(crate) fn has(&self, uid: &str) -> bool {
-        self.uids.iter().any(|known| known == uid)
+    /// Whether the owner is known not to be in the namespace.
+    pub(crate) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
+        self.owners.contains(&entry(owner, namespace))
     }
 
-    pub(crate) fn learn(&mut self, uid: &str) {
-        self.uids.push(uid.to_owned());
+    pub(crate) fn learn(&mut self, owner: &OwnerReference, namespace: &str) {
+        self.owners.push(entry(owner, namespace));
         self.learned = true;
     }
 
@@ -35,7 +43,11 @@ impl Absent {
         if !self.learned {
             return outcome;
         }
-        let first = self.uids.len().saturating_sub(MOST);
-        outcome.keep(STATE, self.uids[first..].join(" "))
+        let first = self.owners.len().saturating_sub(MOST);
+        outcome.keep(STATE, json(&self.owners[first..]))
     }
+}
+
+fn entry(owner: &OwnerReference, namespace: &str) -> Entry {
+    [&owner.api_version, &owner.kind, namespace, &owner.name, &owner.uid].map(|part: &str| part.to_owned())
 }

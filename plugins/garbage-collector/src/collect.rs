@@ -2,12 +2,18 @@
 //!
 //! *Source*: `attemptToDeleteItem`.
 
+use std::time::Duration;
+
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Propagation, Refusal, Step};
+use pintle_sdk::{Error, Event, Lister, Mutation, MutationFailure, Need, Outcome, Propagation, Refusal, Step};
 
 use crate::absent::Absent;
 use crate::object::{FOREGROUND, ORPHAN, Object};
 use crate::owners::{self, Owners};
+
+/// Time after which an owner that the cache does not show is looked for again: it may never come into the cache, so that
+/// nobody would tell of its end. Upstream asks for each such owner up to every 1,000 s.
+const UNSEEN: Duration = Duration::from_secs(300);
 
 /// Deletes the object if none of its owners is left, else removes the references to those that are gone.
 pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
@@ -15,18 +21,19 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
         return Ok(Outcome::new());
     }
     let mut absent = Absent::load(lister);
+    let elsewhere = owners::elsewhere(object, lister)?;
+    let mut outcome = Outcome::new().step(Step::sequential(elsewhere.map(|owner| wrong_namespace(object, owner))));
     let Ok(owners) = owners::classify(object, lister, &mut absent)? else {
-        return Ok(Outcome::new());
+        return Ok(outcome);
     };
-    let mut outcome = Outcome::new();
-    if !owners.elsewhere.is_empty() {
-        outcome.push(Step::parallel(owners.elsewhere.iter().map(|owner| wrong_namespace(object, owner))));
+    if owners.is_any_unseen {
+        outcome = outcome.requeue_after(UNSEEN);
     }
     if !owners.solid.is_empty() {
         if !owners.dangling.is_empty() || !owners.waiting.is_empty() {
             // A reference to a waiting owner would keep it waiting for ever.
-            let rest: Vec<OwnerReference> = owners.solid.iter().map(|owner| (*owner).clone()).collect();
-            outcome.push(Step::sequential([object.set_owners(&rest).tolerate([Refusal::NotFound])]));
+            let goes = |owner: &OwnerReference| !owners.solid.contains(&owner);
+            outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
         }
         return Ok(absent.keep(outcome));
     }
@@ -40,7 +47,11 @@ fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<
             .uid(&object.metadata.uid)
             .propagation(policy)
     };
-    let deletion = |policy| deletion_of_any_version(policy).resource_version(&object.metadata.resource_version);
+    let is_version_moot = has_only_moved_on(object, lister)?;
+    let deletion = |policy| match is_version_moot {
+        true => deletion_of_any_version(policy),
+        false => deletion_of_any_version(policy).resource_version(&object.metadata.resource_version),
+    };
     let dependents = if owners.waiting.is_empty() { Vec::new() } else { object.dependents(lister)? };
     if dependents.is_empty() {
         let policy = if object.has_finalizer(ORPHAN) {
@@ -65,6 +76,29 @@ fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<
         return Ok(vec![object.set_owners(&unblocked), deletion_of_any_version(Propagation::Foreground)]);
     }
     Ok(vec![deletion(Propagation::Foreground)])
+}
+
+/// Whether the last run's deletion came too late although the object's owners are the same: something else of it changes so
+/// fast that its version must not matter, or it would never be deleted.
+fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Error> {
+    let (kind, key) = (object.kind(), object.metadata.key());
+    let is_conflict = |failure: &MutationFailure| {
+        failure.verb == "delete"
+            && failure.reason == "Conflict"
+            && failure.kind.as_ref() == Some(&kind)
+            && failure.object == key
+    };
+    if !lister.failures().iter().any(is_conflict) {
+        return Ok(false);
+    }
+    match lister.ask(Need::LiveObject { kind: kind.clone(), object: key.clone() })? {
+        Ok(text) => {
+            let live = Object::parse(&text)?.metadata;
+            Ok(live.uid == object.metadata.uid && live.owner_references == object.metadata.owner_references)
+        }
+        Err(error) if error.code == 404 => Ok(false),
+        Err(error) => Err(Error::retry(format!("read {kind} {key}: {}", error.message))),
+    }
 }
 
 fn wrong_namespace(object: &Object, owner: &OwnerReference) -> Mutation {

@@ -6,8 +6,11 @@
 //! - owned: if every owner is gone it is deleted, if some are, their references are removed ([`collect`]).
 //!
 //! *Source*: `pkg/controller/garbagecollector`. Upstream keeps a graph of all objects; here the host's cache is the graph,
-//! and its index of dependents the edges. Owners that the cache holds are believed; only the absence of one is checked
-//! with the API server, because the caches of two kinds may be at different instants.
+//! and its index of dependents the edges. What follows from that:
+//! - owners that the cache holds are believed; only the absence of one is checked with the API server, because the caches of
+//!   two kinds may be at different instants;
+//! - a dependent in another namespace than its owner, which will be deleted, blocks no foreground deletion;
+//! - there is one queue of objects: no queue of changes, and none of its own for what is orphaned.
 
 mod absent;
 mod collect;
@@ -29,9 +32,10 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         // Its dependents were enqueued when it went.
         return Ok(Outcome::new());
     };
-    match (object.is_deleting(), object.has_finalizer(FOREGROUND), object.has_finalizer(ORPHAN)) {
-        (true, true, _) => foreground::finish(&object, lister),
-        (true, false, true) => orphan::release(&object, lister),
+    match (object.is_deleting(), object.has_finalizer(ORPHAN), object.has_finalizer(FOREGROUND)) {
+        // First, for those who stay must not go with it.
+        (true, true, _) => orphan::release(&object, lister),
+        (true, false, true) => foreground::finish(&object, lister),
         // Being deleted is a one-way trip.
         (true, false, false) => Ok(Outcome::new()),
         (false, ..) => collect::collect(&object, lister),

@@ -67,6 +67,21 @@ impl Object {
         self.patch(json!({"metadata": {"ownerReferences": or_null(owners)}}))
     }
 
+    /// Removes references, and leaves the others as they are by now. The tests fail if the list is not what the cache shows, but
+    /// other changes of the object do not matter.
+    pub(crate) fn remove_owners(&self, is_removed: impl Fn(&OwnerReference) -> bool) -> Mutation {
+        let mut operations = Vec::new();
+        // From the end, so that the places before it stay.
+        for (i, owner) in self.metadata.owner_references.iter().enumerate().rev().filter(|(_, owner)| is_removed(owner))
+        {
+            let path = format!("/metadata/ownerReferences/{i}");
+            operations.push(json!({"op": "test", "path": format!("{path}/uid"), "value": owner.uid}));
+            operations.push(json!({"op": "remove", "path": path}));
+        }
+        Mutation::patch(&self.kind(), self.metadata.key(), PatchType::Json, Value::Array(operations))
+            .uid(&self.metadata.uid)
+    }
+
     /// Removes a finalizer.
     pub(crate) fn remove_finalizer(&self, finalizer: &str) -> Mutation {
         let rest: Vec<&String> = self.metadata.finalizers.iter().filter(|name| *name != finalizer).collect();

@@ -1,6 +1,5 @@
 //! Orphaning: the object goes, its dependents stay without it.
 
-use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
 
 use crate::object::{ORPHAN, Object};
@@ -13,9 +12,7 @@ const MOST_AT_ONCE: usize = 500;
 pub(crate) fn release(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let dependents = object.dependents(lister)?;
     let releases = dependents.iter().take(MOST_AT_ONCE).map(|dependent| {
-        let others = |owner: &&OwnerReference| owner.uid != object.metadata.uid;
-        let rest: Vec<OwnerReference> = dependent.metadata.owner_references.iter().filter(others).cloned().collect();
-        dependent.set_owners(&rest).tolerate([Refusal::NotFound])
+        dependent.remove_owners(|owner| owner.uid == object.metadata.uid).tolerate([Refusal::NotFound])
     });
     let mut outcome = Outcome::new();
     if !dependents.is_empty() {

@@ -17,12 +17,25 @@ pub(crate) struct Owners<'a> {
     pub(crate) dangling: Vec<&'a OwnerReference>,
     /// There, but going once its dependents are gone.
     pub(crate) waiting: Vec<&'a OwnerReference>,
-    /// There, but in another namespace: it counts as gone.
-    pub(crate) elsewhere: Vec<&'a OwnerReference>,
+    /// There, and waiting or not, but the cache does not show it.
+    pub(crate) is_any_unseen: bool,
 }
 
 /// A cluster-scoped object names a namespaced owner. There is no telling which one, so nothing is done, ever.
 pub(crate) struct Impossible;
+
+/// The first owner that is in another namespace, where it cannot be an owner: it counts as gone, and the user is told.
+pub(crate) fn elsewhere<'a>(object: &'a Object, lister: &impl Lister) -> Result<Option<&'a OwnerReference>, Error> {
+    for reference in &object.metadata.owner_references {
+        if let Some(text) = lister.by_uid_json(&reference.uid) {
+            let namespace = Object::parse(&text)?.metadata.namespace;
+            if !namespace.is_empty() && namespace != object.metadata.namespace {
+                return Ok(Some(reference));
+            }
+        }
+    }
+    Ok(None)
+}
 
 /// Sorts the references of an object.
 ///
@@ -45,18 +58,12 @@ pub(crate) fn classify<'a>(
         }
         let namespace = if resource.namespaced { object.metadata.namespace.as_str() } else { "" };
         let cached = lister.by_uid_json(&reference.uid).map(|text| Object::parse(&text)).transpose()?;
-        match cached {
-            Some(owner) if is_the_one(&owner, reference, namespace) => {
-                let group = if owner.waits_for_dependents() { &mut owners.waiting } else { &mut owners.solid };
-                group.push(reference);
-                continue;
-            }
-            Some(owner) if resource.namespaced && owner.metadata.namespace != namespace => {
-                owners.elsewhere.push(reference);
-            }
-            _ => {}
+        if let Some(owner) = cached.filter(|owner| is_the_one(owner, reference, namespace)) {
+            let group = if owner.waits_for_dependents() { &mut owners.waiting } else { &mut owners.solid };
+            group.push(reference);
+            continue;
         }
-        if absent.has(&reference.uid) {
+        if absent.has(reference, namespace) {
             owners.dangling.push(reference);
             continue;
         }
@@ -67,16 +74,19 @@ pub(crate) fn classify<'a>(
             Some(Ok(text)) => {
                 let owner = Object::parse(&text)?;
                 if owner.metadata.uid != reference.uid {
-                    absent.learn(&reference.uid);
+                    absent.learn(reference, namespace);
                     owners.dangling.push(reference);
-                } else if owner.waits_for_dependents() {
+                    continue;
+                }
+                owners.is_any_unseen = true;
+                if owner.waits_for_dependents() {
                     owners.waiting.push(reference);
                 } else {
                     owners.solid.push(reference);
                 }
             }
             Some(Err(error)) if error.code == 404 => {
-                absent.learn(&reference.uid);
+                absent.learn(reference, namespace);
                 owners.dangling.push(reference);
             }
             Some(Err(error)) => {
