@@ -177,7 +177,8 @@ pub struct Enqueue {
     /// Only objects that no controller owns.
     #[serde(default)]
     pub orphans: bool,
-    /// Only objects with an owner reference whose uid is not in the cache: its owner is gone, or not seen yet, or not watched.
+    /// Only objects with an owner reference to what the cache does not hold: its owner is gone, not seen yet, not watched,
+    /// in another namespace, or of another kind or name.
     #[serde(default)]
     pub dangling: bool,
     /// Only objects that have this field (a path), for example `metadata.deletionTimestamp`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::field::{FieldMask, FieldPath, FieldPathError};
 use crate::id::{Key, Kind, ObjectKey};
 use crate::manifest::{Change, Enqueue, Manifest, To, Watch};
-use crate::object::{Meta, Object};
+use crate::object::{Meta, Object, OwnerRef};
 use crate::queue::Priority;
 use crate::version::Uid;
 
@@ -58,8 +58,8 @@ pub trait RuleCache {
     fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey>;
     /// Objects of `kind` in the namespace of `selected` whose own selector matches its labels.
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey>;
-    /// Whether an object with this uid is in the cache, of whatever watched kind.
-    fn has_uid(&self, uid: &Uid) -> bool;
+    /// A cached object with this uid, of whatever watched kind, and the kind.
+    fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)>;
     /// Objects that have this uid among their owner references.
     fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)>;
     /// The projection of the object that rules may look into.
@@ -193,7 +193,7 @@ impl Rule {
     fn is_about(&self, kind: &Kind, object: &Object, cache: &dyn RuleCache) -> bool {
         let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| field.is_present(text));
         (!self.orphans || object.meta.controller().is_none())
-            && (!self.dangling || object.meta.owners.iter().any(|owner| !cache.has_uid(&owner.uid)))
+            && (!self.dangling || object.meta.owners.iter().any(|owner| is_dangling(&object.meta, owner, cache)))
             && self.present.as_ref().is_none_or(has)
     }
 
@@ -257,6 +257,17 @@ impl Rule {
         }
         controller_of(wanted, between.as_ref().map_or(meta, |object| &object.meta), cache)
     }
+}
+
+/// Whether the cache does not hold the owner, or as something else than the reference says. Versions of a kind are the same.
+fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
+    cache.by_uid(&owner.uid).is_none_or(|(kind, found)| {
+        let place = &found.meta.key;
+        kind.group != owner.kind.group
+            || kind.name != owner.kind.name
+            || place.name != owner.name
+            || !(place.namespace.is_empty() || place.namespace == meta.key.namespace)
+    })
 }
 
 /// The controller if it is of this kind; one of a watched kind must be in the cache and be the very object of the reference.

@@ -115,8 +115,8 @@ impl RuleCache for Snapshot {
         found.map(|object| object.meta.key.clone()).collect()
     }
 
-    fn has_uid(&self, uid: &Uid) -> bool {
-        self.kinds().any(|(_, store)| store.by_uid(uid).is_some())
+    fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)> {
+        self.kinds().find_map(|(bound, store)| Some((&bound.kind, store.by_uid(uid)?)))
     }
 
     fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)> {
