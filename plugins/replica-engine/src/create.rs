@@ -13,6 +13,14 @@ struct NewPod<'a> {
     spec: &'a Raw,
 }
 
+/// Longest name of an object, in bytes.
+const LONGEST_NAME: usize = 253;
+
+/// What the names of Pods begin with: the dash is left out where it would make the prefix too long to be a name.
+fn prefix(owner: &str) -> String {
+    if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
+}
+
 /// A step that creates this many Pods of the owner.
 pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     let meta = owner.metadata();
@@ -22,7 +30,7 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     }
     let pod = NewPod {
         metadata: ObjectMeta {
-            generate_name: format!("{}-", meta.name),
+            generate_name: prefix(&meta.name),
             labels: template.metadata.labels.clone(),
             annotations: template.metadata.annotations.clone(),
             finalizers: template.metadata.finalizers.clone(),
@@ -35,4 +43,16 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
         .on_success(Event::normal(&O::KIND, meta, "SuccessfulCreate", "Created pod: {name}"))
         .on_failure(Event::warning(&O::KIND, meta, "FailedCreate", "Error creating: {error}"));
     Ok(Step::slow_start(std::iter::repeat_n(create, number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_names_is_a_name_itself() {
+        assert_eq!(prefix("web"), "web-");
+        assert_eq!(prefix(&"w".repeat(252)).len(), 253);
+        assert_eq!(prefix(&"w".repeat(253)), "w".repeat(253));
+    }
 }

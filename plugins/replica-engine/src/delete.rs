@@ -10,6 +10,9 @@ use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resour
 use crate::owner::Owner;
 use crate::rank::{Candidate, sort};
 
+/// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
+const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";
+
 /// Adds a step that deletes this many of the owner's active Pods, those first that are missed least.
 pub(crate) fn push<O: Owner>(
     outcome: &mut Outcome,
@@ -27,9 +30,7 @@ pub(crate) fn push<O: Owner>(
             .map(|pod| Candidate::new(pod, neighbours.get(&pod.spec.node_name).copied().unwrap_or_default()))
             .collect();
         let sorted: Vec<&Pod> = sort(candidates, now).into_iter().map(|candidate| candidate.pod).collect();
-        if let Some(metric) = O::AGE_RATIO_METRIC {
-            observe_ages(outcome, metric, &sorted, number, now);
-        }
+        observe_ages(outcome, &sorted, number, now);
         sorted.into_iter().take(number).collect()
     } else {
         active.iter().collect()
@@ -66,7 +67,7 @@ fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<Stri
 }
 
 /// How much older than the youngest ready Pod the chosen ones are, in whole numbers as upstream has it.
-fn observe_ages(outcome: &mut Outcome, metric: &str, sorted: &[&Pod], number: usize, now: Timestamp) {
+fn observe_ages(outcome: &mut Outcome, sorted: &[&Pod], number: usize, now: Timestamp) {
     let age = |pod: &Pod| pod.metadata.creation_timestamp.map(|created| now.since(created).as_millis());
     let youngest = sorted.iter().filter(pods::is_ready).filter_map(|pod| age(pod)).min();
     let Some(youngest) = youngest.filter(|age| *age > 0) else { return };
@@ -74,7 +75,7 @@ fn observe_ages(outcome: &mut Outcome, metric: &str, sorted: &[&Pod], number: us
         if let Some(age) = age(pod) {
             // Ratios of ages within a century are far below 2^53.
             let ratio = (age / youngest) as f64;
-            *outcome = std::mem::take(outcome).observe(metric, Vec::new(), ratio);
+            *outcome = std::mem::take(outcome).observe(AGE_RATIO_METRIC, Vec::new(), ratio);
         }
     }
 }

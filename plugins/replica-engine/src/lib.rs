@@ -4,7 +4,7 @@
 //!
 //! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
 //! 2. At most [`BURST`] Pods are created or deleted in one run; the host runs the key again when the caches have seen them.
-//! 3. The status is written only when it differs, also when a create or delete was refused.
+//! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
 //! 4. An owner that is being deleted only gets its status.
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`. There a refusal is known before the status is written; here the
@@ -59,7 +59,9 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         all.into_iter().filter(pods::is_active).partition(|pod| is_own(pod) && matches(pod));
     // What is neither the owner's nor like it, such as any other Pod of the namespace without a controller, stays out.
     let unclear = others.into_iter().filter(|pod| is_own(pod) || matches(pod)).collect();
-    let mut outcome = Outcome::new().step(claim::<O>(lister, meta, &selector, unclear, &mut active)?);
+    let claims = claim::<O>(lister, meta, &selector, unclear, &mut active)?;
+    let is_certain = claims.mutations.is_empty();
+    let mut outcome = Outcome::new().step(claims);
 
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
     let failure = Failure::of_last_run(lister, excess);
@@ -77,7 +79,8 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     if let Some(document) = status::changed(&owner, document, &new) {
         // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
         let update = Mutation::update_status(&O::KIND, document).tolerate([Refusal::NotFound]);
-        outcome.push(Step::sequential([update]).always());
+        // What could not be claimed must not be counted.
+        outcome.push(Step { always: is_certain, ..Step::sequential([update]) });
     }
 
     if let Ok(min_ready) = u64::try_from(spec.min_ready_seconds)

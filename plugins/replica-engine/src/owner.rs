@@ -10,9 +10,6 @@ pub trait Owner: Resource {
     /// Whether its status has `terminatingReplicas`.
     const COUNTS_TERMINATING: bool;
 
-    /// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
-    const AGE_RATIO_METRIC: Option<&'static str>;
-
     /// What is wanted.
     fn spec(&self) -> Spec<'_>;
 
@@ -39,7 +36,6 @@ pub struct Spec<'a> {
 
 impl Owner for ReplicaSet {
     const COUNTS_TERMINATING: bool = true;
-    const AGE_RATIO_METRIC: Option<&'static str> = Some("replicaset_controller_sorting_deletion_age_ratio");
 
     fn spec(&self) -> Spec<'_> {
         Spec {
@@ -60,8 +56,6 @@ impl Owner for ReplicaSet {
 
 impl Owner for ReplicationController {
     const COUNTS_TERMINATING: bool = false;
-    // Upstream mixes them into the ReplicaSets'; a plugin has metrics of its own only.
-    const AGE_RATIO_METRIC: Option<&'static str> = None;
 
     fn spec(&self) -> Spec<'_> {
         Spec {
