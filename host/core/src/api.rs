@@ -286,15 +286,18 @@ impl ApiError {
         }
     }
 
-    /// The refusal, if it is one that plugins can tolerate.
-    pub fn refusal(&self) -> Option<Refusal> {
-        match self.class {
-            ApiErrorClass::NotFound => Some(Refusal::NotFound),
-            ApiErrorClass::AlreadyExists => Some(Refusal::AlreadyExists),
-            ApiErrorClass::Conflict => Some(Refusal::Conflict),
-            ApiErrorClass::Invalid => Some(Refusal::Invalid),
-            ApiErrorClass::Forbidden => Some(Refusal::Forbidden),
-            _ => None,
+    /// Whether it is this refusal.
+    pub fn is(&self, refusal: Refusal) -> bool {
+        match refusal {
+            Refusal::NotFound => self.class == ApiErrorClass::NotFound,
+            Refusal::AlreadyExists => self.class == ApiErrorClass::AlreadyExists,
+            Refusal::Conflict => self.class == ApiErrorClass::Conflict,
+            Refusal::Invalid => self.class == ApiErrorClass::Invalid,
+            Refusal::Forbidden => self.class == ApiErrorClass::Forbidden,
+            Refusal::NamespaceTerminating => {
+                self.class == ApiErrorClass::Forbidden
+                    && self.causes.iter().any(|cause| cause == "NamespaceTerminating")
+            }
         }
     }
 }

@@ -91,6 +91,7 @@ pub enum Refusal {
     Conflict,
     Invalid,
     Forbidden,
+    NamespaceTerminating,
 }
 
 /// One write. Objects and patch bodies are JSON text.

@@ -120,6 +120,7 @@ fn refusal(refusal: types::Refusal) -> Refusal {
         types::Refusal::Conflict => Refusal::Conflict,
         types::Refusal::Invalid => Refusal::Invalid,
         types::Refusal::Forbidden => Refusal::Forbidden,
+        types::Refusal::NamespaceTerminating => Refusal::NamespaceTerminating,
     }
 }
 

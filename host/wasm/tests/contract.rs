@@ -159,6 +159,7 @@ fn every_mutation_reaches_the_host_as_the_guest_made_it() {
                             Conflict,
                             Invalid,
                             Forbidden,
+                            NamespaceTerminating,
                         ],
                     },
                 ],

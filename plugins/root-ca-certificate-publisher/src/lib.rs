@@ -43,13 +43,10 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential([mutation])))
 }
 
-/// Whether nothing can be created in the namespace any more, as far as the cache or the last try tell.
+/// Whether nothing can be created in the namespace any more, as far as the cache tells.
 fn is_going_away(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
-    let refused =
-        lister.failures().iter().any(|failure| failure.causes.iter().any(|cause| cause == "NamespaceTerminating"));
-    let active =
-        lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase != "Terminating");
-    Ok(refused || !active)
+    let namespace = lister.get::<Namespace>("", namespace)?;
+    Ok(namespace.is_none_or(|namespace| namespace.status.phase == "Terminating"))
 }
 
 fn is_right(current: &ConfigMap, root_ca: &str) -> bool {
@@ -63,7 +60,7 @@ fn create(namespace: &str, root_ca: &str) -> Mutation {
         "data": {DATA_KEY: root_ca},
     });
     // Not found: the namespace is gone.
-    Mutation::create(&ConfigMap::KIND, namespace, object).tolerate([Refusal::NotFound])
+    Mutation::create(&ConfigMap::KIND, namespace, object).tolerate([Refusal::NotFound, Refusal::NamespaceTerminating])
 }
 
 fn correct(mut document: Document, root_ca: &str) -> Mutation {

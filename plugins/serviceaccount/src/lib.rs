@@ -18,16 +18,13 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if namespace.status.phase != "Active" {
         return Ok(Outcome::new());
     }
-    // The namespace has begun to go away, and the cache does not know yet.
-    if lister.failures().iter().any(|failure| failure.causes.iter().any(|cause| cause == "NamespaceTerminating")) {
-        return Ok(Outcome::new());
-    }
     let mut missing = Vec::new();
     for name in NAMES {
         if lister.get::<ServiceAccount>(&key.name, name)?.is_none() {
             let object = json!({"metadata": {"name": name, "namespace": key.name}});
             let create = Mutation::create(&ServiceAccount::KIND, &key.name, object);
-            missing.push(create.tolerate([Refusal::AlreadyExists]));
+            // The namespace may have begun to go away, which the cache does not know yet.
+            missing.push(create.tolerate([Refusal::AlreadyExists, Refusal::NamespaceTerminating]));
         }
     }
     Ok(Outcome::new().step(Step::parallel(missing)))

@@ -204,6 +204,8 @@ pub enum Refusal {
     Conflict,
     Invalid,
     Forbidden,
+    /// Forbidden, because the namespace is being deleted.
+    NamespaceTerminating,
 }
 
 /// One write, and what to do with its result.

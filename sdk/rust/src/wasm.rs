@@ -289,6 +289,7 @@ impl From<Mutation> for w::Mutation {
             Refusal::Conflict => w::Refusal::Conflict,
             Refusal::Invalid => w::Refusal::Invalid,
             Refusal::Forbidden => w::Refusal::Forbidden,
+            Refusal::NamespaceTerminating => w::Refusal::NamespaceTerminating,
         };
         Self {
             action: mutation.action.into(),

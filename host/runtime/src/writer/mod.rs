@@ -267,7 +267,7 @@ impl Writer {
                 return Done::Failed { failure, class: None, retry: Retry::Backoff, question: None };
             }
         };
-        if error.refusal().is_some_and(|refusal| planned.mutation.tolerate.contains(&refusal)) {
+        if planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal)) {
             return Done::Nothing;
         }
         self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
@@ -357,7 +357,7 @@ fn pending(target: &Target, written: &Written) -> Option<PendingWrite> {
 }
 
 fn result_label(error: &ApiError, tolerate: &[Refusal]) -> &'static str {
-    if error.refusal().is_some_and(|refusal| tolerate.contains(&refusal)) {
+    if tolerate.iter().any(|refusal| error.is(*refusal)) {
         return "tolerated";
     }
     match error.class {

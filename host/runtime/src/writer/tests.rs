@@ -164,6 +164,18 @@ async fn tolerated_refusals_stop_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_going_is_told_from_other_reasons_to_forbid() {
+    let fixture = Fixture::new(FakeWriter::new(|line, _| {
+        let causes = if line.ends_with("/p0") { vec!["NamespaceTerminating".to_owned()] } else { Vec::new() };
+        Err(ApiError { causes, ..refusal(403) })
+    }));
+    let mut mutations = pods(2);
+    mutations.iter_mut().for_each(|mutation| mutation.tolerate = vec![Refusal::NamespaceTerminating]);
+    let report = fixture.carry_out(vec![step(Order::Parallel, mutations)]).await;
+    assert_eq!(report.failures.iter().map(|failure| &*failure.object.name).collect::<Vec<_>>(), ["p1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn deleting_what_is_gone_is_done_and_no_event() {
     let fixture = Fixture::new(refusing(&["a"], 404));
     let mut mutation = delete("a");

@@ -148,6 +148,7 @@ fn mutation(mutation: &Mutation, lister: Option<&FixtureLister>) -> Map<String, 
             Refusal::Conflict => "conflict",
             Refusal::Invalid => "invalid",
             Refusal::Forbidden => "forbidden",
+            Refusal::NamespaceTerminating => "namespace-terminating",
         };
         put("tolerate", mutation.tolerate.iter().map(name).collect());
     }

@@ -58,6 +58,7 @@ pub(crate) fn all() -> Outcome {
             Refusal::Conflict,
             Refusal::Invalid,
             Refusal::Forbidden,
+            Refusal::NamespaceTerminating,
         ],
     };
     let evict = Action::Create(Create {
