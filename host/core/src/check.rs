@@ -12,8 +12,8 @@ use crate::outcome::{Action, Event, Mutation, Need, Outcome, PatchType};
 
 /// The largest number that the contract lets pass.
 pub const MAX_U32: u32 = i32::MAX as u32;
-/// Reads that one round of a run may ask for.
-pub const MAX_NEEDS: usize = 32;
+/// Reads that one round of a run may ask for: a few rounds must do for a list of every kind that a server has.
+pub const MAX_NEEDS: usize = 256;
 /// Longest name of a value of the keyed state.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
@@ -34,7 +34,7 @@ pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits)
         return Err(format!("the outcome has {bytes} bytes, more than the limit of {}", limits.outcome_bytes));
     }
     for need in &outcome.needs {
-        check_need(need)?;
+        check_need(need, manifest)?;
     }
     for (i, step) in outcome.steps.iter().enumerate() {
         for (j, mutation) in step.mutations.iter().enumerate() {
@@ -116,7 +116,7 @@ fn check_event(event: &Event) -> Result<(), String> {
     Ok(())
 }
 
-fn check_need(need: &Need) -> Result<(), String> {
+fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
     match need {
         Need::LiveObject { kind, object } => check_kind(kind).and_then(|()| check_object(object)),
         Need::LiveList { kind, namespace, limit, .. } => {
@@ -129,6 +129,8 @@ fn check_need(need: &Need) -> Result<(), String> {
         }
         // Which paths are sound is the grants' business: it is one question with which are allowed.
         Need::RawPath(_) => Ok(()),
+        Need::Discovery if manifest.discovery => Ok(()),
+        Need::Discovery => Err("discovery is needed, but the manifest does not declare `discovery: true`".into()),
     }
 }
 
@@ -186,6 +188,7 @@ fn size(outcome: &Outcome) -> u64 {
             Need::LiveObject { object, .. } => object.name.len() + object.namespace.len(),
             Need::LiveList { namespace, label_selector, .. } => namespace.len() + optional(label_selector),
             Need::RawPath(path) => path.len(),
+            Need::Discovery => 0,
         };
     }
     for mutation in outcome.steps.iter().flat_map(|step| &step.mutations) {
@@ -257,9 +260,13 @@ mod tests {
         let state = |n: usize| Outcome { state: vec![("name".into(), Some("x".repeat(n)))], ..Outcome::default() };
         check(state(96), expect!["ok"]);
         check(state(97), expect!["the outcome has 101 bytes, more than the limit of 100"]);
-        let needs = |n| Outcome { needs: vec![Need::RawPath("/".into()); n], ..Outcome::default() };
-        check(needs(32), expect!["ok"]);
-        check(needs(33), expect!["the outcome has 33 needs, more than 32"]);
+        let path = |i: usize| if i < 50 { "/" } else { "" };
+        let needs =
+            |n| Outcome { needs: (0..n).map(|i| Need::RawPath(path(i).into())).collect(), ..Outcome::default() };
+        check(needs(256), expect!["ok"]);
+        check(needs(257), expect!["the outcome has 257 needs, more than 256"]);
+        let discovery = Outcome { needs: vec![Need::Discovery], ..Outcome::default() };
+        check(discovery, expect!["discovery is needed, but the manifest does not declare `discovery: true`"]);
         let requeue = |ms| Outcome { requeue_after: Some(Duration::from_millis(ms)), ..Outcome::default() };
         check(requeue(2_147_483_647), expect!["ok"]);
         check(requeue(2_147_483_648), expect!["requeue-after-ms is more than 2147483647"]);

@@ -246,6 +246,8 @@ pub enum Need {
     },
     /// GET of a path.
     RawPath(String),
+    /// Discovery, now.
+    Discovery,
 }
 
 /// The API server's refusal to answer a need.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::api::{ApiReader, ApiResource};
+use pintle_core::api::{ApiError, ApiReader, ApiResource};
 use pintle_core::id::Kind;
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Answers, MutationFailure};
@@ -176,14 +176,17 @@ impl Caches {
         let _ = self.resources.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Waits until what is known of the server's resources is at most so old, and asks for it if it is not. A server that does
-    /// not answer leaves what was known. To be called within a tokio runtime.
+    /// Waits until what is known of the server's resources is at most so old, and asks for it if it is not. Gives the group
+    /// versions that did not answer. To be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The server does not answer, which leaves what was known. Trying again may help.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn refreshed(self: &Arc<Self>, max_age: Duration) {
+    pub async fn refreshed(self: &Arc<Self>, max_age: Duration) -> Result<Vec<String>, ApiError> {
         self.discover();
-        self.env.rounds.fresh(max_age).await;
+        self.env.rounds.fresh(max_age).await
     }
 
     /// What each informer has done and holds.

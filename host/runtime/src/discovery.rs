@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pintle_core::api::{ApiResource, Discovery};
+use pintle_core::api::{ApiError, ApiResource, Discovery};
 use pintle_core::id::Kind;
 use pintle_core::manifest::Every;
 use tokio::sync::{Notify, watch};
@@ -37,9 +37,20 @@ pub(crate) struct Rounds {
     ask: Notify,
     /// Rounds that have begun.
     n_begun: AtomicU64,
-    /// Rounds that have ended, and when the last of them began; the discovery task holds the sending end by `Env`.
-    ended: watch::Sender<(u64, Option<Instant>)>,
+    /// The last round that has ended; the discovery task holds the sending end by `Env`.
+    ended: watch::Sender<Ended>,
 }
+
+/// How many rounds have ended, and what is known of the last one.
+#[derive(Clone, Debug, Default)]
+struct Ended {
+    n: u64,
+    /// When it began, and what came of it.
+    last: Option<(Instant, Outcome)>,
+}
+
+/// The group versions that did not answer, or why nothing did.
+pub(crate) type Outcome = Result<Vec<String>, ApiError>;
 
 impl Rounds {
     /// Asks for discovery soon.
@@ -51,23 +62,25 @@ impl Rounds {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(crate) async fn fresh(&self, max_age: Duration) {
+    pub(crate) async fn fresh(&self, max_age: Duration) -> Outcome {
         let mut ended = self.ended.subscribe();
-        if ended.borrow().1.is_some_and(|begun| begun.elapsed() < max_age) {
-            return;
+        let last = ended.borrow().last.clone();
+        if let Some((_, outcome)) = last.filter(|(begun, _)| begun.elapsed() < max_age) {
+            return outcome;
         }
         let wanted = self.n_begun.load(Ordering::Acquire) + 1;
         self.ask.notify_one();
         // The sender lives as long as `self`.
-        let _ = ended.wait_for(|(n, _)| *n >= wanted).await;
+        let last = ended.wait_for(|ended| ended.n >= wanted).await.ok().and_then(|ended| ended.last.clone());
+        last.map_or_else(|| Ok(Vec::new()), |(_, outcome)| outcome)
     }
 
     fn begin(&self) -> (u64, Instant) {
         (self.n_begun.fetch_add(1, Ordering::AcqRel) + 1, Instant::now())
     }
 
-    fn end(&self, (n, begun): (u64, Instant)) {
-        self.ended.send_replace((n, Some(begun)));
+    fn end(&self, (n, begun): (u64, Instant), outcome: Outcome) {
+        self.ended.send_replace(Ended { n, last: Some((begun, outcome)) });
     }
 
     /// Waits until the next round is due: after `pause`, or earlier.
@@ -173,6 +186,7 @@ pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
         let round = env.rounds.begin();
         let found = env.reader.discover().await;
         let Some(caches) = caches.upgrade() else { return };
+        let outcome = found.as_ref().map(|found| found.failed.clone()).map_err(ApiError::clone);
         let pause = match found {
             Ok(found) => {
                 backoff.succeeded();
@@ -192,7 +206,7 @@ pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
                 backoff.failed(Instant::now().into_std())
             }
         };
-        env.rounds.end(round);
+        env.rounds.end(round, outcome);
         drop(caches);
         env.rounds.due(pause, &mut follow_ups).await;
     }
@@ -231,20 +245,20 @@ mod tests {
         let running = rounds.begin();
         let mut waiting = std::pin::pin!(rounds.fresh(Duration::ZERO));
         assert!(waiting.as_mut().now_or_never().is_none());
-        rounds.end(running);
+        rounds.end(running, Ok(Vec::new()));
         assert!(waiting.as_mut().now_or_never().is_none(), "the round began before the question");
         let start = Instant::now();
         assert_eq!(due_times(&rounds, 1, start).await, [0]);
-        rounds.end(rounds.begin());
-        assert!(waiting.now_or_never().is_some());
+        rounds.end(rounds.begin(), Ok(vec!["apps/v1".into()]));
+        assert_eq!(waiting.now_or_never(), Some(Ok(vec!["apps/v1".into()])));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_content_with_less_does_not_ask() {
         let rounds = Rounds::default();
-        rounds.end(rounds.begin());
+        rounds.end(rounds.begin(), Err(ApiError::transport("refused")));
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(rounds.fresh(Duration::from_secs(5)).now_or_never().is_some());
+        assert_eq!(rounds.fresh(Duration::from_secs(5)).now_or_never(), Some(Err(ApiError::transport("refused"))));
         let start = Instant::now();
         assert_eq!(due_times(&rounds, 1, start).await, [PAUSE.as_millis()]);
         assert!(rounds.fresh(Duration::from_secs(5)).now_or_never().is_none());

@@ -273,7 +273,12 @@ impl FakeReader {
 
 fn five_in_pages_of_two(target: &Target, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
     let from: u32 = page.map_or(0, |page| page.parse().unwrap());
-    let item = |i| format!(r#"{{"kind":"PartialObjectMetadata","metadata":{{"name":"{}{i}"}}}}"#, target.plural);
+    let item = |i| {
+        format!(
+            r#"{{"kind":"PartialObjectMetadata","metadata":{{"name":"{}{i}","managedFields":[{{}}]}}}}"#,
+            target.plural
+        )
+    };
     let to = (from + limit.min(2)).min(5);
     Ok(ListPage {
         items: (from..to).map(|i| item(i).into()).collect(),
@@ -393,9 +398,9 @@ impl World for FakeWorld {
         known.then(|| resource(kind))
     }
 
-    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()> {
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>> {
         self.refreshed.lock().push(max_age);
-        Box::pin(async {})
+        Box::pin(async { Ok(vec!["example.com/v1".to_owned()]) })
     }
 
     fn cached_bytes(&self) -> u64 {

@@ -5,8 +5,9 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use common::{Fake, caches, context, manifest, settle, subscribe};
+use common::{Fake, caches, context, manifest, resource, settle, subscribe};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::view::{OwnedBy, Query, View};
@@ -117,6 +118,28 @@ async fn other_reads_answer_from_all_watched_kinds() {
     assert_eq!(get(RS, "rs1").unwrap()["apiVersion"], "apps/v1");
     assert!(get(POD, "p9").is_none());
     assert_eq!(view.resources().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_discovery_that_is_asked_for_counts_at_once() {
+    let (server, caches, subscription) = world().await;
+    let plurals = || {
+        let resources = subscription.snapshot().view(context()).resources().unwrap();
+        resources.iter().map(|resource| resource.plural.clone()).collect::<Vec<_>>().join(" ")
+    };
+    {
+        let mut state = server.state();
+        state.resources.retain(|resource| resource.plural != "deployments");
+        state.resources.push(resource("v1/Secret", "secrets"));
+        state.failed_groups = vec!["apps/v1".into()];
+    }
+    assert_eq!(plurals(), "pods replicasets deployments");
+    assert_eq!(caches.refreshed(Duration::ZERO).await.unwrap(), ["apps/v1"]);
+    assert_eq!(plurals(), "pods replicasets secrets replicasets deployments", "what did not answer is as before");
+    assert!(caches.resource(&kind("v1/Secret")).is_some());
+    server.set_down(true);
+    assert!(caches.refreshed(Duration::ZERO).await.is_err());
+    assert!(caches.resource(&kind("v1/Secret")).is_some());
 }
 
 #[tokio::test(start_paused = true)]

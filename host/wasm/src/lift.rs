@@ -53,6 +53,7 @@ pub(crate) fn need(need: types::Need) -> Need {
             limit: live.limit,
         },
         types::Need::RawPath(path) => Need::RawPath(path),
+        types::Need::Discovery => Need::Discovery,
     }
 }
 

@@ -455,6 +455,7 @@ fn needs_are_asked_first_and_answered_in_the_next_round() {
             RawPath(
                 "/healthz",
             ),
+            Discovery,
         ]
     "#]],
     );
@@ -463,6 +464,7 @@ fn needs_are_asked_first_and_answered_in_the_next_round() {
     let refusal = NeedError { code: 404, reason: "NotFound".into(), message: "no such pod".into() };
     let answers = first.needs.into_iter().map(|need| match need {
         Need::RawPath(_) => (need, Ok("ok".into())),
+        Need::Discovery => (need, Ok("[]".into())),
         need => (need, Err(refusal.clone())),
     });
     let second = outcome(run_with(&*guest, "needs", TestView { answers: answers.collect(), ..TestView::default() }));
@@ -476,7 +478,7 @@ fn needs_are_asked_first_and_answered_in_the_next_round() {
                 (
                     "answers",
                     Some(
-                        "[Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Ok(\"ok\")]",
+                        "[Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Ok(\"ok\"), Ok(\"[]\")]",
                     ),
                 ),
                 (

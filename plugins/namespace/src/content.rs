@@ -16,10 +16,8 @@ use serde::Deserialize;
 
 use crate::conditions::Findings;
 
-/// Most objects of one kind that are listed; and how many if that many are more than the host hands over.
-const LIST_LIMITS: [u32; 2] = [1000, 20];
-/// Objects of one kind that are deleted one by one in a pass.
-const SINGLE_DELETIONS: usize = 500;
+/// Most objects of one kind that are listed; and how many if those are more bytes than the host hands over.
+const LIST_LIMITS: [u32; 3] = [10_000, 1000, 20];
 /// Seconds that a finalizer is given, for want of anything better.
 const FINALIZER_SECONDS: i64 = 15;
 
@@ -109,8 +107,10 @@ fn items(resource: &ApiResource, namespace: &str, lister: &impl Lister) -> Resul
         limit,
     };
     let mut answer = lister.ask(list(LIST_LIMITS[0]))?;
-    if answer.as_ref().is_err_and(|error| error.reason == "TooLarge") {
-        answer = lister.ask(list(LIST_LIMITS[1]))?;
+    for limit in &LIST_LIMITS[1..] {
+        if answer.as_ref().is_err_and(|error| error.reason == "TooLarge") {
+            answer = lister.ask(list(*limit))?;
+        }
     }
     answer.map(|text| Ok(serde_json::from_str(&text)?)).map_or_else(|error| Ok(Err(error)), |items| items.map(Ok))
 }
@@ -121,9 +121,12 @@ impl Content {
         self.items.len()
     }
 
-    /// Why there is no list.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+    /// Why the objects could not be deleted or listed.
+    pub(crate) fn refusal<'a>(&'a self, failures: &'a [MutationFailure]) -> Option<&'a str> {
+        let refused =
+            |failure: &&MutationFailure| failure.kind.as_ref() == Some(&self.resource.kind) && !is_unsupported(failure);
+        let refusal = failures.iter().find(refused).map(|failure| failure.message.as_str());
+        refusal.or(self.error.as_deref())
     }
 
     /// Deletions of what is not being deleted yet. What cannot be listed is deleted unseen, if `unseen`.
@@ -142,7 +145,6 @@ impl Content {
             return vec![Mutation::delete_collection(kind, namespace, None).propagation(Propagation::Background)];
         }
         pending()
-            .take(SINGLE_DELETIONS)
             .map(|meta| {
                 Mutation::delete(kind, namespace, &meta.name).uid(&meta.uid).propagation(Propagation::Background)
             })
@@ -159,11 +161,8 @@ impl Content {
         failures: &[MutationFailure],
         findings: &mut Findings,
     ) -> i64 {
-        let refused =
-            |failure: &&MutationFailure| failure.kind.as_ref() == Some(&self.resource.kind) && !is_unsupported(failure);
-        let refusal = failures.iter().find(refused).map(|failure| failure.message.as_str());
-        if let Some(error) = refusal.or(self.error.as_deref()) {
-            findings.errors.push(self.describe(namespace, error));
+        if let Some(error) = self.refusal(failures) {
+            findings.errors.push(error.to_owned());
             return 0;
         }
         if self.items.is_empty() {
@@ -185,8 +184,7 @@ impl Content {
             return FINALIZER_SECONDS;
         }
         let resource = format!("{}/{}, Resource={}", kind.group, kind.version, self.resource.plural);
-        let error = format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}");
-        findings.errors.push(self.describe(namespace, &error));
+        findings.errors.push(format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}"));
         0
     }
 
@@ -196,14 +194,6 @@ impl Content {
             return 0;
         }
         self.items.iter().filter_map(|item| item.metadata.deletion_grace_period_seconds).max().unwrap_or(0)
-    }
-
-    fn describe(&self, namespace: &str, error: &str) -> String {
-        if is_pods(&self.resource) {
-            format!("failed to delete pods for namespace: {namespace}, err: {error}")
-        } else {
-            error.to_owned()
-        }
     }
 }
 

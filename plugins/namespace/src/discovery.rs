@@ -1,56 +1,35 @@
-//! Whether the host knows every API group that the server has.
+//! What kinds of objects there can be in a namespace now: a kind that is not known would be left behind.
 //!
-//! The host hands out what its last discovery found. A group that did not answer then (an aggregated API that is down) is missing
-//! there, and its objects would stay behind when the namespace goes. So the server's own list of groups is compared.
-//!
-//! *Source*: upstream's discovery fails for such groups, and so does the deletion.
-
-use std::collections::BTreeSet;
+//! *Source*: `ServerPreferredNamespacedResources` of client-go, and its errors.
 
 use pintle_sdk::{ApiResource, Error, Lister, Need};
-use serde::Deserialize;
 
-/// List of the API groups, the core group left out.
-pub(crate) const PATH: &str = "/apis";
-
-#[derive(Debug, Deserialize)]
-struct Groups {
-    #[serde(default)]
-    groups: Vec<Group>,
+/// What the API server has, and what it does not tell of.
+#[derive(Debug)]
+pub(crate) struct Discovered {
+    /// Resources of all versions that answered.
+    pub(crate) resources: Vec<ApiResource>,
+    /// Message about those that did not.
+    pub(crate) trouble: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Group {
-    name: String,
-    #[serde(default)]
-    preferred_version: Version,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    group_version: String,
-}
-
-/// Message about groups of which the host knows nothing; `None` if there are none.
+/// Asks the API server.
 ///
 /// # Errors
-/// The list of groups is needed first.
-pub(crate) fn gaps(resources: &[ApiResource], lister: &impl Lister) -> Result<Option<String>, Error> {
-    let groups: Groups = match lister.ask(Need::RawPath(PATH.into()))? {
+/// The discovery is needed first.
+pub(crate) fn discover(lister: &impl Lister) -> Result<Discovered, Error> {
+    let mut failed: Vec<String> = match lister.ask(Need::Discovery)? {
         Ok(text) => serde_json::from_str(&text)?,
-        Err(error) => return Ok(Some(error.message)),
+        Err(error) => return Ok(Discovered { resources: Vec::new(), trouble: Some(error.message) }),
     };
-    let known: BTreeSet<&str> = resources.iter().map(|resource| &*resource.kind.group).collect();
-    let unknown: Vec<String> = groups
-        .groups
-        .iter()
-        .filter(|group| !known.contains(group.name.as_str()))
-        .map(|group| format!("{}: no answer to discovery", group.preferred_version.group_version))
-        .collect();
-    Ok((!unknown.is_empty()).then(|| {
-        let text = format!("unable to retrieve the complete list of server APIs: {}", unknown.join(", "));
-        format!("Discovery failed for some groups, {} failing: {text}", unknown.len())
-    }))
+    failed.sort();
+    let mut resources = lister.resources();
+    resources.retain(|resource| !failed.contains(&resource.kind.api_version()));
+    let trouble = (!failed.is_empty()).then(|| {
+        let reasons: Vec<String> =
+            failed.iter().map(|version| format!("{version}: stale GroupVersion discovery: {version}")).collect();
+        let text = format!("unable to retrieve the complete list of server APIs: {}", reasons.join(", "));
+        format!("Discovery failed for some groups, {} failing: {text}", failed.len())
+    });
+    Ok(Discovered { resources, trouble })
 }

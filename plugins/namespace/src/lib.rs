@@ -9,8 +9,7 @@
 //! *Source*: kube-controller-manager 1.36, pkg/controller/namespace. Where upstream deletes every kind and then looks what remains,
 //! this looks first and deletes only kinds that have something. What follows from that:
 //! - the grace period of Pods is the one that their deletion was given, not that of their spec;
-//! - while Pods cannot be listed nothing else is deleted;
-//! - counts in conditions stop at 1,000 objects of a kind.
+//! - counts in conditions stop at 10,000 objects of a kind, or at what fits into an answer of the host.
 
 mod conditions;
 mod content;

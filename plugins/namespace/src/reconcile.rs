@@ -4,7 +4,7 @@
 //! and either waits or, when nothing remains, removes the finalizer.
 //!
 //! *Invariants*
-//! 1. Nothing else is deleted while a Pod is left.
+//! 1. Nothing else is deleted while a Pod is left, unless Pods can be neither listed nor deleted.
 //! 2. The finalizer goes only after a round in which every list was empty and nothing failed.
 //! 3. A round that fails is repeated with a growing delay, at least once a minute.
 //!
@@ -20,18 +20,22 @@ use pintle_sdk::{Error, Key, Lister, Mutation, MutationFailure, Outcome, Refusal
 
 use crate::conditions::Findings;
 use crate::content::{Content, deletable, is_pods, is_unsupported, list};
-use crate::discovery::gaps;
+use crate::discovery::discover;
 use crate::round::{Round, Stage};
 
 /// The finalizer of this controller.
 const FINALIZER: &str = "kubernetes";
 /// As soon as the caches show what was written.
 const AT_ONCE: Duration = Duration::from_millis(1);
+/// Sweeps of one round, before what is left is reported.
+const SWEEPS: u32 = 2;
+/// Deletions of one run: fewer than a run may have mutations.
+const DELETIONS: usize = 900;
 
 /// Says what should change for one namespace.
 ///
 /// # Errors
-/// Live lists are needed; or the API server's resources are not known yet.
+/// Discovery and live lists are needed; or the API server's resources are not known yet.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let name = key.name.as_str();
     let Some((namespace, document)) = lister.get_document::<Namespace>("", name)? else {
@@ -47,39 +51,40 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         return Ok(Round::forget(lister, name));
     }
 
-    let resources = lister.resources();
-    let undiscovered = gaps(&resources, lister)?;
-    let resources = deletable(resources);
-    if resources.is_empty() {
+    let discovered = discover(lister)?;
+    let resources = deletable(discovered.resources);
+    if resources.is_empty() && discovered.trouble.is_none() {
         return Err(Error::retry("unable to get any supported resources from server"));
     }
+    let failures: Vec<MutationFailure> =
+        lister.failures().into_iter().filter(|failure| failure.verb.starts_with("delete")).collect();
     let (pods, others): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
     let mut contents = list(pods, name, lister)?;
-    let has_pods = contents.iter().any(|content| content.count() > 0 || content.error().is_some());
-    if !has_pods {
+    // Pods that cannot be listed or deleted hold nothing up: there is no telling when they will go.
+    let waits_for_pods = contents.iter().any(|pods| pods.count() > 0 && pods.refusal(&failures).is_none());
+    if !waits_for_pods {
         contents.extend(list(others, name, lister)?);
     }
 
-    let stage = if has_pods { Stage::Pods } else { Stage::Rest };
-    let run = Run { name, namespace: &namespace, document, contents, has_pods };
+    let stage = if waits_for_pods { Stage::Pods } else { Stage::Rest };
+    let run = Run { name, namespace: &namespace, document, contents, waits_for_pods };
     let mut round = Round::read(lister, name, &namespace.metadata.uid);
-    let failures: Vec<MutationFailure> =
-        lister.failures().into_iter().filter(|failure| failure.verb.starts_with("delete")).collect();
-    let mut deletions = Vec::new();
-    if round.swept != Some(stage) || !failures.is_empty() {
-        deletions = run.deletions(&failures, round.swept != Some(stage));
-        if failures.iter().all(is_unsupported) && !deletions.is_empty() {
-            round.swept = Some(stage);
-            let outcome = Outcome::new().step(Step::parallel(deletions)).requeue_after(AT_ONCE);
-            return Ok(round.keep(outcome, name));
-        }
+    let is_swept = round.swept == Some(stage);
+    let (deletions, is_whole) = run.deletions(&failures, !is_swept);
+    // A second sweep gets what has come since the first, and deletes one by one what cannot be deleted as a collection.
+    let may_sweep = !is_swept || (round.sweeps < SWEEPS && failures.iter().all(is_unsupported));
+    if may_sweep && !deletions.is_empty() {
+        round.sweeps = if is_swept { round.sweeps + 1 } else { 1 };
+        round.swept = Some(stage).filter(|_| is_whole || !failures.is_empty());
+        let outcome = Outcome::new().step(Step::parallel(deletions)).requeue_after(AT_ONCE);
+        return Ok(round.keep(outcome, name));
     }
 
     let now = lister.now()?;
-    let mut findings = Findings { undiscovered, ..Findings::default() };
+    let mut findings = Findings { undiscovered: discovered.trouble, ..Findings::default() };
     let seconds =
         run.contents.iter().map(|content| content.account(name, deleted_at, now, &failures, &mut findings)).max();
-    if has_pods {
+    if waits_for_pods {
         // What else is there is not known yet.
         findings.remaining.clear();
         findings.finalizers.clear();
@@ -93,9 +98,10 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     });
     let is_reported = status.is_none();
     let mut outcome = status.unwrap_or_default();
+    // What is deleted again is looked at by the next run.
+    (round.swept, round.sweeps) = if deletions.is_empty() { (None, 0) } else { (Some(stage), SWEEPS) };
     outcome.push(Step::parallel(deletions).always());
 
-    round.swept = None;
     if !findings.errors.is_empty() || findings.undiscovered.is_some() {
         let after = round.backoff();
         round.failed = round.failed.saturating_add(1);
@@ -120,13 +126,16 @@ struct Run<'a> {
     namespace: &'a Namespace,
     document: Document,
     contents: Vec<Content>,
-    has_pods: bool,
+    waits_for_pods: bool,
 }
 
 impl Run<'_> {
-    fn deletions(&self, failures: &[MutationFailure], unseen: bool) -> Vec<Mutation> {
-        let unseen = unseen && !self.has_pods;
-        self.contents.iter().flat_map(|content| content.deletions(self.name, failures, unseen)).collect()
+    /// Deletions of what is there, as many as fit into a run, and whether they are all.
+    fn deletions(&self, failures: &[MutationFailure], unseen: bool) -> (Vec<Mutation>, bool) {
+        let unseen = unseen && !self.waits_for_pods;
+        let mut all = self.contents.iter().flat_map(|content| content.deletions(self.name, failures, unseen));
+        let deletions: Vec<_> = all.by_ref().take(DELETIONS).collect();
+        (deletions, all.next().is_none())
     }
 
     /// Takes the controller's finalizer away.

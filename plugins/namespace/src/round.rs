@@ -29,6 +29,8 @@ pub(crate) struct Round {
     uid: String,
     /// What the run before has deleted: of that, what is left now stays for a reason.
     pub(crate) swept: Option<Stage>,
+    /// How often the runs before have deleted.
+    pub(crate) sweeps: u32,
     /// Rounds in a row that ended with an error.
     pub(crate) failed: u32,
 }

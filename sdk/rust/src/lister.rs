@@ -124,7 +124,7 @@ pub trait Lister {
     fn dependents_json(&self, uid: &str) -> Vec<String>;
     /// The object of any watched kind with this uid, as JSON.
     fn by_uid_json(&self, uid: &str) -> Option<String>;
-    /// What the API server offers; empty unless the manifest says `discovery: true`.
+    /// What the API server offers, as of the last discovery, which was seconds ago. The manifest must say `discovery: true`.
     fn resources(&self) -> Vec<ApiResource>;
     /// The plugin's configuration, as JSON.
     fn config_json(&self) -> String;

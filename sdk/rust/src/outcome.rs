@@ -409,6 +409,9 @@ impl Step {
     }
 }
 
+/// Reads that the host takes from one outcome.
+pub(crate) const MAX_NEEDS: usize = 256;
+
 /// A read that the cache cannot answer. See [`Lister::live`](crate::Lister::live) for the short way.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
@@ -432,6 +435,9 @@ pub enum Need {
     },
     /// GET of a path of the API server. Answer: the body.
     RawPath(String),
+    /// Discover the API server's resources now: [`Lister::resources`](crate::Lister::resources) shows them once it is answered.
+    /// Answer: a JSON array of the group versions that did not answer; what was known of them is still shown.
+    Discovery,
 }
 
 /// A sample for one of the metrics that the manifest declares.
@@ -461,6 +467,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Asks for reads; those that are too many for one round are asked for by the next, which still misses them.
+    pub(crate) fn of_needs(mut needs: Vec<Need>) -> Self {
+        needs.truncate(MAX_NEEDS);
+        Self { needs, ..Self::default() }
+    }
+
     /// Nothing to do.
     pub fn new() -> Self {
         Self::default()

@@ -89,7 +89,7 @@ pub fn reconcile(
 ) -> Result<w::Outcome, w::ReconcileError> {
     match function(&key.into(), &WasmLister(lister)) {
         Ok(outcome) => Ok(outcome.into()),
-        Err(Error::Needs(needs)) => Ok(Outcome { needs, ..Outcome::default() }.into()),
+        Err(Error::Needs(needs)) => Ok(Outcome::of_needs(needs).into()),
         Err(Error::Retry { message, after }) => {
             Err(w::ReconcileError::Retry(w::Retry { message, after_ms: after.map(milliseconds) }))
         }
@@ -201,6 +201,7 @@ impl From<Need> for w::Need {
                 Self::LiveList(w::LiveList { kind: kind.into(), namespace, label_selector, limit })
             }
             Need::RawPath(path) => Self::RawPath(path),
+            Need::Discovery => Self::Discovery,
         }
     }
 }

@@ -29,10 +29,6 @@ pub(crate) const MAX_ROUNDS: usize = 8;
 /// Discovery that is not older says that a kind does not exist. Plugins make kinds up as they like, so this is the bound on what
 /// that costs the API server.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
-/// The server's own list of its groups. Who asks for it wants to know what the server offers now, so `lister.resources` is no
-/// older than the answer.
-const GROUPS: &str = "/apis";
-
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) enum Verdict {
@@ -76,29 +72,24 @@ impl Controller {
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
-                Need::RawPath(_) => None,
+                Need::RawPath(_) | Need::Discovery => None,
             });
-            let asks_for_groups =
-                outcome.needs.contains(&Need::RawPath(GROUPS.to_owned())) && self.writer.grants.allow_path(GROUPS);
-            self.know(kinds, asks_for_groups.then_some(Duration::ZERO)).await;
-            let resolve = |kind: &Kind| self.world().resource(kind);
-            let (new, n_denied) = needs::perform(outcome.needs, &*self.reader, &self.writer.grants, &resolve).await;
+            self.know(kinds).await;
+            let world = &**self.world();
+            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &self.writer.grants, world).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
-            answers.retain(|(need, _)| !new.iter().any(|(other, _)| other == need));
-            answers.extend(new);
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
 
-    /// Looks again for kinds that are not known: they may have come since the last discovery. Also if that is older than
-    /// `max_age`.
-    async fn know<'k>(&self, mut kinds: impl Iterator<Item = &'k Kind>, max_age: Option<Duration>) {
+    /// Looks again for kinds that are not known: they may have come since the last discovery.
+    async fn know<'k>(&self, mut kinds: impl Iterator<Item = &'k Kind>) {
         let world = self.world();
-        let max_age = max_age.or_else(|| kinds.any(|kind| world.resource(kind).is_none()).then_some(UNKNOWN_PAUSE));
-        if let Some(max_age) = max_age {
-            world.refreshed(max_age).await;
+        if kinds.any(|kind| world.resource(kind).is_none()) {
+            // If it fails, the kind is still not known, and that is what is told.
+            let _ = world.refreshed(UNKNOWN_PAUSE).await;
         }
     }
 
@@ -118,7 +109,7 @@ impl Controller {
 
     async fn carry_out(&self, outcome: Outcome) -> Verdict {
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
-        self.know(mutations.filter_map(|mutation| kind_of(&mutation.action)), None).await;
+        self.know(mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
         let plan = match self.writer.plan(outcome.steps, |kind| self.world().resource(kind)) {
             Ok(plan) => plan,
             Err(fault) => return Verdict::Fault(fault),

@@ -380,6 +380,7 @@ async fn a_key_is_never_run_twice_at_once_and_workers_are_bounded() {
 async fn needs_are_answered_in_a_second_round() {
     let guest = FakeGuest::new(
         manifest(|m| {
+            m["discovery"] = true.into();
             m["grants"]
                 .as_array_mut()
                 .unwrap()
@@ -400,6 +401,7 @@ async fn needs_are_answered_in_a_second_round() {
                 list,
                 Need::RawPath("/version".into()),
                 Need::RawPath("/api".into()),
+                Need::Discovery,
             ];
             if view.answer(&needs[0]).is_none() {
                 return Ok(Ok(Outcome { needs, ..Outcome::default() }));
@@ -418,8 +420,9 @@ async fn needs_are_answered_in_a_second_round() {
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.run_until_idle(&["a"]).await;
     let state = fixture.controller.inner.lock().state.snapshot();
-    expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted"#]]
+    expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted | ["example.com/v1"]"#]]
         .assert_eq(state.get("answers").unwrap());
+    assert_eq!(*fixture.world.refreshed.lock(), [Duration::ZERO], "who needs discovery is not content with an old one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -446,23 +449,6 @@ async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
             (log.iter().map(|l| (*l).to_owned()).collect(), code)
         );
         assert_eq!(*fixture.world.refreshed.lock(), [Duration::from_secs(5)]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_asks_for_the_servers_groups_gets_fresh_resources_too() {
-    for (paths, expected) in
-        [(serde_json::json!(["/apis"]), vec![Duration::ZERO]), (serde_json::json!(["/api"]), vec![])]
-    {
-        let grant = serde_json::json!([{"verbs": ["get"], "kinds": [], "paths": paths}]);
-        let guest = FakeGuest::new(manifest(|m| m["grants"] = grant), |_, view| {
-            let need = Need::RawPath("/apis".into());
-            let needs = if view.answer(&need).is_none() { vec![need] } else { Vec::new() };
-            Ok(Ok(Outcome { needs, ..Outcome::default() }))
-        });
-        let fixture = Fixture::new(guest, FakeWriter::agreeable());
-        fixture.run_until_idle(&["a"]).await;
-        assert_eq!(*fixture.world.refreshed.lock(), expected);
     }
 }
 

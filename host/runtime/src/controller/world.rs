@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use pintle_core::api::{ApiResource, Target};
+use pintle_core::api::{ApiError, ApiResource, Target};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::view::View;
@@ -38,8 +38,8 @@ pub(crate) trait World: Send + Sync {
     /// How the caches read objects of this kind in this namespace; `None` if they do not.
     fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
-    /// Waits until what is known of the server's resources is at most so old.
-    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()>;
+    /// Waits until what is known of the server's resources is at most so old; gives the group versions that did not answer.
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>>;
     fn cached_bytes(&self) -> u64;
 }
 
@@ -102,7 +102,7 @@ impl World for Subscribed {
         self.caches.resource(kind)
     }
 
-    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, ()> {
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>> {
         Box::pin(self.caches.refreshed(max_age))
     }
 

@@ -63,6 +63,11 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Takes a member out.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.members.retain(|(other, _)| other != name);
+    }
+
     /// Sets a member to a string.
     pub(crate) fn set_string(&mut self, name: &str, value: &str) {
         self.set(name, quote(value));

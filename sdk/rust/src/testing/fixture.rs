@@ -11,12 +11,12 @@ use super::render;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
-use crate::outcome::{ApiError, MutationFailure, Need, Outcome};
+use crate::outcome::{ApiError, MAX_NEEDS, MutationFailure, Need, Outcome};
 use crate::selector::Selector;
 use crate::types::{Key, Kind, ObjectKey};
 
-/// How often a plugin may ask for more reads before the fixture gives up.
-const MAX_ROUNDS: usize = 10;
+/// Calls of one run, as in the host.
+const MAX_ROUNDS: usize = 8;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -39,9 +39,22 @@ struct Input {
     resources: Vec<ApiResource>,
     #[serde(default)]
     raw: BTreeMap<String, Value>,
+    #[serde(default)]
+    discovery: Discovery,
     /// A place for YAML anchors.
     #[serde(default, rename = "define")]
     _define: Value,
+}
+
+/// What a discovery finds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Discovery {
+    /// The same as before if absent.
+    resources: Option<Vec<ApiResource>>,
+    #[serde(default)]
+    failed: Vec<String>,
+    error: Option<ApiError>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,6 +110,7 @@ impl Fixture {
                 failures: input.failures,
                 resources: input.resources,
                 raw: input.raw,
+                discovery: input.discovery,
                 asked: RefCell::default(),
             },
         })
@@ -122,10 +136,11 @@ impl Fixture {
         for _ in 0..MAX_ROUNDS {
             let result = reconcile(&self.key, &self.lister);
             let needs = match &result {
-                Err(Error::Needs(needs)) => needs.clone(),
+                Err(Error::Needs(needs)) => Outcome::of_needs(needs.clone()).needs,
                 Ok(outcome) => outcome.needs.clone(),
                 Err(_) => Vec::new(),
             };
+            assert!(needs.len() <= MAX_NEEDS, "fault: {} needs, more than {MAX_NEEDS}", needs.len());
             if needs.is_empty() {
                 return (result, self.lister.asked.take());
             }
@@ -198,6 +213,7 @@ pub struct FixtureLister {
     failures: Vec<MutationFailure>,
     resources: Vec<ApiResource>,
     raw: BTreeMap<String, Value>,
+    discovery: Discovery,
     asked: RefCell<Vec<Need>>,
 }
 
@@ -352,7 +368,8 @@ impl Lister for FixtureLister {
 
     fn resources(&self) -> Vec<ApiResource> {
         assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
-        self.resources.clone()
+        let discovered = self.discovery.resources.as_ref().filter(|_| self.asked.borrow().contains(&Need::Discovery));
+        discovered.unwrap_or(&self.resources).clone()
     }
 
     fn config_json(&self) -> String {
@@ -398,6 +415,10 @@ impl Lister for FixtureLister {
             }
             Need::RawPath(path) => {
                 self.raw.get(path).map_or_else(|| not_found(path.clone()), |body| Ok(body.to_string()))
+            }
+            Need::Discovery => {
+                assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
+                self.discovery.error.clone().map_or_else(|| Ok(json!(self.discovery.failed).to_string()), Err)
             }
         })
     }

@@ -15,6 +15,7 @@
 //! - `objects`: the cache. A missing uid becomes `uid-NAME`, a missing resourceVersion `1`;
 //! - `live`: what the API server itself has, for needs; the same as `objects` if absent;
 //! - `raw`: path -> body, for needs of raw paths; another path is not found;
+//! - `discovery`: what a need for discovery finds: `resources` (those below if absent), `failed` (group versions), or an `error`;
 //! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`.
 //!
 //! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more.

@@ -202,6 +202,7 @@ fn need(need: &Need) -> Value {
         )
         .into(),
         Need::RawPath(path) => format!("get {path}").into(),
+        Need::Discovery => "discover".into(),
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn needs(lister: &Lister) -> Outcome {
             limit: 2_147_483_647,
         }),
         Need::RawPath("/healthz".into()),
+        Need::Discovery,
     ];
     let answers: Vec<_> = needs.iter().filter_map(|need| lister.answer(need)).collect();
     if answers.is_empty() {
