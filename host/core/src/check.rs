@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::grants::is_path_segment;
 use crate::id::{Key, Kind, ObjectKey};
-use crate::manifest::{EffectiveLimits, Manifest};
+use crate::manifest::{EffectiveLimits, Manifest, MetricSource};
 use crate::outcome::{Action, Event, Mutation, Need, Outcome, PatchType};
 
 /// The largest number that the contract lets pass.
@@ -54,6 +54,9 @@ pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits)
             let known: Vec<&str> = manifest.metrics.iter().map(|metric| metric.name.as_str()).collect();
             return Err(format!("metric {:?} is not declared; declared are {}", observation.metric, known.join(", ")));
         };
+        if metric.of != MetricSource::Observations {
+            return Err(format!("metric {:?} is fed by the host", metric.name));
+        }
         if metric.labels.len() != observation.labels.len() {
             let (given, wanted) = (observation.labels.len(), metric.labels.len());
             return Err(format!("metric {:?} has {wanted} labels, the observation {given}", metric.name));
@@ -223,7 +226,10 @@ mod tests {
         let manifest = serde_json::json!({
             "name": "widgets", "version": "1.0.0", "contract": "0.1",
             "watches": [], "queues": [{"name": "widgets"}],
-            "metrics": [{"name": "widgets_total", "help": "Widgets.", "type": "counter", "labels": ["color"]}],
+            "metrics": [
+                {"name": "widgets_total", "help": "Widgets.", "type": "counter", "labels": ["color"]},
+                {"name": "runs_total", "help": "Runs.", "type": "counter", "of": "runs"},
+            ],
             "limits": {"mutations": 2, "outcomeBytes": 100},
         });
         Manifest::parse(manifest.to_string().as_bytes()).unwrap()
@@ -295,12 +301,13 @@ mod tests {
         check(observe("widgets_total", &["red"], 1.0), expect!["ok"]);
         check(
             observe("widgets", &["red"], 1.0),
-            expect![[r#"metric "widgets" is not declared; declared are widgets_total"#]],
+            expect![[r#"metric "widgets" is not declared; declared are widgets_total, runs_total"#]],
         );
         check(
             observe("widgets_total", &[], 1.0),
             expect![[r#"metric "widgets_total" has 1 labels, the observation 0"#]],
         );
+        check(observe("runs_total", &[], 1.0), expect![[r#"metric "runs_total" is fed by the host"#]]);
         check(
             observe("widgets_total", &["red"], f64::NAN),
             expect![[r#"the observation of metric "widgets_total" is not a finite number"#]],

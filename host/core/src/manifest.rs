@@ -357,6 +357,27 @@ pub struct Metric {
     /// Upper bounds of a histogram's buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<f64>,
+    /// Who feeds it.
+    #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
+    pub of: MetricSource,
+}
+
+/// Who feeds a metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricSource {
+    /// The plugin, by observations.
+    #[default]
+    Observations,
+    /// The host: a counter counts the runs of keys, a histogram observes their time in seconds, writes included. The only label
+    /// there can be is `code`: 200 if nothing failed, otherwise the HTTP status code of the first write that failed, or 500.
+    Runs,
+}
+
+impl MetricSource {
+    fn is_observations(&self) -> bool {
+        *self == Self::Observations
+    }
 }
 
 /// Types of metrics.
@@ -487,6 +508,14 @@ impl Manifest {
         for (i, kind) in self.watches.iter().enumerate().filter_map(|(i, w)| w.kind.as_ref().map(|k| (i, k))) {
             if !kinds.insert(kind) {
                 return Err(format!("watches[{i}].kind: {kind} is watched twice"));
+            }
+        }
+        for (i, metric) in self.metrics.iter().enumerate().filter(|(_, metric)| metric.of == MetricSource::Runs) {
+            if metric.kind == MetricType::Gauge {
+                return Err(format!("metrics[{i}].type: runs are counted, or their times observed by a histogram"));
+            }
+            if let Some(label) = metric.labels.iter().find(|label| *label != "code") {
+                return Err(format!("metrics[{i}].labels: {label:?} is not known of runs; known is code"));
             }
         }
         for (i, grant) in self.grants.iter().enumerate() {
@@ -628,6 +657,16 @@ mod tests {
         check(
             |m| m["watches"][0]["labelSelector"] = "a in b".into(),
             expect![[r#"watches[0].labelSelector: expected '(' before "b""#]],
+        );
+        let metric = |kind: &str, labels: &[&str]| serde_json::json!([{"name": "x", "help": "", "type": kind, "labels": labels, "of": "runs"}]);
+        check(|m| m["metrics"] = metric("counter", &["code"]), expect!["ok: widgets"]);
+        check(
+            |m| m["metrics"] = metric("gauge", &[]),
+            expect!["metrics[0].type: runs are counted, or their times observed by a histogram"],
+        );
+        check(
+            |m| m["metrics"] = metric("histogram", &["verb"]),
+            expect![[r#"metrics[0].labels: "verb" is not known of runs; known is code"#]],
         );
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),

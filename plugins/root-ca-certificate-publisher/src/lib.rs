@@ -1,7 +1,6 @@
 //! Publishes the certificate authority of the API server in every namespace, as the ConfigMap `kube-root-ca.crt`.
 //!
-//! *Source*: Kubernetes' `pkg/controller/certificates/rootcacertpublisher`. Its two metrics of syncs are missing: the host's
-//! metrics of runs tell the same.
+//! *Source*: Kubernetes' `pkg/controller/certificates/rootcacertpublisher`. Its two metrics of syncs are fed by the host.
 
 use std::collections::BTreeMap;
 

@@ -175,6 +175,7 @@ impl Controller {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
+        self.declared.ran(verdict.code(), took);
         let mut inner = self.inner.lock();
         inner.n_runs += 1;
         let attempt = inner.attempt(key);

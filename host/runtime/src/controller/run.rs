@@ -42,6 +42,20 @@ pub(crate) enum Verdict {
     Fault(PluginFault),
 }
 
+impl Verdict {
+    /// The HTTP status code that says best how the run ended: that of the first write that failed, 500 for other failures.
+    pub(super) fn code(&self) -> u16 {
+        match self {
+            Self::Done { report, .. } => match report.failures.first() {
+                None => 200,
+                Some(failure) if failure.code > 0 => failure.code,
+                Some(_) => 500,
+            },
+            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => 500,
+        }
+    }
+}
+
 fn fault(kind: FaultKind, message: impl Into<String>) -> Verdict {
     Verdict::Fault(PluginFault { kind, message: message.into() })
 }

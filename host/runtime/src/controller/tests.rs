@@ -258,6 +258,24 @@ async fn failures_of_writes_are_seen_by_the_next_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runs_are_counted_by_how_they_end() {
+    let manifest = manifest(|m| {
+        m["metrics"] = serde_json::json!([{"name": "syncs_total", "help": "", "type": "counter", "labels": ["code"], "of": "runs"}]);
+    });
+    let (guest, _) = scripted(manifest, |i| match i {
+        0 => creates(&["p"]),
+        1 => Ok(Err(ReconcileError::Retry { message: String::new(), after: None })),
+        _ => done(),
+    });
+    let fixture = Fixture::new(guest, FakeWriter::new(|_, _| Err(refusal(422))));
+    fixture.run_until_idle(&["a"]).await;
+    let text = fixture.metrics.text();
+    for code in [422, 500, 200] {
+        assert!(text.contains(&format!("syncs_total{{code=\"{code}\"}} 1.0\n")), "{code}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_refusal_costs_a_backoff_and_a_throttled_one_what_it_asks() {
     for (code, expected) in [(0, 5), (409, 5), (422, 5), (429, 7_000), (500, 5)] {
         let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });

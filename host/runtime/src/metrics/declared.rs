@@ -7,9 +7,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::manifest::{Metric, MetricType};
+use pintle_core::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::outcome::Observation;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -87,7 +88,7 @@ impl DeclaredRegistry {
 }
 
 fn alike(a: &Metric, b: &Metric) -> bool {
-    a.kind == b.kind && a.labels == b.labels && a.buckets == b.buckets
+    a.kind == b.kind && a.labels == b.labels && a.buckets == b.buckets && a.of == b.of
 }
 
 fn check(metric: &Metric) -> Result<(), DeclaredError> {
@@ -173,6 +174,15 @@ impl DeclaredMetrics {
         };
         observations.len() - observations.iter().filter(taken).count()
     }
+
+    /// Feeds the metrics of runs.
+    pub(crate) fn ran(&self, code: u16, took: Duration) {
+        for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {
+            let value = if declared.metric.kind == MetricType::Histogram { took.as_secs_f64() } else { 1.0 };
+            let labels = declared.metric.labels.iter().map(|_| code.to_string()).collect();
+            declared.observe(&Observation { metric: declared.metric.name.clone(), labels, value });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -181,7 +191,8 @@ mod tests {
 
     fn metric(kind: MetricType, name: &str) -> Metric {
         let buckets = if kind == MetricType::Histogram { vec![1.0, 2.0] } else { Vec::new() };
-        Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets }
+        let of = MetricSource::Observations;
+        Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets, of }
     }
 
     fn observation(metric: &str, color: &str, value: f64) -> Observation {
@@ -215,6 +226,32 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn runs_are_counted_and_timed_by_code() {
+        let mut registry = Registry::default();
+        let of_runs = |kind, name| Metric { labels: vec!["code".into()], of: MetricSource::Runs, ..metric(kind, name) };
+        let metrics = [
+            of_runs(MetricType::Counter, "syncs_total"),
+            of_runs(MetricType::Histogram, "sync_seconds"),
+            metric(MetricType::Counter, "others_total"),
+        ];
+        let declared = DeclaredRegistry::default().declare(&mut registry, &metrics).unwrap();
+        declared.ran(200, Duration::from_millis(1500));
+        declared.ran(200, Duration::from_millis(500));
+        declared.ran(409, Duration::ZERO);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "syncs_total{code=\"200\"} 2.0",
+            "syncs_total{code=\"409\"} 1.0",
+            "sync_seconds_sum{code=\"200\"} 2.0",
+            "sync_seconds_bucket{le=\"1.0\",code=\"200\"} 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("others_total{"), "{text}");
     }
 
     #[test]
