@@ -9,10 +9,12 @@
 //! 2. A mutation that is not granted leaves nothing behind but a failure and a metric.
 //! 3. At most [`MAX_PARALLEL`] writes of a run are under way.
 //! 4. After a failed step only steps that are `always` are carried out.
+//! 5. Of a slow start at most one mutation more fails than succeeded before.
 //!
 //! Not here: retries of the key (the controller), rate limits and `Retry-After` (the adapter behind `ApiWriter`).
 //!
-//! Source: the slow start is that of kube-controller-manager's `slowStartBatch`.
+//! Source: the slow start is that of kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch is as large as
+//! what may be under way at once; from there on it does not wait for the last of a batch.
 
 mod edit;
 mod request;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, WriteRequest, Written};
 use pintle_core::correlator::cut;
 use pintle_core::grants::Grants;
@@ -108,6 +111,13 @@ enum Go {
     NoKind,
 }
 
+/// When a group of mutations begins no more of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    AtFailure,
+    AtEnd,
+}
+
 enum Done {
     Nothing,
     Written(PendingWrite),
@@ -190,22 +200,34 @@ impl Writer {
             Order::SlowStart => {
                 let mut rest = &step.mutations[..];
                 let mut size = 1;
-                while !rest.is_empty() && report.failures.len() == n_failed_before {
+                while size < MAX_PARALLEL && !rest.is_empty() && report.failures.len() == n_failed_before {
                     let (batch, after) = rest.split_at(size.min(rest.len()));
                     self.batch(batch, report).await;
                     rest = after;
                     size *= 2;
+                }
+                if report.failures.len() == n_failed_before {
+                    self.stream(rest, Stop::AtFailure, report).await;
                 }
             }
         }
     }
 
     async fn batch(&self, batch: &[Planned], report: &mut Report) {
-        let all: Vec<_> = batch.iter().map(|planned| self.one(planned)).collect();
-        let mut all = futures::stream::iter(all).buffer_unordered(MAX_PARALLEL);
+        self.stream(batch, Stop::AtEnd, report).await;
+    }
+
+    /// Carries out mutations, [`MAX_PARALLEL`] at once: each that ends lets the next begin.
+    async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report) {
         let n_failed_before = report.failures.len();
-        while let Some(done) = all.next().await {
+        let mut rest = mutations.iter();
+        let mut under_way: FuturesUnordered<_> = rest.by_ref().take(MAX_PARALLEL).map(|one| self.one(one)).collect();
+        while let Some(done) = under_way.next().await {
             report.take_in(done);
+            let go_on = stop == Stop::AtEnd || report.failures.len() == n_failed_before;
+            if go_on && let Some(next) = rest.next() {
+                under_way.push(self.one(next));
+            }
         }
         // Which of them answered first means nothing to the plugin.
         report.failures[n_failed_before..].sort_by_key(|failure| failure.position);

@@ -106,6 +106,21 @@ async fn slow_start_ends_with_the_first_batch_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_slow_start_flows_and_stops_at_its_first_failure() {
+    let all = Fixture::new(FakeWriter::agreeable());
+    assert_eq!(all.carry_out(vec![step(Order::SlowStart, pods(500))]).await.writes.len(), 500);
+    assert_eq!(all.api.n_open.lock().1, MAX_PARALLEL);
+
+    let fixture = Fixture::new(refusing(&["p100"], 403));
+    let report = fixture.carry_out(vec![step(Order::SlowStart, pods(500))]).await;
+    assert_eq!(places(&report), [(0, 100)]);
+    let n_tried = fixture.api.log().len();
+    assert_eq!(report.writes.len(), n_tried - 1);
+    // What was under way when the failure came is carried out, and nothing more.
+    assert!((101..=100 + MAX_PARALLEL).contains(&n_tried), "{n_tried} were tried");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_step_that_is_always_carried_out_follows_a_failure() {
     let fixture = Fixture::new(refusing(&["p0"], 403));
     let mut status = step(Order::Sequential, vec![delete("s")]);
