@@ -22,24 +22,37 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the components, then the binary that carries them; answers its path.
-pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
+/// Builds the components, then the binary that carries them; answers the folder of the binaries.
+///
+/// All binaries are built at once, because cargo chooses the features of dependencies for all that it builds: one by one,
+/// most dependencies would be built once for each.
+fn build_binaries(release: bool) -> anyhow::Result<PathBuf> {
     eprintln!("==> components");
     guests::build_named(&[Set::Plugins], &[])?;
     eprintln!("==> pintle");
     let mut build = cargo();
-    build.args(["build", "--package", "pintle"]);
+    build.args(["build", "--workspace", "--bins"]);
     if release {
         build.arg("--release");
     }
     process::run(&mut build)?;
-    Ok(target().join(if release { "release" } else { "debug" }).join("pintle"))
+    Ok(target().join(if release { "release" } else { "debug" }))
+}
+
+/// Builds the components, then the binary that carries them; answers its path.
+pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
+    Ok(build_binaries(release)?.join("pintle"))
+}
+
+/// Builds the binary and the tests at once, for the reason of [`build_binaries`].
+fn build_with_tests() -> anyhow::Result<()> {
+    process::run(cargo().args(["build", "--workspace", "--bins", "--tests"]))
 }
 
 /// Plays the story of `tests/src/bin/demo.rs`.
 pub(crate) fn demo() -> anyhow::Result<()> {
-    let pintle = build(false)?;
-    process::run(cargo().args(["run", "--quiet", "--package", "pintle-tests", "--bin", "demo", "--"]).arg(pintle))
+    let binaries = build_binaries(false)?;
+    process::run(Command::new(binaries.join("demo")).current_dir(root()).arg(binaries.join("pintle")))
 }
 
 /// A part of `cargo xtask test`: its name, and what it runs.
@@ -48,7 +61,7 @@ type Part = (&'static str, fn(&mut Tally) -> anyhow::Result<()>);
 const PARTS: &[Part] = &[
     ("format and lints", |_| checks::lint()),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
-    ("the pintle binary", |_| build(false).map(drop)),
+    ("build", |_| build_with_tests()),
     ("the SDK", |tally| test_workspace("sdk/rust", tally)),
     ("the plugins", |tally| test_workspace("plugins", tally)),
     ("the host, and whole-system tests on the embedded and the real control plane", test_host),
@@ -129,14 +142,9 @@ fn test_host(tally: &mut Tally) -> anyhow::Result<()> {
 
 /// Measures Pintle and kube-controller-manager side by side.
 pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
-    let pintle = build(true)?;
-    process::run(
-        cargo()
-            .args(["run", "--release", "--package", "pintle-tests", "--bin", "bench", "--"])
-            .arg("--pintle")
-            .arg(pintle)
-            .args(args),
-    )
+    let binaries = build_binaries(true)?;
+    let mut bench = Command::new(binaries.join("bench"));
+    process::run(bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle")).args(args))
 }
 
 #[cfg(test)]
