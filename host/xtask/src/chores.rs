@@ -22,16 +22,19 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the components, then the binary that carries them; answers the folder of the binaries.
+/// Builds the components, then the binary that carries them and a companion of it; answers the folder of both.
 ///
-/// All binaries are built at once, because cargo chooses the features of dependencies for all that it builds: one by one,
-/// most dependencies would be built once for each.
-fn build_binaries(release: bool) -> anyhow::Result<PathBuf> {
+/// The whole workspace is named, because cargo chooses the features of dependencies for all that it builds: package by
+/// package, most dependencies would be built once for each.
+fn build_binaries(release: bool, companion: Option<&str>) -> anyhow::Result<PathBuf> {
     eprintln!("==> components");
     guests::build_named(&[Set::Plugins], &[])?;
     eprintln!("==> pintle");
     let mut build = cargo();
-    build.args(["build", "--workspace", "--bins"]);
+    build.args(["build", "--workspace"]);
+    for binary in ["pintle"].into_iter().chain(companion) {
+        build.args(["--bin", binary]);
+    }
     if release {
         build.arg("--release");
     }
@@ -41,7 +44,7 @@ fn build_binaries(release: bool) -> anyhow::Result<PathBuf> {
 
 /// Builds the components, then the binary that carries them; answers its path.
 pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
-    Ok(build_binaries(release)?.join("pintle"))
+    Ok(build_binaries(release, None)?.join("pintle"))
 }
 
 /// Builds the binary and the tests at once, for the reason of [`build_binaries`].
@@ -51,7 +54,7 @@ fn build_with_tests() -> anyhow::Result<()> {
 
 /// Plays the story of `tests/src/bin/demo.rs`.
 pub(crate) fn demo() -> anyhow::Result<()> {
-    let binaries = build_binaries(false)?;
+    let binaries = build_binaries(false, Some("demo"))?;
     process::run(Command::new(binaries.join("demo")).current_dir(root()).arg(binaries.join("pintle")))
 }
 
@@ -142,7 +145,7 @@ fn test_host(tally: &mut Tally) -> anyhow::Result<()> {
 
 /// Measures Pintle and kube-controller-manager side by side.
 pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
-    let binaries = build_binaries(true)?;
+    let binaries = build_binaries(true, Some("bench"))?;
     let mut bench = Command::new(binaries.join("bench"));
     process::run(bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle")).args(args))
 }
