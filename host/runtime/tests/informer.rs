@@ -55,12 +55,11 @@ async fn a_server_that_ignores_what_a_streaming_list_is_gets_a_paged_one() {
     let server = Fake::new();
     server.put("pods", "ns", "a", json!({}));
     // It takes the streaming list for a watch: objects come, but the list never ends.
-    let silent = Arc::new(common::Silent(server.clone()));
-    let caches = pintle_runtime::caches::Caches::new(silent, Default::default());
-    let (pods, _) = subscribe(&caches, pods()).await;
+    server.state().endless = true;
+    let (pods, _) = subscribe(&caches(&server), pods()).await;
     assert_eq!(listed(&pods, "v1/Pod"), "ns/a@11");
     settle().await;
-    assert_eq!(server.requests(), ["list pods", "watch@11 pods"]);
+    assert_eq!(server.requests(), ["stream pods", "list pods", "watch@11 pods"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Fake, error, eventually, settle};
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use pintle_core::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, Target, WatchStart,
-    WatchStream, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
 use pintle_core::guest::{Guest, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
@@ -137,50 +136,6 @@ impl ApiWriter for Writer {
 impl ApiWriters for Writer {
     fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
         Arc::new(Writer(self.0.clone()))
-    }
-}
-
-/// The same server, whose watches are late.
-struct Late(Arc<Fake>, Duration);
-
-impl ApiReader for Late {
-    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
-        self.0.discover()
-    }
-
-    fn list<'a>(
-        &'a self,
-        target: &'a Target,
-        limit: u32,
-        page: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-        self.0.list(target, limit, page)
-    }
-
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
-        async move {
-            let late = self.1;
-            let stream = self.0.watch(target, start).await?;
-            Ok(stream
-                .then(move |frame| async move {
-                    tokio::time::sleep(late).await;
-                    frame
-                })
-                .boxed())
-        }
-        .boxed()
-    }
-
-    fn get<'a>(
-        &'a self,
-        resource: &'a ApiResource,
-        object: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        self.0.get(resource, object)
-    }
-
-    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        self.0.raw(path, limit_bytes)
     }
 }
 
@@ -334,8 +289,8 @@ async fn late_watches_cause_no_surplus() {
         scale(&server, &format!("s{i}"), 4);
     }
     let writes = Writes::new(&server);
-    let reader = Arc::new(Late(server.clone(), Duration::from_millis(700)));
-    let host = Host::start(reader, &writes, vec![replicasets("replicaset-controller")]);
+    server.state().late = Duration::from_millis(700);
+    let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
     // Changes that make the keys run again while their Pods are still on the way.
     for _ in 0..40 {
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -36,6 +36,10 @@ pub(crate) struct State {
     pub(crate) failed_groups: Vec<String>,
     /// Streaming lists are offered.
     pub(crate) streams: bool,
+    /// Streaming lists are taken for watches: objects come, but no list ends.
+    pub(crate) endless: bool,
+    /// So late does each line of a watch come after the one before.
+    pub(crate) late: Duration,
     /// No answer to anything.
     pub(crate) down: bool,
     /// Answers to the next lists and watches, by plural.
@@ -245,8 +249,10 @@ impl ApiReader for Fake {
                     for item in state.items(target) {
                         send.try_send(Ok(WatchFrame::Added(item.as_str().into()))).unwrap();
                     }
-                    let resource_version = state.version.to_string();
-                    send.try_send(Ok(WatchFrame::Bookmark { resource_version, initial_events_end: true })).unwrap();
+                    if !state.endless {
+                        let resource_version = state.version.to_string();
+                        send.try_send(Ok(WatchFrame::Bookmark { resource_version, initial_events_end: true })).unwrap();
+                    }
                 }
                 WatchStart::After(version) => {
                     state.answer(target, &format!("watch@{version}"))?;
@@ -264,8 +270,13 @@ impl ApiReader for Fake {
                 }
             }
             state.watches.push((target.clone(), send));
-            let stream = futures::stream::unfold(receive, |mut receive| async move {
-                receive.recv().await.map(|frame| (frame, receive))
+            let late = state.late;
+            let stream = futures::stream::unfold(receive, move |mut receive| async move {
+                let frame = receive.recv().await?;
+                if !late.is_zero() {
+                    tokio::time::sleep(late).await;
+                }
+                Some((frame, receive))
             });
             Ok(stream.boxed())
         }
@@ -368,51 +379,4 @@ pub(crate) fn listed(subscription: &Subscription, kind: &str) -> String {
         format!("{}/{}@{}", text("namespace"), text("name"), text("resourceVersion"))
     });
     names.collect::<Vec<_>>().join(" ")
-}
-
-/// The same server, but it takes a streaming list for a watch of what is still to come.
-pub(crate) struct Silent(pub(crate) Arc<Fake>);
-
-impl ApiReader for Silent {
-    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
-        self.0.discover()
-    }
-
-    fn list<'a>(
-        &'a self,
-        target: &'a Target,
-        limit: u32,
-        page: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-        self.0.list(target, limit, page)
-    }
-
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
-        match start {
-            WatchStart::InitialEvents => {
-                let items: Vec<Frame> = self
-                    .0
-                    .state()
-                    .items(target)
-                    .iter()
-                    .map(|item| Ok(WatchFrame::Added(item.as_str().into())))
-                    .collect();
-                let stream = futures::stream::iter(items).chain(futures::stream::pending());
-                async move { Ok(stream.boxed()) }.boxed()
-            }
-            start => self.0.watch(target, start),
-        }
-    }
-
-    fn get<'a>(
-        &'a self,
-        resource: &'a ApiResource,
-        object: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        self.0.get(resource, object)
-    }
-
-    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        self.0.raw(path, limit_bytes)
-    }
 }
