@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use common::{Fake, Heard, caches, context, error, eventually, listed, manifest, resource, settle, subscribe};
 use pintle_core::api::{ApiErrorClass, WatchFrame};
+use pintle_core::id::Kind;
 use pintle_core::view::Query;
 use serde_json::json;
 
@@ -292,6 +293,23 @@ async fn a_new_custom_resource_definition_is_followed_at_once() {
     server.put("customresourcedefinitions", "", "widgets.example.com", json!({}));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(heard.take().contains("*ns/w@11"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_discovery_gets_what_the_server_has_now() {
+    let server = Fake::new();
+    let caches = caches(&server);
+    caches.discovered().await;
+    let widget: Kind = "example.com/v1/Widget".parse().unwrap();
+    server.state().resources.push(resource("example.com/v1/Widget", "widgets"));
+    caches.refreshed(Duration::from_secs(5)).await.unwrap();
+    assert!(caches.resource(&widget).is_none(), "discovery was young enough");
+    caches.refreshed(Duration::ZERO).await.unwrap();
+    assert!(caches.resource(&widget).is_some());
+    // One that fails ends the wait as well, and leaves what was known.
+    server.set_down(true);
+    assert!(caches.refreshed(Duration::ZERO).await.is_err());
+    assert!(caches.resource(&widget).is_some());
 }
 
 #[tokio::test(start_paused = true)]
