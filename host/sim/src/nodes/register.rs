@@ -36,9 +36,41 @@ async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<
     send(client, Method::POST, "/api/v1/nodes", JSON, &node(name)).await?;
     let path = format!("/api/v1/nodes/{name}");
     send(client, Method::PATCH, &format!("{path}/status"), MERGE, &status(config, name)).await?;
-    // Admission taints a node that is not Ready yet; without a node lifecycle controller nobody would take it off.
-    let untaint = json!({"spec": {"taints": null}});
-    send(client, Method::PATCH, &path, MERGE, &untaint).await
+    untaint(client, &path).await
+}
+
+/// Takes off the taint with which admission marks a node that nobody has found ready yet. The node lifecycle controller does so
+/// in a whole cluster; here none may run. Other taints are somebody's wish.
+async fn untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> {
+    let mut n_tries = 0;
+    loop {
+        n_tries += 1;
+        match try_untaint(client, path).await {
+            Err(error) if is_passing(&error) && n_tries < N_TRIES => tokio::time::sleep(BETWEEN_TRIES).await,
+            done => return done,
+        }
+    }
+}
+
+async fn try_untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> {
+    let node = client.send(Method::GET, path, JSON, Bytes::new()).await?;
+    let node: Value = serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
+    let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
+    let rest: Vec<&Value> = taints
+        .iter()
+        .filter(|taint| taint["key"] != "node.kubernetes.io/not-ready" || taint["effect"] != "NoSchedule")
+        .collect();
+    if rest.len() == taints.len() {
+        return Ok(());
+    }
+    // The version makes sure that no taint is lost which somebody adds meanwhile.
+    let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": rest}});
+    client.send(Method::PATCH, path, MERGE, Bytes::from(body.to_string())).await.map(|_| ())
+}
+
+/// Whether another try may help.
+fn is_passing(error: &ClientError) -> bool {
+    error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500)
 }
 
 /// Sends until there is an answer; "already exists" is as good as done.
@@ -57,8 +89,7 @@ async fn send(
             Ok(_) => return Ok(()),
             Err(error) if error.code() == Some(409) && method == Method::POST => return Ok(()),
             Err(error) => {
-                let passing = error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500);
-                if !passing || n_tries >= N_TRIES {
+                if !is_passing(&error) || n_tries >= N_TRIES {
                     return Err(error);
                 }
             }
