@@ -17,6 +17,7 @@
 
 mod managers;
 mod set;
+mod validate;
 mod walk;
 
 use serde_json::{Map, Value, json};
@@ -39,6 +40,9 @@ pub enum ApplyError {
     /// The configuration cannot be applied as it is: 400 BadRequest.
     #[error("{0}")]
     BadRequest(String),
+    /// The configuration does not fit the schema, for which upstream has no code of its own: 500.
+    #[error("{0}")]
+    Misfit(String),
 }
 
 /// The annotation in which client-side apply keeps the last configuration.
@@ -48,7 +52,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 ///
 /// # Errors
 /// [`ApplyError::Conflict`] without `force` when another manager owns a field that would change,
-/// [`ApplyError::BadRequest`] when the configuration names managed fields or a list key twice.
+/// [`ApplyError::BadRequest`] when the configuration names managed fields, [`ApplyError::Misfit`] when it names fields that
+/// there are not, values of another type, or a list key twice.
 pub fn apply(
     schema: Option<TypeRef>,
     live: Option<&Value>,
@@ -62,8 +67,11 @@ pub fn apply(
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
     let node = Node::root(schema.as_ref());
-    if let Some(duplicate) = walk::duplicate_key(node, config) {
-        return Err(ApplyError::BadRequest(format!("failed to create typed patch object: {duplicate}")));
+    if let Some(error) = validate::error(node, config) {
+        return Err(ApplyError::Misfit(format!(
+            "failed to create typed patch object ({}): {error}",
+            described(config)
+        )));
     }
     let version = config["apiVersion"].as_str().unwrap_or_default();
     let applying = Manager::new(manager, "Apply", "", subresource);
@@ -106,6 +114,13 @@ pub fn apply(
     live_object = new;
     managers.put(&mut live_object);
     Ok(live_object)
+}
+
+/// A configuration as messages name it: `namespace/name; group/version, Kind=kind`.
+fn described(config: &Value) -> String {
+    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
+    format!("{}/{}; {group}/{version}, Kind={}", text("/metadata/namespace"), text("/metadata/name"), text("/kind"))
 }
 
 /// Keeps `managedFields` of an object that `manager` created, updated or patched.

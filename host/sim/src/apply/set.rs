@@ -49,7 +49,7 @@ impl PathElement {
     }
 
     /// As paths are written in messages: `.spec`, `[name="a"]`, `[="x"]`, `[0]`.
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             Self::Field(name) => format!(".{name}"),
             Self::Key(keys) => {

@@ -37,13 +37,12 @@ fn is_leaf(node: Node<'_>, value: &Value) -> bool {
 }
 
 /// The path element of each element of a list that is not atomic.
-fn element(node: Node<'_>, item: &Value) -> PathElement {
+pub(super) fn element(node: Node<'_>, item: &Value) -> PathElement {
     match node.list_kind() {
         ListKind::Map(keys) => {
             let mut found = BTreeMap::new();
             for key in keys {
-                let default = || node.item().declared(key).and_then(|field| field.default.clone());
-                if let Some(value) = item.get(key).cloned().or_else(default) {
+                if let Some(value) = item.get(key).cloned().or_else(|| node.item().key_default(key)) {
                     found.insert(key.clone(), value);
                 }
             }
@@ -67,35 +66,6 @@ fn descend<'a>(node: Node<'a>, step: &PathElement) -> Node<'a> {
         PathElement::Field(name) => node.child(name),
         _ => node.item(),
     }
-}
-
-/// The first list of the object that names an element twice.
-pub(super) fn duplicate_key(node: Node<'_>, value: &Value) -> Option<String> {
-    fn visit(node: Node<'_>, value: &Value, path: &mut Vec<PathElement>) -> Option<String> {
-        if is_leaf(node, value) {
-            return None;
-        }
-        let mut seen = std::collections::BTreeSet::new();
-        for (step, child) in children(node, value) {
-            path.push(step.clone());
-            if !seen.insert(step.clone()) {
-                let shown = |path: &[PathElement]| {
-                    let mut set = FieldSet::default();
-                    set.insert(path);
-                    set.paths().pop().unwrap_or_default()
-                };
-                let (list, key) = (shown(&path[..path.len() - 1]), shown(&[step]));
-                return Some(format!("{list}: duplicate entries for key {key}"));
-            }
-            let found = visit(descend(node, &step), child, path);
-            if found.is_some() {
-                return found;
-            }
-            path.pop();
-        }
-        None
-    }
-    visit(node, value, &mut Vec::new())
 }
 
 /// The fields that an applied configuration lists.

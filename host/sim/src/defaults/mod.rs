@@ -13,12 +13,14 @@ mod core;
 mod other;
 mod validate;
 mod validate_pod;
+mod validate_status;
 mod workloads;
 
 use serde_json::{Map, Value};
 
 use crate::schema::{self, Node, Shape, TypeSchema};
 
+pub(crate) use validate::validate_metadata;
 pub use validate::{FieldError, validate};
 
 /// Brings an object into the form in which the real server stores it: canonical, with defaults.

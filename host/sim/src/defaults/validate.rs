@@ -5,6 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::validate_pod::{pod_spec, pod_update};
+use super::validate_status::status;
+use crate::names;
 
 /// One reason why an object is invalid: a cause of the server's 422 answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +82,11 @@ fn sorted(value: &Value) -> Value {
 /// What is wrong with `object`, whose predecessor is `old`; nothing when it may be stored. Defaults must be applied.
 pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    metadata(object, &mut errors);
+    validate_metadata(old, object, &mut errors);
+    // The update of these checks the whole object once more.
+    if old.is_some() && matches!((group, kind), ("", "ConfigMap" | "Secret" | "ServiceAccount")) {
+        metadata(object, &mut errors);
+    }
     // These two are served by other libraries, which know no standard names.
     if !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
         kube_finalizers(object, &mut errors);
@@ -109,6 +115,13 @@ pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, obj
             unchanged(object, old, "type", &mut errors);
         }
         ("", "Service") => service(object, &mut errors),
+        ("", "Namespace") if old.is_some_and(|old| old["spec"] != object["spec"]) => {
+            for (index, finalizer) in object["spec"]["finalizers"].as_array().into_iter().flatten().enumerate() {
+                let path = format!("spec.finalizers[{index}]");
+                all_invalid(&path, finalizer, names::label_key(finalizer.as_str().unwrap_or_default()), &mut errors);
+                standard_finalizer(finalizer, &path, &mut errors);
+            }
+        }
         ("", "Event") if old.is_none() => event(object, &mut errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
             if old.is_some_and(|old| old["roleRef"] != object["roleRef"]) =>
@@ -117,17 +130,35 @@ pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, obj
         }
         _ => {}
     }
+    if let Some(old) = old {
+        status(group, kind, old, object, &mut errors);
+    }
     errors
+}
+
+/// Checks the metadata of any object. An update is checked twice for all kinds and once more for each, of which a client sees the
+/// number of causes.
+pub(crate) fn validate_metadata(old: Option<&Value>, object: &Value, errors: &mut Vec<FieldError>) {
+    metadata(object, errors);
+    if old.is_some() {
+        for _ in 0..2 {
+            metadata_of_update(object, errors);
+        }
+    }
 }
 
 /// Finalizers of metadata that have no domain are Kubernetes' own.
 fn kube_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     for (index, finalizer) in object["metadata"]["finalizers"].as_array().into_iter().flatten().enumerate() {
-        let name = finalizer.as_str().unwrap_or_default();
-        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), finalizer, detail));
-        }
+        standard_finalizer(finalizer, &format!("metadata.finalizers[{index}]"), errors);
+    }
+}
+
+fn standard_finalizer(finalizer: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let name = finalizer.as_str().unwrap_or_default();
+    if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, finalizer, detail));
     }
 }
 
@@ -151,17 +182,12 @@ fn event(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
+    metadata_of_update(object, errors);
     let metadata = &object["metadata"];
-    if let Some(labels) = metadata["labels"].as_object() {
-        label_map(labels, "metadata.labels", errors);
-    }
-    for key in metadata["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
-        qualified_name(&key.to_lowercase(), &Value::from(key.as_str()), "metadata.annotations", errors);
-    }
     let finalizers = metadata["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
     for finalizer in finalizers {
-        let name = finalizer.as_str().unwrap_or_default();
-        qualified_name(name, finalizer, "metadata.finalizers", errors);
+        let wrong = names::label_key(finalizer.as_str().unwrap_or_default());
+        all_invalid("metadata.finalizers", finalizer, wrong, errors);
     }
     if ["orphan", "foregroundDeletion"].iter().all(|name| finalizers.iter().any(|finalizer| finalizer == name)) {
         errors.push(FieldError::invalid(
@@ -170,9 +196,21 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
             "finalizer orphan and foregroundDeletion cannot be both set",
         ));
     }
+}
+
+/// What an update checks again, which is all but the finalizers.
+fn metadata_of_update(object: &Value, errors: &mut Vec<FieldError>) {
+    let metadata = &object["metadata"];
+    if let Some(labels) = metadata["labels"].as_object() {
+        label_map(labels, "metadata.labels", errors);
+    }
+    for key in metadata["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
+        let wrong = names::label_key(&key.to_lowercase());
+        all_invalid("metadata.annotations", &Value::from(key.as_str()), wrong, errors);
+    }
     let mut controller: Option<&Value> = None;
+    let path = "metadata.ownerReferences";
     for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
-        let path = "metadata.ownerReferences";
         for (field, detail) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -182,6 +220,10 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
             if owner[field].as_str().unwrap_or_default().is_empty() {
                 errors.push(FieldError::invalid(format!("{path}.{field}"), &Value::from(""), detail));
             }
+        }
+        if owner["apiVersion"] == "v1" && owner["kind"] == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid_as(path, &owner_shown(owner).to_string(), detail));
         }
         if owner["controller"] == true {
             if let Some(first) = controller {
@@ -201,55 +243,29 @@ fn metadata(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Owner references in the order of the fields of Go's struct.
+/// Owner references as Go writes them.
 fn owners_shown(owners: &Value) -> String {
+    Value::Array(owners.as_array().into_iter().flatten().map(owner_shown).collect()).to_string()
+}
+
+/// An owner reference in the order of the fields of Go's struct.
+fn owner_shown(owner: &Value) -> Value {
     let order = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-    let one = |owner: &Value| {
-        let fields = order.iter().filter_map(|name| Some(((*name).to_owned(), owner.get(*name)?.clone())));
-        Value::Object(fields.collect())
-    };
-    Value::Array(owners.as_array().into_iter().flatten().map(one).collect()).to_string()
+    let fields = order.iter().filter_map(|name| Some(((*name).to_owned(), owner.get(*name)?.clone())));
+    Value::Object(fields.collect())
 }
 
 /// Checks keys and values of a label map.
 pub(super) fn label_map(labels: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in labels {
-        qualified_name(key, &Value::from(key.as_str()), path, errors);
-        let text = value.as_str().unwrap_or_default();
-        if text.len() > 63 {
-            errors.push(FieldError::invalid(path, value, "must be no more than 63 bytes"));
-        }
-        if !text.is_empty() && !is_label_text(text) {
-            errors.push(FieldError::invalid(path, value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"));
-        }
+        all_invalid(path, &Value::from(key.as_str()), names::label_key(key), errors);
+        all_invalid(path, value, names::label_value(value.as_str().unwrap_or_default()), errors);
     }
 }
 
-fn is_label_text(text: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-fn qualified_name(key: &str, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let name = match key.split_once('/') {
-        Some(("", _)) => {
-            errors.push(FieldError::invalid(path, value, "prefix part must be non-empty"));
-            return;
-        }
-        Some((_, name)) => name,
-        None => key,
-    };
-    if name.is_empty() {
-        errors.push(FieldError::invalid(path, value, "name part must be non-empty"));
-    } else if name.len() > 63 {
-        errors.push(FieldError::invalid(path, value, "name part must be no more than 63 bytes"));
-    }
-    if !is_label_text(name) {
-        errors.push(FieldError::invalid(path, value, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"));
-    }
+/// One error for each thing that is wrong with a value.
+pub(super) fn all_invalid(path: &str, value: &Value, wrong: Vec<String>, errors: &mut Vec<FieldError>) {
+    errors.extend(wrong.iter().map(|detail| FieldError::invalid(path, value, detail)));
 }
 
 /// Checks that a number is not negative.

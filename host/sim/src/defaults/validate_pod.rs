@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::validate::{FieldError, non_negative};
+use super::validate::{FieldError, all_invalid, non_negative};
 
 /// Checks a Pod's or a template's spec.
 pub(super) fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
@@ -40,14 +40,9 @@ fn container_spec<'a>(container: &'a Value, path: &str, names: &mut HashSet<&'a 
     match container["name"].as_str() {
         None | Some("") => errors.push(FieldError::required(format!("{path}.name"), "")),
         Some(name) => {
-            let edge = |letter: Option<char>| {
-                letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
-            };
-            let label = edge(name.chars().next())
-                && edge(name.chars().last())
-                && name.chars().all(|letter| edge(Some(letter)) || letter == '-');
-            if !label || name.len() > 63 {
-                errors.push(FieldError::invalid(format!("{path}.name"), &container["name"], "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"));
+            let wrong = crate::names::label(name);
+            if !wrong.is_empty() {
+                all_invalid(&format!("{path}.name"), &container["name"], wrong, errors);
             } else if !names.insert(name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), &container["name"]));
             }

@@ -94,12 +94,19 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         Value::String(text) => {
             let length = text.chars().count() as f64;
             bound("minLength", &|limit| length < limit, "be at least this many chars long:");
-            bound("maxLength", &|limit| length > limit, "be at most this many chars long:");
+            if let Some(limit) = schema["maxLength"].as_u64().filter(|limit| length > *limit as f64) {
+                let unit = if limit == 1 { "byte" } else { "bytes" };
+                add(causes, "FieldValueTooLong", path, format!("Too long: may not be more than {limit} {unit}"));
+            }
         }
         Value::Array(items) => {
             let count = items.len() as f64;
             bound("minItems", &|limit| count < limit, "have at least this many items:");
-            bound("maxItems", &|limit| count > limit, "have at most this many items:");
+            if let Some(limit) = schema["maxItems"].as_u64().filter(|limit| count > *limit as f64) {
+                let unit = if limit == 1 { "item" } else { "items" };
+                let message = format!("Too many: {}: must have at most {limit} {unit}", items.len());
+                add(causes, "FieldValueTooMany", path, message);
+            }
             if let Some(every) = schema.get("items") {
                 for (n, item) in items.iter().enumerate() {
                     check(every, item, &format!("{path}[{n}]"), causes);

@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 use super::Served;
 use crate::schema::{self, Field, ListKind, Scalar, Shape, TypeSchema};
 
+/// The type in which `managedFields` keep field sets.
+const FIELDS_V1: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
+
 /// Which version of OpenAPI a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -65,8 +68,13 @@ impl Schemas {
         // Present before its fields are, for types that refer to themselves.
         self.done.insert(name.clone(), Value::Null);
         let mut document = json!({"type": "object"});
-        let properties: Map<String, Value> =
+        let mut properties: Map<String, Value> =
             schema.fields.iter().map(|(name, field)| (name.clone(), self.field(field))).collect();
+        if let Some(fields) = properties.get_mut("fieldsV1") {
+            // The one field of any content that has a type with a name.
+            self.done.insert(FIELDS_V1.to_owned(), json!({"type": "object"}));
+            *fields = self.reference(FIELDS_V1);
+        }
         if !properties.is_empty() {
             document["properties"] = Value::Object(properties);
         }

@@ -11,6 +11,7 @@ mod strategic;
 
 use serde_json::Value;
 
+use crate::gojson;
 use crate::schema::{Node, TypeRef};
 
 /// Why a patch was refused.
@@ -32,16 +33,18 @@ pub enum PatchError {
 /// # Errors
 /// `Malformed` when the body is not a list of operations, `Invalid` when an operation does not fit the object.
 pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
+    check_syntax(patch)?;
     if let Ok(body) = serde_json::from_slice::<Value>(patch)
         && !body.is_array()
     {
         let message = format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            go_name(&body)
+            gojson::name(&body)
         );
         return Err(PatchError::Malformed(message));
     }
-    let operations: json_patch::Patch = serde_json::from_slice(patch).map_err(malformed)?;
+    let operations: json_patch::Patch = serde_json::from_slice(patch)
+        .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
     if operations.0.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(PatchError::Malformed(format!(
             "The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {}",
@@ -69,18 +72,6 @@ fn replace_adds(object: &Value, operation: json_patch::PatchOperation) -> json_p
     }
 }
 
-/// What Go's decoder calls a value.
-fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// Operations in one JSON patch; the API server refuses more.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
@@ -89,34 +80,43 @@ const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 /// # Errors
 /// `Malformed` when the body is not an object.
 pub fn merge_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch = object_body(patch)?;
+    let patch = object_body(patch).map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
     let mut object = current.clone();
     json_patch::merge(&mut object, &patch);
     Ok(object)
 }
 
+/// The strategic merge patch in a body.
+///
+/// # Errors
+/// `Malformed` when the body is not an object.
+pub fn strategic_body(patch: &[u8]) -> Result<Value, PatchError> {
+    object_body(patch).map_err(PatchError::Malformed)
+}
+
 /// Applies a strategic merge patch. Without a schema lists are replaced, as fields without a patch strategy are.
 ///
 /// # Errors
-/// `Malformed` when the body is not an object or a directive is wrong, `Invalid` when list elements lack their merge key.
-pub fn strategic_merge(schema: Option<TypeRef>, current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch = object_body(patch)?;
+/// `Malformed` when a directive is wrong, `Invalid` when list elements lack their merge key.
+pub fn strategic_merge(schema: Option<TypeRef>, current: &Value, patch: Value) -> Result<Value, PatchError> {
     strategic::merge(Node::root(schema.as_ref()), current, patch)
 }
 
-fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
-    let patch: Value = serde_json::from_slice(patch).map_err(malformed)?;
-    if patch.is_object() {
-        return Ok(patch);
+fn object_body(patch: &[u8]) -> Result<Value, String> {
+    if let Some(error) = gojson::object_error(patch, "map[string]interface {}") {
+        return Err(error);
     }
-    Err(PatchError::Malformed("the patch must be a JSON object".to_owned()))
+    match serde_json::from_slice(patch) {
+        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
+        read => read.map_err(|error| error.to_string()),
+    }
 }
 
-fn malformed(error: serde_json::Error) -> PatchError {
-    if error.is_eof() {
-        return PatchError::Malformed("error decoding patch: unexpected end of JSON input".to_owned());
+fn check_syntax(patch: &[u8]) -> Result<(), PatchError> {
+    match gojson::syntax_error(patch) {
+        Some(error) => Err(PatchError::Malformed(format!("error decoding patch: {error}"))),
+        None => Ok(()),
     }
-    PatchError::Malformed(format!("error decoding patch: {error}"))
 }
 
 #[cfg(test)]

@@ -71,6 +71,20 @@ fn visit(node: Node<'_>, value: &mut Value) {
     }
 }
 
+/// Adds the required lists and structs that are not there as `null`, which is how Go shows an object that has nothing in it.
+pub fn show_required(schema: &TypeSchema, object: &mut Value) {
+    let Value::Object(map) = object else { return };
+    for (name, field) in &schema.fields {
+        if let Some(child) = map.get_mut(name) {
+            if let Node::Struct(inner) = Node::of(&field.shape) {
+                show_required(inner, child);
+            }
+        } else if field.required && !matches!(field.shape, Shape::Scalar(_)) {
+            map.insert(name.clone(), Value::Null);
+        }
+    }
+}
+
 fn zero(shape: &Shape) -> Value {
     match shape {
         Shape::Scalar(scalar) => match scalar {

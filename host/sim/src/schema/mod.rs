@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-pub use canonical::canonicalize;
+pub use canonical::{canonicalize, show_required};
 pub use check::{prune, type_errors, unknown_fields};
 pub use crd::from_openapi;
 
@@ -180,6 +180,17 @@ impl<'a> Node<'a> {
             Node::Shape(Shape::Map { value, .. }) => Node::of(value),
             _ => Node::Unknown,
         }
+    }
+
+    /// The value that stands for an absent key of a list's element: its default, or, where Go shows the field in any case, zero.
+    pub fn key_default(self, name: &str) -> Option<Value> {
+        let field = self.declared(name)?;
+        let zero = || match field.shape {
+            Shape::Scalar(Scalar::String) => Some(Value::from("")),
+            Shape::Scalar(Scalar::Int32 | Scalar::Int64) => Some(Value::from(0)),
+            _ => None,
+        };
+        field.default.clone().or_else(|| if field.always { zero() } else { None })
     }
 
     /// The node of each element of a list.

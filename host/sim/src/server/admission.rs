@@ -1,15 +1,22 @@
 //! Admission: namespaces and the defaults that upstream's admission plugins fill in.
 //!
 //! *Not here*: quotas (`quota`).
-//! *Source*: the plugins NamespaceLifecycle, Priority, DefaultTolerationSeconds and ServiceAccount.
+//! *Source*: the plugins NamespaceLifecycle, TaintNodesByCondition, Priority, DefaultTolerationSeconds and ServiceAccount.
 
 use serde_json::{Value, json};
 
 use super::objects::{is_deleting, meta};
 use super::status::{ApiError, Cause, GroupResource};
+use super::write::generate_name;
 use super::{Api, Call};
-use crate::store::Inner;
+use crate::store::{Inner, object_key};
 
+/// How the volumes begin that hold a service account's token.
+const TOKEN_VOLUME_PREFIX: &str = "kube-api-access-";
+/// Where every client in a Pod looks for its token.
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Seconds that such a token lasts: an hour and a bit, so that it is told from one that was asked for.
+const TOKEN_SECONDS: u64 = 3607;
 /// Seconds that a Pod stays on a node that is not ready or unreachable.
 const TOLERATION_SECONDS: u64 = 300;
 
@@ -46,8 +53,10 @@ impl Api {
 
     /// Fills in what admission plugins fill in before the object is stored.
     pub(crate) fn admission_defaults(&self, call: &Call, object: &mut Value) -> Result<(), ApiError> {
-        if &*call.resource.storage == "services" {
-            return self.allocate_service(object);
+        match &*call.resource.storage {
+            "services" => return self.allocate_service(object),
+            "nodes" => taint_new_node(object),
+            _ => {}
         }
         if &*call.resource.storage != "pods" {
             return Ok(());
@@ -61,6 +70,7 @@ impl Api {
             spec["serviceAccountName"] = json!("default");
         }
         spec["serviceAccount"] = spec["serviceAccountName"].clone();
+        self.mount_token(call, spec);
         let tolerations = spec.as_object_mut().map(|spec| spec.entry("tolerations").or_insert_with(|| json!([])));
         if let Some(Value::Array(tolerations)) = tolerations {
             for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -75,6 +85,45 @@ impl Api {
             }
         }
         Ok(())
+    }
+
+    /// Gives a Pod the token of its service account, if there is that account and neither of the two declines.
+    fn mount_token(&self, call: &Call, spec: &mut Value) {
+        let account = spec["serviceAccountName"].as_str().unwrap_or("default");
+        let key = object_key(call.namespace(), account);
+        let Some(account) = self.store.get("serviceaccounts", &key) else { return };
+        let wanted = spec["automountServiceAccountToken"].as_bool();
+        if !wanted.or_else(|| account.value["automountServiceAccountToken"].as_bool()).unwrap_or(true) {
+            return;
+        }
+        let volumes = spec["volumes"].as_array().into_iter().flatten();
+        let mut names = volumes.filter_map(|volume| volume["name"].as_str());
+        let present = names.find(|name| name.starts_with(TOKEN_VOLUME_PREFIX)).map(str::to_owned);
+        let name = present.clone().unwrap_or_else(|| generate_name(TOKEN_VOLUME_PREFIX));
+        let mut is_mounted = false;
+        for list in ["initContainers", "containers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                let Some(container) = container.as_object_mut() else { continue };
+                let mounts = container.entry("volumeMounts").or_insert_with(|| json!([]));
+                let Some(mounts) = mounts.as_array_mut() else { continue };
+                if mounts.iter().all(|mount| mount["mountPath"] != TOKEN_PATH) {
+                    mounts.push(json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}));
+                    is_mounted = true;
+                }
+            }
+        }
+        if present.is_some() || !is_mounted {
+            return;
+        }
+        let volume = json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+            {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+        ]}});
+        match &mut spec["volumes"] {
+            Value::Array(volumes) => volumes.push(volume),
+            volumes => *volumes = json!([volume]),
+        }
     }
 
     fn pod_priority(&self, call: &Call, pod: &mut Value) -> Result<(), ApiError> {
@@ -105,5 +154,20 @@ impl Api {
             .to_owned();
         spec.entry("preemptionPolicy").or_insert_with(|| json!(policy));
         Ok(())
+    }
+}
+
+/// A new node takes no Pods until somebody, upstream the node lifecycle controller, has found it ready.
+fn taint_new_node(node: &mut Value) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let spec = &mut node["spec"];
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    let taints = spec.as_object_mut().map(|spec| spec.entry("taints").or_insert_with(|| json!([])));
+    if let Some(Value::Array(taints)) = taints
+        && !taints.iter().any(|taint| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule")
+    {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
     }
 }

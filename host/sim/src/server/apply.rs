@@ -2,15 +2,15 @@
 //!
 //! *Not here*: how ownership is computed (`crate::apply`).
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::check::{check_fields, check_scope, check_type};
+use super::check::{Sent, check_name, check_scope, check_type};
 use super::objects::{meta, metadata_mut};
 use super::reply::Reply;
 use super::shape::schema_of;
 use super::status::{ApiError, Cause};
 use super::write::Ownership;
-use super::{Api, Call};
+use super::{Api, Call, options};
 use crate::apply::{self, ApplyError};
 use crate::clock::rfc3339;
 use crate::store::WriteVerb;
@@ -20,39 +20,28 @@ impl Api {
     pub(super) fn apply(&self, call: &Call) -> Result<Reply, ApiError> {
         let resource = &call.resource;
         let mut warnings = Vec::new();
-        let Some(manager) = call.query.get("fieldManager") else {
-            let cause = Cause {
-                reason: "FieldValueRequired".into(),
-                message: "Required value: is required for apply patch".into(),
-                field: "fieldManager".into(),
-            };
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
-        };
-        let mut config: Value = serde_norway::from_slice(&call.body)
+        let manager = call.query.get("fieldManager").unwrap_or("");
+        let mut causes = Vec::new();
+        if manager.is_empty() {
+            let message = "Required value: is required for apply patch".to_owned();
+            causes.push(options::cause("FieldValueRequired", "fieldManager", message));
+        }
+        options::check_with(&call.query, "PatchOptions", causes)?;
+        let config: Value = serde_norway::from_slice(&call.body)
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-        if config.get("kind").is_none() || config.get("apiVersion").is_none() {
-            return Err(ApiError::bad_request(missing_type(&config)));
+        let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or("");
+        if text("apiVersion") != resource.api_version() || text("kind") != resource.kind {
+            return Err(ApiError::bad_request(wrong_type(&config)));
         }
-        check_type(resource, &mut config)?;
-        check_scope(call, &mut config)?;
-        match meta(&config, "name") {
-            "" => {
-                metadata_mut(&mut config).insert("name".into(), json!(call.name()));
-            }
-            name if name != call.name() => {
-                return Err(ApiError::bad_request(format!(
-                    "the name of the object ({name}) does not match the name on the URL ({})",
-                    call.name()
-                )));
-            }
-            _ => {}
-        }
-        check_fields(call, &mut config, &mut warnings)?;
         let force = call.query.flag("force");
         let now = rfc3339(self.clock.now());
         let applied = |live: Option<&Value>| {
-            apply::apply(schema_of(resource), live, &config, manager, force, call.subresource(), &now)
-                .map_err(apply_error)
+            let mut new = apply::apply(schema_of(resource), live, &config, manager, force, call.subresource(), &now)
+                .map_err(apply_error)?;
+            check_type(resource, &mut new, Sent::Body)?;
+            check_scope(call, &mut new)?;
+            check_name(call, &new)?;
+            Ok(new)
         };
         let written =
             match self.update_owned(call, WriteVerb::Patch, Ownership::Applied, |current| applied(Some(current))) {
@@ -74,8 +63,8 @@ impl Api {
     }
 }
 
-/// What upstream says of a configuration that does not name its kind.
-fn missing_type(config: &Value) -> String {
+/// What upstream says of a configuration that does not name its kind, or names another.
+fn wrong_type(config: &Value) -> String {
     let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or("");
     let (group, version) = match text("apiVersion") {
         version if !version.contains('/') => ("", version),
@@ -87,6 +76,7 @@ fn missing_type(config: &Value) -> String {
 fn apply_error(error: ApplyError) -> ApiError {
     match error {
         ApplyError::BadRequest(message) => ApiError::bad_request(message),
+        ApplyError::Misfit(message) => ApiError::new(500, "", message),
         ApplyError::Conflict { message, causes } => {
             let mut error = ApiError::new(409, "Conflict", message);
             error.details.causes = causes

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use super::objects::{
     deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers,
 };
-use super::reply::{Reply, parse_body};
+use super::reply::{Reply, parse_object};
 use super::selector::Selector;
 use super::status::{ApiError, Cause, GroupResource, success};
-use super::{Api, Call};
+use super::{Api, Call, options};
 use crate::clock::rfc3339;
 use crate::discovery::Resource;
 use crate::store::{CommitError, Entry, ListRange, WriteVerb};
+use crate::{gojson, schema};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -49,17 +50,33 @@ pub(crate) enum Deleted {
 
 impl DeleteOptions {
     pub(crate) fn parse(call: &Call) -> Result<Self, ApiError> {
-        let mut options = Self { dry_run: call.query.dry_run()?, ..Self::default() };
+        let mut options = Self { dry_run: call.query.dry_run(), ..Self::default() };
+        let mut dry_run = options::dry_run(call.query.all("dryRun"));
         if call.body.is_empty() {
             let query = &call.query;
             options.grace = query.get("gracePeriodSeconds").and_then(|text| text.parse().ok());
             options.propagation = query.get("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = query.get("orphanDependents").map(|_| query.flag("orphanDependents"));
         } else {
-            let body = parse_body(&call.headers, &call.body)?;
+            let body = parse_object(&call.headers, &call.body)?;
+            if let Some(schema) = schema::named("meta.v1.DeleteOptions")
+                && let Some(error) = gojson::type_error(&schema, &body)
+            {
+                return Err(ApiError::bad_request(error));
+            }
+            let text = |field: &str| body[field].as_str().unwrap_or("");
+            if !matches!(text("kind"), "" | "DeleteOptions") {
+                return Err(ApiError::bad_request(format!(
+                    "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+                    text("kind"),
+                    text("apiVersion")
+                )));
+            }
             options.read(&body);
+            let given = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            dry_run = dry_run.or_else(|| options::dry_run(given));
         }
-        options.check()?;
+        options.check(dry_run)?;
         Ok(options)
     }
 
@@ -74,22 +91,28 @@ impl DeleteOptions {
         self.dry_run |= body["dryRun"].as_array().is_some_and(|list| list.iter().any(|item| item == "All"));
     }
 
-    fn check(&self) -> Result<(), ApiError> {
-        let refuse = |message: String| {
-            let reason =
-                if message.starts_with("Unsupported") { "FieldValueNotSupported" } else { "FieldValueInvalid" };
-            let cause = Cause { reason: reason.into(), message, field: "propagationPolicy".into() };
-            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]))
-        };
-        match &self.propagation {
-            Some(policy) if self.orphan_dependents.is_some() => refuse(format!(
-                "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"
-            )),
-            Some(policy) if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") => refuse(format!(
-                "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-            )),
-            _ => Ok(()),
+    fn check(&self, dry_run: Option<Cause>) -> Result<(), ApiError> {
+        let mut causes = Vec::new();
+        let mut wrong =
+            |reason: &str, message: String| causes.push(options::cause(reason, "propagationPolicy", message));
+        if let Some(policy) = &self.propagation {
+            if self.orphan_dependents.is_some() {
+                wrong(
+                    "FieldValueInvalid",
+                    format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"),
+                );
+            }
+            if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") {
+                wrong(
+                    "FieldValueNotSupported",
+                    format!(
+                        "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+                    ),
+                );
+            }
         }
+        causes.extend(dry_run);
+        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
     }
 
     /// The finalizers of an object after this delete, and whether they differ.

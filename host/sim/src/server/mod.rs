@@ -17,7 +17,9 @@ mod check;
 mod crds;
 mod delete;
 mod documents;
+mod labels;
 mod objects;
+mod options;
 mod path;
 mod query;
 mod quota;
@@ -60,6 +62,7 @@ use crate::clock::SimClock;
 use crate::discovery::{Registry, Resource, documents as discovery_documents};
 use crate::faults::{Failure, FaultScript, RequestFacts, When};
 use crate::store::Store;
+use crate::table::IncludeObject;
 
 /// `User-Agent` under which the server's own writes are recorded.
 pub(crate) const OWN_AGENT: &str = "pintle-sim";
@@ -201,6 +204,13 @@ impl Api {
         let reply = match (path::parse(parts.uri.path()), accept) {
             // These have media types of their own.
             (Path::Other(path), _) => Ok(self.other(&path, format, &parts.headers)),
+            (Path::Object(path), Err(error)) => Err(match self.registry().by_plural(&path.api_version, &path.plural) {
+                Some(resource) if resource.crd.is_none() => {
+                    let lists = parts.method == Method::GET && path.name.is_none();
+                    ApiError::no_representation(lists && resource.verbs.contains(&"watch"))
+                }
+                _ => error,
+            }),
             (_, Err(error)) => Err(error),
             (Path::Object(path), Ok(accept)) => {
                 self.object(parts.method, path, query, parts.headers, accept, body).await
@@ -233,6 +243,13 @@ impl Api {
         let user_agent =
             headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
         let call = Call { resource, path, query, headers, accept, user_agent, body };
+        let include = call.query.get("includeObject");
+        if call.accept.shape == Shape::Table && IncludeObject::parse(include).is_none() {
+            return Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {:?}: must be 'Metadata', 'Object', 'None', or empty",
+                include.unwrap_or_default()
+            )));
+        }
         let verb = verb(&method, &call);
         let facts = RequestFacts {
             verb,

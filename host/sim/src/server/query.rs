@@ -25,8 +25,14 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
+    /// All values of a parameter that may be given several times.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A switch: upstream takes everything for true but `false` and `0`, even nothing at all behind the name.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("true" | "1" | "t" | "T" | "TRUE" | "True"))
+        self.all(name).next().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
@@ -43,22 +49,9 @@ impl Query {
         self.get("resourceVersion").map(parse_resource_version).transpose()
     }
 
-    /// Whether the write is only tried.
-    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
-        match self.get("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => Err(ApiError::invalid(
-                "meta.k8s.io",
-                "CreateOptions",
-                "",
-                vec![super::status::Cause {
-                    reason: "FieldValueNotSupported".into(),
-                    message: format!("Unsupported value: {other:?}: supported values: \"All\""),
-                    field: "dryRun".into(),
-                }],
-            )),
-        }
+    /// Whether the write is only tried. Other values than `All` are refused before (`options`).
+    pub(crate) fn dry_run(&self) -> bool {
+        self.all("dryRun").next().is_some()
     }
 }
 

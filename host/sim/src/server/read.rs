@@ -6,11 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
+use super::query::Query;
 use super::reply::Reply;
 use super::selector::Selector;
 use super::shape::ListMeta;
-use super::status::{ApiError, Cause};
-use super::{Api, Call};
+use super::status::ApiError;
+use super::{Api, Call, options};
+use crate::gojson;
 use crate::store::ListRange;
 
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -27,17 +29,52 @@ impl Continue {
     fn encode(&self) -> String {
         let rv: i64 = if self.rv == 0 { -1 } else { i64::try_from(self.rv).unwrap_or(i64::MAX) };
         URL_SAFE_NO_PAD
-            .encode(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": format!("{}\u{0}", self.after)}).to_string())
+            .encode(json!({"v": TOKEN_VERSION, "rv": rv, "start": format!("{}\u{0}", self.after)}).to_string())
     }
 
     fn decode(token: &str) -> Result<Self, ApiError> {
-        let bad = || ApiError::bad_request("continue key is not valid: illegal base64 data or encoding");
-        let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|_| bad())?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|_| bad())?;
-        let after = value["start"].as_str().ok_or_else(bad)?.trim_end_matches('\u{0}').to_owned();
-        let rv = value["rv"].as_i64().ok_or_else(bad)?;
+        let bad =
+            |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| bad(&base64_error(token, &error)))?;
+        if let Some(error) = gojson::object_error(&bytes, "storage.continueToken") {
+            return Err(bad(&error));
+        }
+        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != TOKEN_VERSION {
+            let why = format!("continue key is not valid: server does not recognize this encoded version {version}");
+            return Err(ApiError::bad_request(format!("invalid continue token: {why}")));
+        }
+        let rv = value["rv"].as_i64().unwrap_or(0);
+        if rv == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        let after = value["start"].as_str().unwrap_or_default().trim_end_matches('\u{0}').to_owned();
+        if after.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        // A key must not lead out of its kind.
+        if after.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(bad(&after));
+        }
         Ok(Self { rv: u64::try_from(rv).unwrap_or(0), after })
     }
+}
+
+/// The version of continue tokens.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// What Go says of a text that is no base64: where it goes wrong.
+fn base64_error(text: &str, error: &base64::DecodeError) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) => *at,
+        // A single letter is left at the end, which is too little for a byte.
+        base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
+        // Go cares for neither of these.
+        base64::DecodeError::InvalidLastSymbol { .. } => text.len().saturating_sub(1),
+        base64::DecodeError::InvalidPadding => text.find('=').unwrap_or(text.len()),
+    };
+    format!("illegal base64 data at input byte {at}")
 }
 
 impl Api {
@@ -58,15 +95,18 @@ impl Api {
     pub(crate) fn list(&self, call: &Call) -> Result<Reply, ApiError> {
         let query = &call.query;
         let selector = Selector::parse(&call.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let rv = query
-            .resource_version()
-            .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
+        check_options(query)?;
         let matching = query.get("resourceVersionMatch");
         let token = query.get("continue");
-        check_options(query.get("resourceVersion").is_some(), rv, matching, token, query.flag("watch"))?;
         let limit =
             query.number("limit")?.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let page = token.map(Continue::decode).transpose()?;
+        if page.is_some() && query.get("resourceVersion").is_some_and(|rv| rv != "0") {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let rv = query
+            .resource_version()
+            .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
         let at = match (&page, matching, rv) {
             (Some(page), ..) => (page.rv > 0).then_some(page.rv),
             (None, Some("Exact"), rv) => rv,
@@ -81,6 +121,8 @@ impl Api {
             }
             (None, _, None) => None,
         };
+        // What is read from upstream's cache comes whole.
+        let limit = limit.filter(|_| page.is_some() || rv != Some(0));
         let range =
             ListRange { namespace: call.namespace(), at, after: page.as_ref().map(|page| page.after.as_str()), limit };
         let listed = self.store.list(&call.resource.storage, &range, |version| selector.matches(version)).map_err(
@@ -104,47 +146,31 @@ impl Api {
     }
 }
 
-fn check_options(
-    has_rv: bool,
-    rv: Option<u64>,
-    matching: Option<&str>,
-    token: Option<&str>,
-    watch: bool,
-) -> Result<(), ApiError> {
-    let forbidden = |detail: &str| {
-        let cause = Cause {
-            reason: "FieldValueForbidden".into(),
-            message: format!("Forbidden: {detail}"),
-            field: "resourceVersionMatch".into(),
-        };
-        Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
-    };
-    if let Some(matching) = matching {
-        if watch {
-            return forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+/// Refuses options of a list that make no sense, each by a cause of its own.
+fn check_options(query: &Query) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let mut refuse = |field: &str, detail: &str| causes.push(options::forbidden(field, detail));
+    let rv = query.get("resourceVersion");
+    if let Some(matching) = query.get("resourceVersionMatch") {
+        let field = "resourceVersionMatch";
+        if rv.is_none() {
+            refuse(field, "resourceVersionMatch is forbidden unless resourceVersion is provided");
         }
-        if !has_rv {
-            return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
-        }
-        if token.is_some() {
-            return forbidden("resourceVersionMatch is forbidden when continue is provided");
+        if query.get("continue").is_some() {
+            refuse(field, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
-            let cause = Cause {
-                reason: "FieldValueNotSupported".into(),
-                message: format!("Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\""),
-                field: "resourceVersionMatch".into(),
-            };
-            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
-        }
-        if matching == "Exact" && rv == Some(0) {
-            return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            let message =
+                format!("Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"");
+            causes.push(options::cause("FieldValueNotSupported", field, message));
+        } else if matching == "Exact" && rv == Some("0") {
+            refuse(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
         }
     }
-    if token.is_some() && rv.is_some_and(|rv| rv > 0) {
-        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    if query.all("sendInitialEvents").next().is_some() {
+        causes.push(options::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
-    Ok(())
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes)) }
 }
 
 #[cfg(test)]
@@ -160,9 +186,11 @@ mod tests {
 
     #[test]
     fn impossible_list_options_are_refused() {
-        assert!(check_options(false, None, Some("Exact"), None, false).is_err());
-        assert!(check_options(true, Some(0), Some("Exact"), None, false).is_err());
-        assert!(check_options(true, Some(5), None, Some("x"), false).is_err());
-        assert!(check_options(true, Some(5), Some("NotOlderThan"), None, false).is_ok());
+        let refused = |query: &str| check_options(&Query::parse(Some(query))).is_err();
+        assert!(refused("resourceVersionMatch=Exact"));
+        assert!(refused("resourceVersion=0&resourceVersionMatch=Exact"));
+        assert!(refused("resourceVersion=5&resourceVersionMatch=Exact&continue=x"));
+        assert!(refused("sendInitialEvents=true"));
+        assert!(!refused("resourceVersion=5&resourceVersionMatch=NotOlderThan"));
     }
 }

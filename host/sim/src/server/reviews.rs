@@ -2,11 +2,15 @@
 //!
 //! Everything is allowed: the embedded cluster has one user.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::apply::track;
+use super::check::{Sent, check_fields, check_scope, check_type};
+use super::objects::metadata_mut;
 use super::reply::{Reply, parse_body};
 use super::status::ApiError;
-use super::{Api, Call};
+use super::{Api, Call, options};
+use crate::clock::rfc3339;
 
 impl Api {
     pub(crate) fn review(&self, verb: &str, call: &Call) -> Result<Reply, ApiError> {
@@ -21,7 +25,12 @@ impl Api {
             ("create", _) => {}
             _ => return Err(ApiError::method_not_allowed()),
         }
-        let mut object = parse_body(&call.headers, &call.body)?;
+        options::check(&call.query, "CreateOptions")?;
+        let mut object = parse_body(&call.headers, &call.body, &resource.kind)?;
+        check_type(resource, &mut object, Sent::Body)?;
+        check_scope(call, &mut object)?;
+        let mut warnings = Vec::new();
+        check_fields(call, &mut object, &mut warnings, Sent::Body)?;
         let user = json!({"username": "pintle", "groups": ["system:masters", "system:authenticated"]});
         let status = match resource.plural.as_str() {
             "tokenreviews" => json!({"authenticated": true, "user": user}),
@@ -33,15 +42,12 @@ impl Api {
             }),
             _ => json!({"allowed": true}),
         };
-        if !object.is_object() {
-            return Err(ApiError::bad_request("the body is no object"));
-        }
-        object["kind"] = json!(resource.kind);
-        object["apiVersion"] = json!(resource.api_version());
-        if !object["metadata"].is_object() {
-            object["metadata"] = Value::Object(serde_json::Map::new());
-        }
+        metadata_mut(&mut object).remove("managedFields");
+        // As of every new object, though nothing is stored.
+        track(call, None, &mut object, &rfc3339(self.clock.now()));
         object["status"] = status;
-        Ok(Reply::json(201, call.accept.format, &object))
+        let mut reply = Reply::json(201, call.accept.format, &object);
+        reply.warnings = warnings;
+        Ok(reply)
     }
 }

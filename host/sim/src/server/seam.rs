@@ -7,7 +7,7 @@ use super::objects::meta;
 use super::status::{ApiError, Cause};
 use crate::defaults;
 use crate::discovery::Resource;
-use crate::schema::{self, TypeRef};
+use crate::names;
 use crate::table::{self, IncludeObject};
 
 impl Api {
@@ -26,12 +26,6 @@ impl Api {
     }
 }
 
-/// The first field that does not decode, in the words of Go's decoder.
-pub(crate) fn type_error(schema: &TypeRef, object: &Value) -> Option<String> {
-    let (path, found, wanted) = schema::type_errors(schema, object).into_iter().next()?;
-    Some(format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}"))
-}
-
 impl Api {
     /// Checks an object of the request's version; `old` is its predecessor.
     pub(crate) fn validate(&self, resource: &Resource, old: Option<&Value>, object: &Value) -> Result<(), ApiError> {
@@ -45,13 +39,19 @@ impl Api {
         if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.open_api.as_ref()) {
             causes.extend(crate::discovery::validate::causes(open_api, object));
         }
-        if resource.crd.is_none() {
+        if resource.crd.is_some() {
+            let mut errors = Vec::new();
+            defaults::validate_metadata(old, object, &mut errors);
+            let found = errors.into_iter().map(|error| Cause {
+                reason: error.reason.into(),
+                message: error.message,
+                field: error.path,
+            });
+            causes.extend(found);
+        } else {
             let errors = defaults::validate(&resource.group, &resource.version, &resource.kind, old, object);
             for error in errors {
-                // Names are checked above, with the wording of their kind.
-                if !causes.iter().any(|cause: &Cause| cause.field == error.path) {
-                    causes.push(Cause { reason: error.reason.into(), message: error.message, field: error.path });
-                }
+                causes.push(Cause { reason: error.reason.into(), message: error.message, field: error.path });
             }
         }
         if causes.is_empty() {
@@ -63,44 +63,45 @@ impl Api {
 }
 
 fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
-    let name = meta(object, "name");
-    let required = || Cause {
-        reason: "FieldValueRequired".into(),
-        message: "Required value: name or generateName is required".into(),
-        field: "metadata.name".into(),
+    let mut check = |field: &str, given: &str, checked: &str| {
+        for detail in wrong_name(resource, checked) {
+            let message = format!("Invalid value: {given:?}: {detail}");
+            causes.push(Cause { reason: "FieldValueInvalid".into(), message, field: format!("metadata.{field}") });
+        }
     };
-    if name.is_empty() {
-        causes.push(required());
-        return;
+    let (prefix, name) = (meta(object, "generateName"), meta(object, "name"));
+    // What is appended to a prefix makes its last dash fine.
+    let mut masked = prefix.to_owned();
+    if prefix.chars().count() > 1 && prefix.ends_with('-') {
+        masked.truncate(prefix.char_indices().nth_back(1).map_or(0, |(at, _)| at));
+        masked.push('a');
     }
-    let invalid =
-        |message: String| Cause { reason: "FieldValueInvalid".into(), message, field: "metadata.name".into() };
+    if !prefix.is_empty() {
+        check("generateName", prefix, &masked);
+    }
+    if name.is_empty() {
+        let message = "Required value: name or generateName is required".into();
+        causes.push(Cause { reason: "FieldValueRequired".into(), message, field: "metadata.name".into() });
+    } else {
+        check("name", name, name);
+    }
+}
+
+/// What is wrong with a name of this kind.
+fn wrong_name(resource: &Resource, name: &str) -> Vec<String> {
     // Names of these are paths in a URL, with letters that DNS does not have.
     if resource.group == "rbac.authorization.k8s.io" {
-        if name == "." || name == ".." || name.contains(['/', '%']) {
-            causes.push(invalid(format!("Invalid value: {name:?}: may not contain '/' or '%'")));
-        }
-        return;
+        return match name {
+            "." | ".." => vec![format!("may not be '{name}'")],
+            _ => ["/", "%"]
+                .into_iter()
+                .filter(|part| name.contains(part))
+                .map(|part| format!("may not contain '{part}'"))
+                .collect(),
+        };
     }
-    let edge =
-        |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
-    let label = |part: &str| {
-        edge(part.chars().next())
-            && edge(part.chars().last())
-            && part.chars().all(|letter| edge(Some(letter)) || letter == '-')
-    };
-    if &*resource.storage == "namespaces" && name.contains('.') && name.split('.').all(label) {
-        causes.push(invalid(format!("Invalid value: {name:?}: must not contain dots")));
-        return;
-    }
-    let is_label = matches!(&*resource.storage, "namespaces" | "services");
-    if is_label && (!label(name) || name.len() > 63) {
-        causes.push(invalid(format!(
-            "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-        )));
-    } else if name.len() > 253 || !name.split('.').all(label) {
-        causes.push(invalid(format!(
-            "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-        )));
+    match &*resource.storage {
+        "namespaces" | "services" => names::label(name),
+        _ => names::subdomain(name),
     }
 }

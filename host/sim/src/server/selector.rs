@@ -1,7 +1,10 @@
 //! Label and field selectors as clients write them.
 //!
+//! *Not here*: the grammar of label selectors (`labels`).
+//!
 //! *Source*: apimachinery's `labels` and `fields` packages.
 
+use super::labels::{LabelTerm, Operator, parse_labels};
 use super::status::ApiError;
 use crate::discovery::Resource;
 use crate::store::Version;
@@ -11,23 +14,6 @@ use crate::store::Version;
 pub(crate) struct Selector {
     labels: Vec<LabelTerm>,
     fields: Vec<FieldTerm>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LabelTerm {
-    key: String,
-    is: Operator,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Operator {
-    Exists,
-    Absent,
-    In(Vec<String>),
-    /// Also true for objects without the label.
-    NotIn(Vec<String>),
-    Greater(i64),
-    Less(i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +29,7 @@ impl Selector {
     /// # Errors
     /// 400 when one does not parse or names a field by which the kind cannot be selected.
     pub(crate) fn parse(resource: &Resource, labels: Option<&str>, fields: Option<&str>) -> Result<Self, ApiError> {
-        let labels = labels.map(parse_labels).transpose()?.unwrap_or_default();
+        let labels = labels.map(parse_labels).transpose().map_err(ApiError::bad_request)?.unwrap_or_default();
         let fields = fields.map(|text| parse_fields(resource, text)).transpose()?.unwrap_or_default();
         Ok(Self { labels, fields })
     }
@@ -75,68 +61,6 @@ fn matches_label(term: &LabelTerm, found: Option<&str>) -> bool {
         }
         Operator::Less(bound) => found.and_then(|found| found.parse::<i64>().ok()).is_some_and(|found| found < *bound),
     }
-}
-
-fn parse_labels(text: &str) -> Result<Vec<LabelTerm>, ApiError> {
-    split_outside_parentheses(text).into_iter().map(|term| parse_label(term.trim(), text)).collect()
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let mut depth = 0_usize;
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts.retain(|part| !part.trim().is_empty());
-    parts
-}
-
-fn parse_label(term: &str, whole: &str) -> Result<LabelTerm, ApiError> {
-    let bad = || {
-        ApiError::bad_request(format!(
-            "unable to parse requirement: found {term:?} in {whole:?}, expected: a label selector"
-        ))
-    };
-    let set = |rest: &str| -> Result<Vec<String>, ApiError> {
-        let inner = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(bad)?;
-        Ok(inner.split(',').map(|value| value.trim().to_owned()).collect())
-    };
-    let number = |rest: &str| rest.trim().parse::<i64>().map_err(|_| bad());
-    let (key, is) = if let Some(key) = term.strip_prefix('!') {
-        (key, Operator::Absent)
-    } else if let Some((key, value)) = term.split_once("!=") {
-        (key, Operator::NotIn(vec![value.trim().to_owned()]))
-    } else if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        (key, Operator::In(vec![value.trim().to_owned()]))
-    } else if let Some((key, value)) = term.split_once('>') {
-        (key, Operator::Greater(number(value)?))
-    } else if let Some((key, value)) = term.split_once('<') {
-        (key, Operator::Less(number(value)?))
-    } else if let Some((key, rest)) = term.split_once(char::is_whitespace) {
-        let rest = rest.trim_start();
-        match (rest.strip_prefix("notin"), rest.strip_prefix("in")) {
-            (Some(values), _) => (key, Operator::NotIn(set(values)?)),
-            (None, Some(values)) => (key, Operator::In(set(values)?)),
-            (None, None) => return Err(bad()),
-        }
-    } else {
-        (term, Operator::Exists)
-    };
-    let key = key.trim();
-    if key.is_empty() || key.contains(char::is_whitespace) {
-        return Err(bad());
-    }
-    Ok(LabelTerm { key: key.to_owned(), is })
 }
 
 fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldTerm>, ApiError> {

@@ -50,13 +50,12 @@ pub(crate) fn in_version(resource: &Resource, stored: &Version) -> Value {
 /// Turns an object of the storage version into the version of `resource`.
 pub(crate) fn to_version(resource: &Resource, value: &mut Value) {
     convert::from_storage(resource, value);
-    if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.open_api.as_ref())
+    // Defaults are those of the stored version alone, as upstream.
+    if resource.crd.is_some()
         && !resource.is_storage_version()
+        && let Some(schema) = schema_of(resource)
     {
-        if let Some(schema) = schema_of(resource) {
-            schema::prune(&schema, value);
-        }
-        crate::discovery::crd::apply_structural_defaults(open_api, value);
+        schema::prune(&schema, value);
     }
 }
 

@@ -185,8 +185,19 @@ impl ApiError {
         Self::new(
             406,
             "NotAcceptable",
-            "only the following media types are accepted: application/json, application/yaml",
+            "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )
+    }
+
+    /// What upstream's router says where no representation of a built-in kind is wanted.
+    pub(crate) fn no_representation(is_watchable: bool) -> Self {
+        let mut message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
+        if is_watchable {
+            message += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        }
+        let mut error = Self::new(406, "NotAcceptable", message);
+        error.details.always = true;
+        error
     }
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {

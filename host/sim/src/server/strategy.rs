@@ -51,6 +51,17 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// What upstream's conversion adds to an object of the kind that has nothing in it: counts that have no absence inside the server.
+pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
+    match &*resource.storage {
+        "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => object["spec"]["replicas"] = json!(0),
+        "daemonsets.apps" => {
+            object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = json!("0");
+        }
+        _ => {}
+    }
+}
+
 /// What the server adds to a new object as nobody's field.
 pub(crate) fn finish_create(resource: &Resource, object: &mut Value) {
     if &*resource.storage != "namespaces" {

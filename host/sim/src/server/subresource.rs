@@ -50,7 +50,7 @@ impl Api {
     fn set_scale(&self, verb: &str, call: &Call) -> Result<Reply, ApiError> {
         let resource = &call.resource;
         let media = media_type(&call.headers);
-        let body = (verb == "update").then(|| parse_body(&call.headers, &call.body)).transpose()?;
+        let body = (verb == "update").then(|| parse_body(&call.headers, &call.body, "Scale")).transpose()?;
         let verb = if body.is_some() { WriteVerb::Update } else { WriteVerb::Patch };
         let written = self.update_object(call, verb, |current| {
             let scale = scale_of(resource, current);
@@ -103,7 +103,7 @@ impl Api {
 
     /// POST of a Binding to the namespace's `bindings`.
     pub(crate) fn bind_by_path(&self, call: &Call) -> Result<Reply, ApiError> {
-        let binding = parse_body(&call.headers, &call.body)?;
+        let binding = parse_body(&call.headers, &call.body, "Binding")?;
         let name = meta(&binding, "name").to_owned();
         let Some(pods) = self.registry().by_plural("v1", "pods").cloned() else { return Err(ApiError::unknown_path()) };
         let mut bound = call.derived(pods, call.namespace(), Some(&name), Some("binding"));
@@ -113,7 +113,7 @@ impl Api {
     }
 
     fn bind(&self, call: &Call) -> Result<Reply, ApiError> {
-        let binding = parse_body(&call.headers, &call.body)?;
+        let binding = parse_body(&call.headers, &call.body, "Binding")?;
         if meta(&binding, "name") != call.name() {
             return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
         }
@@ -164,11 +164,11 @@ impl Api {
     }
 
     fn evict(&self, call: &Call) -> Result<Reply, ApiError> {
-        let eviction = parse_body(&call.headers, &call.body)?;
+        let eviction = parse_body(&call.headers, &call.body, "Eviction")?;
         if meta(&eviction, "name") != call.name() {
             return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
         }
-        let mut options = DeleteOptions { dry_run: call.query.dry_run()?, ..DeleteOptions::default() };
+        let mut options = DeleteOptions { dry_run: call.query.dry_run(), ..DeleteOptions::default() };
         options.read(&eviction["deleteOptions"]);
         let key = call.key();
         let pod = self
@@ -276,7 +276,7 @@ impl Api {
     }
 
     fn token(&self, call: &Call) -> Result<Reply, ApiError> {
-        let mut request = parse_body(&call.headers, &call.body)?;
+        let mut request = parse_body(&call.headers, &call.body, "TokenRequest")?;
         let account = self
             .store
             .get(&call.resource.storage, &call.key())

@@ -24,13 +24,15 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::objects::metadata_mut;
+use super::query::Query;
 use super::reply::{Format, Reply, Shape};
 use super::selector::Selector;
-use super::shape::{in_version, object_bytes};
-use super::status::{ApiError, Cause};
-use super::{Api, Call};
+use super::shape::{in_version, object_bytes, schema_of};
+use super::status::ApiError;
+use super::{Api, Call, options, strategy};
 use crate::discovery::Resource;
 use crate::faults::{WatchEnd, WatchOrder};
+use crate::schema;
 use crate::store::{Cursor, Event, EventType, Read, Version};
 
 /// Events that go into one chunk of the response; a longer backlog is sent in several.
@@ -46,8 +48,8 @@ impl Api {
             selector.require_name(name);
         }
         let bookmarks = query.flag("allowWatchBookmarks");
-        let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-        check_options(initial, query.get("resourceVersionMatch"), bookmarks)?;
+        let initial = query.all("sendInitialEvents").next().map(|_| query.flag("sendInitialEvents"));
+        check_options(query)?;
         // Upstream's watch cache fails here, where a list refuses the request.
         let rv = query.resource_version().map_err(|error| ApiError::new(500, "", error.message))?;
         let seconds = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
@@ -125,31 +127,29 @@ impl Api {
     }
 }
 
-fn check_options(initial: Option<bool>, matching: Option<&str>, bookmarks: bool) -> Result<(), ApiError> {
-    let refuse = |field: &str, detail: &str| {
-        let cause = Cause {
-            reason: "FieldValueForbidden".into(),
-            message: format!("Forbidden: {detail}"),
-            field: field.into(),
-        };
-        Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
-    };
-    match (initial, matching) {
-        (None, Some(_)) => refuse(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (Some(_), None) => {
-            refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-        }
-        (Some(_), Some(matching)) if matching != "NotOlderThan" => {
-            refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-        }
-        (Some(true), Some(_)) if !bookmarks => {
-            refuse("sendInitialEvents", "sendInitialEvents requires allowWatchBookmarks")
-        }
-        _ => Ok(()),
+fn check_options(query: &Query) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let initial = query.all("sendInitialEvents").next().is_some();
+    let matching = query.get("resourceVersionMatch");
+    let field = "resourceVersionMatch";
+    if initial && matching != Some("NotOlderThan") {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(options::forbidden(field, detail));
     }
+    if let Some(matching) = matching {
+        if !initial {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(options::forbidden(field, detail));
+        }
+        if matching != "NotOlderThan" {
+            let message = format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
+            causes.push(options::cause("FieldValueNotSupported", field, message));
+        }
+        if query.get("continue").is_some() {
+            causes.push(options::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes)) }
 }
 
 struct Watcher {
@@ -325,8 +325,17 @@ impl Watcher {
             Shape::Table => {
                 json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
             }
+            // An object of the kind with nothing in it, as Go writes it.
             Shape::Native | Shape::Discovery(_) => {
-                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+                let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+                if self.resource.crd.is_none()
+                    && let Some(schema) = schema_of(&self.resource)
+                {
+                    schema::canonicalize(&schema, &mut object);
+                    schema::show_required(&schema, &mut object);
+                    strategy::complete_empty(&self.resource, &mut object);
+                }
+                object
             }
         };
         let mut out = BytesMut::new();

@@ -15,12 +15,12 @@ use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use super::apply::{same_owners, track};
-use super::check::{check_fields, check_scope, check_type};
+use super::check::{Sent, check_fields, check_name, check_scope, check_type, drop_duplicate_owners};
 use super::objects::{deletion_grace, finalizers, is_deleting, meta, metadata_mut};
 use super::reply::{Reply, media_type, parse_body};
 use super::shape::{schema_of, to_stored, to_version};
 use super::status::{ApiError, Cause};
-use super::{Api, Call, strategy};
+use super::{Api, Call, options, strategy};
 use crate::clock::rfc3339;
 use crate::discovery::{Resource, crd};
 use crate::patch;
@@ -69,28 +69,22 @@ impl Api {
     }
 
     pub(crate) fn create(&self, call: &Call) -> Result<Reply, ApiError> {
-        let object = parse_body(&call.headers, &call.body)?;
+        options::check(&call.query, "CreateOptions")?;
+        let object = parse_body(&call.headers, &call.body, &call.resource.kind)?;
         let mut warnings = Vec::new();
         let written = self.create_object(call, object, &mut warnings, WriteVerb::Create)?;
         self.reply_written(call, &written, warnings)
     }
 
     pub(crate) fn update(&self, call: &Call) -> Result<Reply, ApiError> {
-        let mut body = parse_body(&call.headers, &call.body)?;
+        options::check(&call.query, "UpdateOptions")?;
+        let mut body = parse_body(&call.headers, &call.body, &call.resource.kind)?;
         let mut warnings = Vec::new();
-        check_type(&call.resource, &mut body)?;
+        check_type(&call.resource, &mut body, Sent::Body)?;
         check_scope(call, &mut body)?;
-        let name = meta(&body, "name");
-        if name.is_empty() {
-            return Err(ApiError::bad_request("name must be provided"));
-        }
-        if name != call.name() {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                call.name()
-            )));
-        }
-        check_fields(call, &mut body, &mut warnings)?;
+        check_name(call, &body)?;
+        check_fields(call, &mut body, &mut warnings, Sent::Body)?;
+        drop_duplicate_owners(&mut body, &mut warnings);
         let written = match self.update_object(call, WriteVerb::Update, |_| Ok(body.clone())) {
             Err(error) if error.code == 404 && call.resource.create_on_update && call.subresource().is_none() => {
                 self.create_object(call, body, &mut warnings, WriteVerb::Update)?
@@ -114,24 +108,26 @@ impl Api {
             "application/strategic-merge-patch+json" if call.resource.crd.is_none() => &call.body,
             _ => return Err(unsupported_patch(&call.resource)),
         };
-        if force {
-            let cause = Cause {
-                reason: "FieldValueForbidden".into(),
-                message: "Forbidden: may not be specified for non-apply patch".into(),
-                field: "force".into(),
-            };
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
-        }
+        let forced = options::forbidden("force", "may not be specified for non-apply patch");
+        options::check_with(&call.query, "PatchOptions", if force { vec![forced] } else { Vec::new() })?;
+        let strategic = match media.as_str() {
+            "application/strategic-merge-patch+json" => Some(patch::strategic_body(body).map_err(patch_error)?),
+            _ => None,
+        };
+        let sent = strategic.as_ref().map_or(Sent::Patched, Sent::Strategic);
         let written = self.update_object(call, WriteVerb::Patch, |current| {
-            let mut new = match media.as_str() {
-                "application/json-patch+json" => patch::json_patch(current, body),
-                "application/merge-patch+json" => patch::merge_patch(current, body),
-                _ => patch::strategic_merge(schema_of(&call.resource), current, body),
+            let mut new = match (&strategic, media.as_str()) {
+                (Some(patch), _) => patch::strategic_merge(schema_of(&call.resource), current, patch.clone()),
+                (None, "application/json-patch+json") => patch::json_patch(current, body),
+                (None, _) => patch::merge_patch(current, body),
             }
             .map_err(patch_error)?;
-            check_type(&call.resource, &mut new)?;
+            check_type(&call.resource, &mut new, sent)?;
             warnings.clear();
-            check_fields(call, &mut new, &mut warnings)?;
+            check_fields(call, &mut new, &mut warnings, sent)?;
+            drop_duplicate_owners(&mut new, &mut warnings);
+            check_scope(call, &mut new)?;
+            check_name(call, &new)?;
             Ok(new)
         })?;
         self.reply_written(call, &written, warnings)
@@ -174,14 +170,15 @@ impl Api {
         ownership: Ownership,
     ) -> Result<Written, ApiError> {
         let resource = &call.resource;
-        check_type(resource, &mut object)?;
+        check_type(resource, &mut object, Sent::Body)?;
         check_scope(call, &mut object)?;
-        check_fields(call, &mut object, warnings)?;
+        check_fields(call, &mut object, warnings, Sent::Body)?;
+        drop_duplicate_owners(&mut object, warnings);
         if !meta(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_not_terminating(resource, meta(&object, "name"))?;
-        let dry_run = call.query.dry_run()?;
+        let dry_run = call.query.dry_run();
         let prefix = meta(&object, "generateName").to_owned();
         let generated = meta(&object, "name").is_empty() && !prefix.is_empty();
         if generated {
@@ -269,7 +266,7 @@ impl Api {
     ) -> Result<Written, ApiError> {
         let resource = &call.resource;
         let key = call.key();
-        let dry_run = call.query.dry_run()?;
+        let dry_run = call.query.dry_run();
         for _ in 0..COMMIT_ATTEMPTS {
             let entry = self
                 .store
@@ -338,7 +335,8 @@ impl Api {
                     message: "Invalid value: 0: must be specified for an update".into(),
                     field: "metadata.resourceVersion".into(),
                 };
-                return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), vec![cause]));
+                // Upstream names the resource here, where other messages name the kind.
+                return Err(ApiError::invalid(&resource.group, &resource.plural, call.name(), vec![cause]));
             }
         } else if version != meta(old, "resourceVersion") {
             return Err(ApiError::modified(&group_resource, call.name()));
@@ -491,7 +489,8 @@ fn unsupported_patch(resource: &Resource) -> ApiError {
     error
 }
 
-fn generate_name(prefix: &str) -> String {
+/// A name that starts with this and ends at random, as upstream makes them.
+pub(super) fn generate_name(prefix: &str) -> String {
     let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
     let mut random = rand::rng();
     let suffix: String =

@@ -1,0 +1,174 @@
+//! Validation of the statuses that controllers write.
+//!
+//! Source: `Validate*Status` in `pkg/apis/{apps,core}/validation`.
+
+use serde_json::Value;
+
+use super::validate::{FieldError, non_negative};
+
+/// The counts of a status: which are compared with `replicas`, and how the last comparison is worded.
+struct Counts {
+    /// All counts, in upstream's order.
+    all: &'static [&'static str],
+    /// Those that `replicas` bounds.
+    bounded: &'static [&'static str],
+    /// What available replicas beyond the ready ones are told.
+    beyond_ready: &'static str,
+    /// Whether the collision count may only grow.
+    collisions: bool,
+}
+
+const REPLICA_SET: Counts = Counts {
+    all: &[
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ],
+    bounded: &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    beyond_ready: "cannot be greater than readyReplicas",
+    collisions: false,
+};
+
+const DEPLOYMENT: Counts = Counts {
+    all: &[
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ],
+    bounded: &["updatedReplicas", "readyReplicas", "availableReplicas"],
+    beyond_ready: "cannot be greater than readyReplicas",
+    collisions: true,
+};
+
+const STATEFUL_SET: Counts = Counts {
+    all: &[
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ],
+    bounded: &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
+    beyond_ready: "cannot be greater than status.readyReplicas",
+    collisions: true,
+};
+
+const DAEMON_SET: Counts = Counts {
+    all: &[
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ],
+    bounded: &[],
+    beyond_ready: "",
+    collisions: true,
+};
+
+/// Checks the status of an object whose predecessor is `old`.
+pub(super) fn status(group: &str, kind: &str, old: &Value, object: &Value, errors: &mut Vec<FieldError>) {
+    match (group, kind) {
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => counts(&REPLICA_SET, old, object, errors),
+        ("apps", "Deployment") => counts(&DEPLOYMENT, old, object, errors),
+        ("apps", "StatefulSet") => counts(&STATEFUL_SET, old, object, errors),
+        ("apps", "DaemonSet") => counts(&DAEMON_SET, old, object, errors),
+        ("", "Namespace") => namespace(object, errors),
+        _ => {}
+    }
+}
+
+/// The phase follows from the deletion.
+fn namespace(object: &Value, errors: &mut Vec<FieldError>) {
+    let (wanted, when) = match object["metadata"]["deletionTimestamp"].is_null() {
+        true => ("Active", "empty"),
+        false => ("Terminating", "not empty"),
+    };
+    let phase = &object["status"]["phase"];
+    if phase != wanted {
+        let detail = format!("may only be '{wanted}' if `deletionTimestamp` is {when}");
+        errors.push(FieldError::invalid("status.Phase", phase, &detail));
+    }
+}
+
+fn counts(counts: &Counts, old: &Value, object: &Value, errors: &mut Vec<FieldError>) {
+    let status = &object["status"];
+    let number = |name: &str| status[name].as_i64().unwrap_or(0);
+    for name in counts.all {
+        non_negative(status, "status", name, errors);
+    }
+    for name in counts.bounded {
+        if number(name) > number("replicas") {
+            errors.push(FieldError::invalid(
+                format!("status.{name}"),
+                &number(name).into(),
+                "cannot be greater than status.replicas",
+            ));
+        }
+    }
+    if !counts.beyond_ready.is_empty() && number("availableReplicas") > number("readyReplicas") {
+        let value = number("availableReplicas").into();
+        errors.push(FieldError::invalid("status.availableReplicas", &value, counts.beyond_ready));
+    }
+    let before = old["status"]["collisionCount"].as_i64();
+    if counts.collisions && before.is_some_and(|before| number("collisionCount") < before) {
+        let value = number("collisionCount").into();
+        errors.push(FieldError::invalid("status.collisionCount", &value, "cannot be decremented"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(kind: &str, old: Value, new: Value) -> Vec<String> {
+        let mut errors = Vec::new();
+        status("apps", kind, &json!({"status": old}), &json!({"status": new}), &mut errors);
+        errors.into_iter().map(|error| format!("{}: {}", error.path, error.message)).collect()
+    }
+
+    #[test]
+    fn counts_that_contradict_one_another_are_named() {
+        assert!(
+            found("ReplicaSet", json!({}), json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 1}))
+                .is_empty()
+        );
+        assert_eq!(
+            found("ReplicaSet", json!({}), json!({"replicas": 1, "readyReplicas": 2, "availableReplicas": 3})),
+            [
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+            ]
+        );
+        assert_eq!(
+            found("DaemonSet", json!({}), json!({"numberReady": -1})),
+            ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"]
+        );
+    }
+
+    #[test]
+    fn collisions_are_not_forgotten() {
+        assert_eq!(
+            found("Deployment", json!({"collisionCount": 2}), json!({"collisionCount": 1})),
+            ["status.collisionCount: Invalid value: 1: cannot be decremented"]
+        );
+        assert!(found("Deployment", json!({"collisionCount": 2}), json!({"collisionCount": 2})).is_empty());
+    }
+}
