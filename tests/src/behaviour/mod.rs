@@ -1,7 +1,7 @@
 //! One script of API behaviours, played on the embedded server and on the real kube-apiserver.
 //!
 //! ```text
-//! cases/*.http -> script -> run on each server -> normalize -> equal, or a diff -> known, or news
+//! cases/*.http -> script -> run on each server -> normalize -> equal, or a diff
 //! ```
 //!
 //! Invariants:
@@ -12,7 +12,6 @@
 //!
 //! Not here: behaviour that no controller, kubectl or test of a plugin can see.
 
-pub mod known;
 pub mod normalize;
 pub mod run;
 pub mod script;
@@ -60,14 +59,9 @@ pub fn cases() -> Result<Vec<Case>> {
             cases.push(case);
         }
     }
-    let filter = filter();
+    let filter = std::env::var("BEHAVIOUR").unwrap_or_default();
     cases.retain(|c| c.title.contains(&filter) || c.place.contains(&filter));
     Ok(cases)
-}
-
-/// The text that `BEHAVIOUR` selects cases by; empty when all are played.
-pub fn filter() -> String {
-    std::env::var("BEHAVIOUR").unwrap_or_default()
 }
 
 /// Plays all cases on both servers and returns the differences. The transcripts of both stay in

@@ -10,6 +10,8 @@
 //! | the suffix that generateName made | `-1`, ... in order of appearance |
 //! | an age in a table | `<age>` |
 //! | the address that a server says it has | `<address>` |
+//! | an object that a message quotes as JSON | itself, normalized: the order of its fields is that of Go's struct |
+//! | the difference of two Pods that a message shows | nothing: it is a print of Go's own structs |
 //!
 //! Fields are sorted by name; other lists stay as they are. Equal inputs give equal outputs whatever the
 //! server; nothing else is dropped.
@@ -128,8 +130,39 @@ impl Normalizer {
                 numbered("rv", &mut self.versions, text)
             }
             _ if is_time(text) => "<time>".to_owned(),
-            _ => self.replace_known(text),
+            _ => {
+                let text = self.normalize_quoted(&without_pod_diff(text));
+                self.replace_known(&text)
+            }
         }
+    }
+
+    /// A refused patch is answered with the whole object as a quoted text.
+    fn normalize_quoted(&mut self, text: &str) -> String {
+        const START: &str = "Invalid value: ";
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(&format!("{START}\"{{")) {
+            let (before, quoted) = rest.split_at(at + START.len());
+            out.push_str(before);
+            let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+            let object = match texts.next() {
+                Some(Ok(inner)) => serde_json::from_str::<Value>(&inner).ok(),
+                _ => None,
+            };
+            rest = match object {
+                Some(object) => {
+                    out.push_str(&self.rewrite(&object, None).to_string());
+                    &quoted[texts.byte_offset()..]
+                }
+                None => {
+                    out.push('"');
+                    &quoted[1..]
+                }
+            };
+        }
+        out.push_str(rest);
+        out
     }
 
     fn replace_known(&self, text: &str) -> String {
@@ -147,6 +180,22 @@ impl Normalizer {
         }
         text
     }
+}
+
+/// Leaves out the hunks of a unified diff: a line that starts with `@@ ` and those of the diff that follow.
+fn without_pod_diff(text: &str) -> String {
+    if !text.contains("pod updates may not change fields other than") {
+        return text.to_owned();
+    }
+    let mut inside = false;
+    let mut kept = Vec::new();
+    for line in text.split('\n') {
+        inside = line.starts_with("@@ ") || (inside && line.starts_with([' ', '+', '-']));
+        if !inside {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
 }
 
 fn replace_at(value: &mut Value, pointer: &str, with: &str) {
@@ -236,6 +285,28 @@ mod tests {
         check(
             &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}),
             &json!({"object": {"metadata": {"resourceVersion": "<bookmark>"}}, "type": "BOOKMARK"}),
+        );
+    }
+
+    #[test]
+    fn an_object_in_a_message_is_normalized_itself() {
+        let uid = "11111111-2222-3333-4444-555555555555";
+        let message = format!(r#"patch: Invalid value: "{{\"b\":1,\"a\":{{\"uid\":\"{uid}\"}}}}": why"#);
+        check(
+            &json!({"message": message, "other": "Invalid value: \"{no\": x"}),
+            &json!({
+                "message": r#"patch: Invalid value: {"a":{"uid":"uid-1"},"b":1}: why"#,
+                "other": "Invalid value: \"{no\": x",
+            }),
+        );
+    }
+
+    #[test]
+    fn the_difference_of_two_pods_is_left_out() {
+        let shown = "pod updates may not change fields other than `a`\n@@ -1,2 +1,2 @@\n \"A\": 1\n- \"B\": 2\n+ \"B\": 3\n, more";
+        check(
+            &json!({"message": shown}),
+            &json!({"message": "pod updates may not change fields other than `a`\n, more"}),
         );
     }
 
