@@ -25,8 +25,9 @@ pub struct Host {
     folder: TempDir,
 }
 
+/// A shell that kills a process when the pipe from this one closes.
 #[derive(Debug)]
-struct Lifeline(Child);
+pub(crate) struct Lifeline(Child);
 
 impl Host {
     /// Starts the host against the cluster of a kubeconfig.
@@ -82,7 +83,8 @@ fn spawn(folder: &TempDir) -> Result<Guarded> {
 }
 
 impl Lifeline {
-    fn of(process: &Guarded) -> Result<Lifeline> {
+    /// Ties `process` to this one.
+    pub(crate) fn of(process: &Guarded) -> Result<Lifeline> {
         let script = "read -r order || kill -KILL \"$0\" 2>/dev/null";
         let shell = Command::new("sh")
             .args(["-c", script, &process.id().to_string()])

@@ -6,7 +6,7 @@
 //!
 //! Not here: what goes wrong, which is each test's part; the rules that a story must have kept ([`verdict`]).
 
-mod host;
+pub(crate) mod host;
 pub mod verdict;
 
 use std::path::PathBuf;

@@ -1,0 +1,119 @@
+//! kubectl works on the embedded cluster as it does on a real one: every command of `src/kubectl/script.txt`.
+//!
+//! `KUBECTL_BLESS=1` writes what the embedded cluster printed into the scripts, for review.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use pintle_tests::kubectl::cluster::{Dev, Real};
+use pintle_tests::kubectl::script::{Action, Step, matches, parse};
+use pintle_tests::kubectl::session::{Printed, Session};
+use similar::TextDiff;
+
+/// What is played on both clusters.
+const SCRIPT: &str = "script.txt";
+/// What only the embedded cluster is asked.
+const EMBEDDED: &str = "embedded.txt";
+
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/kubectl").join(file)
+}
+
+fn script(file: &str) -> Result<Vec<Step>> {
+    parse(&std::fs::read_to_string(path(file)).with_context(|| format!("read {file}"))?)
+}
+
+/// Plays the steps in order, all of them whatever happens.
+async fn play(kubeconfig: PathBuf, steps: &[Step]) -> Result<Vec<Printed>> {
+    let mut session = Session::new(&kubeconfig)?;
+    let mut printed = Vec::new();
+    for step in steps {
+        printed.push(session.play(step).await.with_context(|| format!("line {}: {}", step.line, step.action.shown()))?);
+    }
+    Ok(printed)
+}
+
+fn diff(before: &[String], after: &[String]) -> String {
+    let (before, after) = (before.join("\n") + "\n", after.join("\n") + "\n");
+    TextDiff::from_lines(&before, &after).unified_diff().context_radius(3).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_cluster_serves_kubectl() -> Result<()> {
+    check(SCRIPT).await
+}
+
+/// What simulated Pods cannot do is refused with a reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_cluster_says_what_it_has_not() -> Result<()> {
+    check(EMBEDDED).await
+}
+
+async fn check(file: &str) -> Result<()> {
+    let steps = script(file)?;
+    let cluster = Dev::start().await?;
+    let printed = play(cluster.kubeconfig(), &steps).await?;
+    if std::env::var_os("KUBECTL_BLESS").is_some() {
+        bless(file, &steps, &printed)?;
+    }
+    let mut report = String::new();
+    for (step, printed) in steps.iter().zip(&printed) {
+        if let Some(failure) = &printed.failure {
+            writeln!(report, "line {}: {}\n{failure}\n{}\n", step.line, printed.step, printed.lines.join("\n"))?;
+        } else if !matches(&step.expected, &printed.lines) {
+            let diff = diff(&step.expected, &printed.lines);
+            writeln!(report, "line {}: {} (- wanted, + printed)\n{diff}", step.line, printed.step)?;
+        }
+    }
+    assert!(report.is_empty(), "\n{report}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_prints_the_same_on_a_real_cluster() -> Result<()> {
+    let steps = script(SCRIPT)?;
+    let embedded = Dev::start().await?;
+    let real = Real::start().await?;
+    // One after the other: each is meant to come to rest in time on a busy machine.
+    let wanted = play(real.kubeconfig(), &steps).await?;
+    let got = play(embedded.kubeconfig(), &steps).await?;
+    let mut report = String::new();
+    for (wanted, got) in wanted.iter().zip(&got) {
+        if wanted != got {
+            let diff = diff(&wanted.lines, &got.lines);
+            let failures = (&wanted.failure, &got.failure);
+            writeln!(report, "line {}: {} {failures:?} (- real, + embedded)\n{diff}", wanted.line, wanted.step)?;
+        }
+    }
+    assert!(report.is_empty(), "\n{report}");
+    real.plane.stop().await;
+    Ok(())
+}
+
+/// Puts what was printed into the script, except where a step waits for what it says.
+fn bless(file: &str, steps: &[Step], printed: &[Printed]) -> Result<()> {
+    let text = std::fs::read_to_string(path(file))?;
+    let mut out = String::new();
+    let mut blessed = false;
+    for (i, line) in text.lines().enumerate() {
+        let place = steps.iter().position(|step| step.line == i + 1);
+        if let Some(place) = place {
+            blessed = !matches!(steps[place].action, Action::Poll(_))
+                && !matches(&steps[place].expected, &printed[place].lines);
+        }
+        if !(blessed && line.starts_with('|')) {
+            writeln!(out, "{line}")?;
+        }
+        // The output follows the last line of the command.
+        let ends = steps.iter().zip(printed).find(|(step, _)| step.line + step.action.shown().lines().count() == i + 2);
+        if let Some((_, printed)) = ends
+            && blessed
+        {
+            for line in &printed.lines {
+                writeln!(out, "{}", format!("| {line}").trim_end())?;
+            }
+        }
+    }
+    std::fs::write(path(file), out).with_context(|| format!("write {file}"))
+}
