@@ -7,24 +7,21 @@
 //!
 //! Invariants:
 //! 1. A write that leaves no trace in the objects is seen all the same: each is an event of a watch.
-//! 2. The watches are complete: what they saw leads from the first census to the second, or the comparison fails.
-//! 3. "Quiet" counts only while the controllers say that their queues are empty and that they have looked at each
+//! 2. "Quiet" counts only while the controllers say that their queues are empty and that they have looked at each
 //!    object; silence alone could be that of a controller that has not begun.
 //!
 //! Not here: what the namespace is filled with, and who takes over.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tokio::task::JoinSet;
 
-use crate::api::{ApiClient, Watch};
 use crate::eventually;
-use crate::process::Guarded;
+use crate::scenarios::contender::Running;
+use crate::scenarios::history::{Effect, Id, Recorder, text};
 use crate::scenarios::stage::{COMPARED, Stage};
 
 /// How long the controllers may take until nothing happens any more.
@@ -32,9 +29,6 @@ const QUIET_DEADLINE: Duration = Duration::from_secs(120);
 
 /// How many looks in a row must show the same objects and idle controllers.
 const N_QUIET_LOOKS: usize = 60;
-
-/// How long a watch may be silent; longer than any test.
-const SILENCE: Duration = Duration::from_secs(3600);
 
 /// Kinds whose status a controller that takes over may write.
 const MAY_GET_STATUS: [&str; 3] = ["deployments", "replicasets", "replicationcontrollers"];
@@ -46,37 +40,11 @@ const QUEUES: [(&str, [&str; 2]); 3] = [
     ("replicationcontrollers", ["replicationmanager", "replicationcontroller-controller"]),
 ];
 
-/// The controllers that are in charge. Dropping it ends them.
-#[derive(Debug)]
-pub struct InCharge {
-    /// For messages.
-    pub name: &'static str,
-    /// The process.
-    pub process: Guarded,
-    /// Speaks to its own port.
-    pub client: ApiClient,
-    /// Where it says that it can work.
-    pub ready_path: &'static str,
-}
-
 /// All objects of a namespace at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Census {
-    /// (Plural, uid) -> object.
-    objects: BTreeMap<(&'static str, String), Value>,
-}
-
-/// Watches that note down every write.
-#[derive(Debug)]
-pub struct Recorder {
-    tasks: JoinSet<()>,
-    notes: Arc<Mutex<Vec<Note>>>,
-}
-
-#[derive(Debug, Clone)]
-enum Note {
-    Write { plural: &'static str, event: String, object: Value },
-    Broken(String),
+    /// Each as it was.
+    pub objects: BTreeMap<Id, Value>,
 }
 
 /// What became of the objects.
@@ -98,7 +66,7 @@ struct Row {
     n_deleted: usize,
 }
 
-impl InCharge {
+impl Running {
     /// Fails with the reason why the controllers are not at rest, if they are not.
     async fn at_rest(&self, census: &Census) -> Result<()> {
         let answer = self.client.request("GET", self.ready_path, &[], None).await?;
@@ -172,88 +140,51 @@ impl Census {
     }
 }
 
-impl Recorder {
-    /// Starts to note down every write after `census`, the state of a namespace in which nothing happens.
+impl Comparison {
+    /// Waits until the watches have seen all that led from `before` to `after`, and compares.
     ///
     /// # Errors
-    /// A watch is refused, or something has happened since.
-    pub async fn start(stage: &Stage, census: &Census) -> Result<Recorder> {
-        let notes = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = JoinSet::new();
-        for plural in COMPARED {
-            let list = stage.client.get(&stage.all(plural)).await?;
-            let path = format!("{}?watch=true&resourceVersion={}", stage.all(plural), text(&list, "resourceVersion"));
-            let watch = stage.client.watch(&path).await?;
-            tasks.spawn(note_down(plural, watch, Arc::clone(&notes)));
-        }
-        ensure!(Census::take(stage).await? == *census, "something was written before the watches began");
-        Ok(Recorder { tasks, notes })
-    }
-
-    /// How many writes were seen so far.
-    pub fn n_seen(&self) -> usize {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Ends the watches and compares.
-    ///
-    /// # Errors
-    /// A watch broke, or did not see all that happened.
-    pub fn compare(mut self, before: &Census, after: &Census) -> Result<Comparison> {
-        self.tasks.abort_all();
-        let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut replayed = before.clone();
-        let mut writes: BTreeMap<(&'static str, String), (usize, String)> = BTreeMap::new();
+    /// A watch broke or did not see all, or something was written before the watches began.
+    pub async fn of(recorder: &Recorder, before: &Census, after: &Census) -> Result<Comparison> {
+        ensure!(*recorder.base() == before.objects, "something was written before the watches began");
+        let history = recorder.until(&after.objects).await?;
+        let mut writes: BTreeMap<Id, (usize, String)> = BTreeMap::new();
         let mut violations = Vec::new();
-        for note in notes {
-            let (plural, event, object) = match note {
-                Note::Write { plural, event, object } => (plural, event, object),
-                Note::Broken(why) => bail!(why),
-            };
-            let key = (plural, text(&object, "uid").to_owned());
-            writes.entry(key.clone()).or_insert_with(|| (0, told(&key, &object))).0 += 1;
-            match event.as_str() {
-                "DELETED" => replayed.objects.remove(&key),
-                "ADDED" | "MODIFIED" => replayed.objects.insert(key.clone(), object.clone()),
-                other => bail!("a watch of {plural} sent {other}: {object}"),
-            };
-            if event != "MODIFIED" {
-                violations.push(format!("{}: {event}", told(&key, &object)));
+        for write in &history.writes {
+            let key = write.id();
+            let told = told(&key, &write.object);
+            match write.effect {
+                Effect::Added => violations.push(format!("{told}: ADDED")),
+                Effect::Deleted => violations.push(format!("{told}: DELETED")),
+                Effect::Modified => {}
             }
+            writes.entry(key).or_insert((0, told)).0 += 1;
         }
-        ensure!(
-            versions(&replayed).eq(versions(after)),
-            "the watches did not see all that happened: {:?} instead of {:?}",
-            versions(&replayed).collect::<Vec<_>>(),
-            versions(after).collect::<Vec<_>>()
-        );
         let rows = COMPARED.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
         for (n, what) in writes.into_values().filter(|(n, _)| *n > 1) {
             violations.push(format!("{what}: written {n} times"));
         }
         Ok(Comparison { rows, violations })
     }
-}
 
-fn versions(census: &Census) -> impl Iterator<Item = (&(&'static str, String), &str)> {
-    census.objects.iter().map(|(key, object)| (key, text(object, "resourceVersion")))
-}
-
-async fn note_down(plural: &'static str, mut watch: Watch, notes: Arc<Mutex<Vec<Note>>>) {
-    loop {
-        let (note, is_last) = match watch.next(SILENCE).await {
-            Ok(Some(mut event)) => {
-                let object = event["object"].take();
-                let event = event["type"].as_str().unwrap_or_default().to_owned();
-                (Note::Write { plural, event, object }, false)
-            }
-            Ok(None) => (Note::Broken(format!("the watch of {plural} ended")), true),
-            Err(error) => (Note::Broken(format!("the watch of {plural}: {error:#}")), true),
-        };
-        notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
-        if is_last {
-            return;
+    /// A table of it.
+    pub fn table(&self, title: &str) -> String {
+        let mut table = format!("{title}\n");
+        let heads = ["objects", "untouched", "status", "changed", "created", "deleted"];
+        let _ = write!(table, "{:<24}", "");
+        for head in heads {
+            let _ = write!(table, "{head:>10}");
         }
+        table.push('\n');
+        for row in &self.rows {
+            let _ = write!(table, "{:<24}", row.plural);
+            let counts = [row.n_before, row.n_untouched, row.n_status, row.n_changed, row.n_created, row.n_deleted];
+            for n in counts {
+                let _ = write!(table, "{n:>10}");
+            }
+            table.push('\n');
+        }
+        table
     }
 }
 
@@ -297,33 +228,7 @@ fn without_status(object: &Value) -> Value {
     rest
 }
 
-fn told(key: &(&'static str, String), object: &Value) -> String {
+fn told(key: &Id, object: &Value) -> String {
     let message = object["message"].as_str().map(|message| format!(" ({message})")).unwrap_or_default();
     format!("{} {}{message}", key.0, text(object, "name"))
-}
-
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object["metadata"][field].as_str().unwrap_or_default()
-}
-
-impl Comparison {
-    /// A table of it.
-    pub fn table(&self, title: &str) -> String {
-        let mut table = format!("{title}\n");
-        let heads = ["objects", "untouched", "status", "changed", "created", "deleted"];
-        let _ = write!(table, "{:<24}", "");
-        for head in heads {
-            let _ = write!(table, "{head:>10}");
-        }
-        table.push('\n');
-        for row in &self.rows {
-            let _ = write!(table, "{:<24}", row.plural);
-            let counts = [row.n_before, row.n_untouched, row.n_status, row.n_changed, row.n_created, row.n_deleted];
-            for n in counts {
-                let _ = write!(table, "{n:>10}");
-            }
-            table.push('\n');
-        }
-        table
-    }
 }

@@ -3,42 +3,19 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
-use pintle_tests::controlplane::free_ports;
-use pintle_tests::handover::{Census, InCharge, Recorder};
-use pintle_tests::scenarios::Contender;
-use pintle_tests::scenarios::contender::CONTROLLERS;
+use pintle_tests::handover::{Census, Comparison};
+use pintle_tests::scenarios::contender::Running;
+use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::stage::{Stage, deployment, pod, replica_set, replication_controller};
+use pintle_tests::scenarios::Contender;
 use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
 use serde_json::{Value, json};
 
-/// How long controllers may take to end when asked.
-const STOP_GRACE: Duration = Duration::from_secs(10);
-
 /// How long a watch may take to show a write.
 const SEEN_DEADLINE: Duration = Duration::from_secs(10);
-
-async fn kube_controller_manager(plane: &ControlPlane) -> Result<InCharge> {
-    let kcm = plane.start_kcm(&CONTROLLERS, &[]).await?;
-    Ok(InCharge { name: "kube-controller-manager", process: kcm.process, client: kcm.client, ready_path: "/healthz" })
-}
-
-async fn pintle(plane: &ControlPlane) -> Result<InCharge> {
-    let Contender::Pintle(binary) = Contender::pintle()? else { bail!("no binary") };
-    let [port] = free_ports()?;
-    let args = [
-        "run".to_owned(),
-        format!("--kubeconfig={}", plane.kubeconfig().display()),
-        format!("--controllers={}", CONTROLLERS.join(",")),
-        format!("--serve=127.0.0.1:{port}"),
-        "--kube-api-qps=0".to_owned(),
-    ];
-    let process = plane.start_program("pintle", &binary, &args).await?;
-    let client = ApiClient::new(&format!("http://127.0.0.1:{port}"), None, None);
-    Ok(InCharge { name: "pintle", process, client, ready_path: "/readyz" })
-}
 
 /// An annotation of a template by which the nodes never call its Pods ready.
 fn never_ready() -> Value {
@@ -117,15 +94,15 @@ async fn fill_with_sets(s: &Stage, plural: &str, prefix: &str, make: fn(&str, u3
 }
 
 /// Puts the next in charge of a namespace at rest, waits until it has looked at all of it, and compares.
-async fn hand_over(s: &Stage, from: InCharge, to: impl Future<Output = Result<InCharge>>) -> Result<InCharge> {
+async fn hand_over(s: &Stage, plane: &ControlPlane, from: Running, to: &Contender) -> Result<Running> {
     let before = from.quiet(s).await?;
-    let InCharge { name: from, mut process, .. } = from;
-    process.stop(STOP_GRACE).await;
-    let recorder = Recorder::start(s, &before).await?;
-    let to = to.await?;
+    let from_name = from.name;
+    from.stop().await;
+    let recorder = Recorder::start(s).await?;
+    let to = to.start(plane).await?;
     let after = to.quiet(s).await?;
-    let comparison = recorder.compare(&before, &after)?;
-    let title = format!("{from} -> {}", to.name);
+    let comparison = Comparison::of(&recorder, &before, &after).await?;
+    let title = format!("{from_name} -> {}", to.name);
     // The table is a result, so it is printed past the capture of the test harness.
     writeln!(std::io::stderr(), "{}", comparison.table(&title))?;
     let violations = comparison.violations;
@@ -134,7 +111,7 @@ async fn hand_over(s: &Stage, from: InCharge, to: impl Future<Output = Result<In
 }
 
 /// Work under the one in charge, on what the other one made. `images` are the newest and an older image.
-async fn work_on(s: &Stage, in_charge: &InCharge, replicas: u32, new: &str, old: &str) -> Result<Census> {
+async fn work_on(s: &Stage, in_charge: &Running, replicas: u32, new: &str, old: &str) -> Result<Census> {
     let n_before = Census::take(s).await?.count("replicasets");
     s.scale("deployments", "plain", replicas).await?;
     s.scale("deployments", "annotated", replicas).await?;
@@ -166,7 +143,8 @@ async fn a_full_cluster_goes_to_pintle_and_back_untouched() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()))).await?;
     let stage = Stage::new(plane.client(), plane.kubeconfig(), "handover".to_owned());
-    let kcm = kube_controller_manager(&plane).await?;
+    let kcm = Contender::KubeControllerManager.start(&plane).await?;
+    stage.client.create_namespace(&stage.ns).await?;
     stage.open().await?;
     tokio::try_join!(
         fill_with_deployments(&stage),
@@ -175,18 +153,17 @@ async fn a_full_cluster_goes_to_pintle_and_back_untouched() -> Result<()> {
     )
     .context("fill the namespace")?;
 
-    let pintle = hand_over(&stage, kcm, pintle(&plane)).await?;
+    let pintle = hand_over(&stage, &plane, kcm, &Contender::pintle()?).await?;
     work_on(&stage, &pintle, 5, "image:new", "image:2").await.context("work under pintle")?;
     revision(&stage, "surge", "2").await?;
     revision(&stage, "revisions", "4").await?;
 
-    let kcm = hand_over(&stage, pintle, kube_controller_manager(&plane)).await?;
+    let kcm = hand_over(&stage, &plane, pintle, &Contender::KubeControllerManager).await?;
     work_on(&stage, &kcm, 2, "image:newer", "image:1").await.context("work under kube-controller-manager")?;
     revision(&stage, "surge", "3").await?;
     revision(&stage, "revisions", "5").await?;
 
-    let mut process = kcm.process;
-    process.stop(STOP_GRACE).await;
+    kcm.stop().await;
     nodes.stop().await;
     plane.stop().await;
     Ok(())
@@ -203,7 +180,7 @@ async fn writes_that_leave_no_trace_are_told_all_the_same() -> Result<()> {
         stage.create("replicasets", &replica_set(name, 0, json!({}))).await?;
     }
     let before = Census::take(&stage).await?;
-    let recorder = Recorder::start(&stage, &before).await?;
+    let recorder = Recorder::start(&stage).await?;
     for label in [json!("here"), Value::Null] {
         stage.patch("replicasets", "labelled", &json!({"metadata": {"labels": {"seen": label}}})).await?;
     }
@@ -213,7 +190,7 @@ async fn writes_that_leave_no_trace_are_told_all_the_same() -> Result<()> {
     let after = Census::take(&stage).await?;
     eventually(SEEN_DEADLINE, "five writes to be seen", async || Ok((recorder.n_seen() == 5).then_some(()))).await?;
 
-    let comparison = recorder.compare(&before, &after)?;
+    let comparison = Comparison::of(&recorder, &before, &after).await?;
     assert_eq!(
         comparison.violations,
         [

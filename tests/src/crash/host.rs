@@ -14,7 +14,7 @@ use crate::process::Guarded;
 use crate::target_dir;
 
 /// What a rollout needs.
-const CONTROLLERS: &str = "deployment-controller,replicaset-controller,garbage-collector-controller";
+const CONTROLLERS: [&str; 3] = ["deployment-controller", "replicaset-controller", "garbage-collector-controller"];
 
 /// A `pintle run` process.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub struct Host {
     // The order of the fields is that in which they are dropped: no pid is killed that may be somebody else's.
     lifeline: Lifeline,
     process: Guarded,
+    args: Vec<String>,
     folder: TempDir,
 }
 
@@ -35,12 +36,29 @@ impl Host {
     /// # Errors
     /// There is no binary, or it cannot be started.
     pub fn start(name: &str, kubeconfig: &str) -> Result<Host> {
+        Host::start_with(name, kubeconfig, &CONTROLLERS, &[])
+    }
+
+    /// As [`Host::start`], with other controllers and more flags.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with(name: &str, kubeconfig: &str, controllers: &[&str], flags: &[String]) -> Result<Host> {
         let target = target_dir();
         std::fs::create_dir_all(&target).context("make the target folder")?;
         let folder = tempfile::Builder::new().prefix(&format!("crash-{name}-")).tempdir_in(target)?;
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig).context("write the kubeconfig")?;
-        let process = spawn(&folder)?;
-        Ok(Host { lifeline: Lifeline::of(&process)?, process, folder })
+        let mut args = vec![
+            format!("--kubeconfig={}", folder.path().join("kubeconfig").display()),
+            format!("--controllers={}", controllers.join(",")),
+            // Shared by all hosts under test, so that each component is compiled once.
+            format!("--cache-dir={}", target_dir().join("crash-code").display()),
+            "--serve=127.0.0.1:0".to_owned(),
+            "--kube-api-qps=0".to_owned(),
+        ];
+        args.extend_from_slice(flags);
+        let process = spawn(&folder, &args)?;
+        Ok(Host { lifeline: Lifeline::of(&process)?, process, args, folder })
     }
 
     /// Ends the process at once, by SIGKILL.
@@ -54,7 +72,7 @@ impl Host {
     /// # Errors
     /// As [`Host::start`].
     pub fn restart(&mut self) -> Result<()> {
-        self.process = spawn(&self.folder)?;
+        self.process = spawn(&self.folder, &self.args)?;
         self.lifeline = Lifeline::of(&self.process)?;
         Ok(())
     }
@@ -70,16 +88,8 @@ impl Host {
     }
 }
 
-fn spawn(folder: &TempDir) -> Result<Guarded> {
-    let args = [
-        format!("--kubeconfig={}", folder.path().join("kubeconfig").display()),
-        format!("--controllers={CONTROLLERS}"),
-        // Shared by all hosts under test, so that each component is compiled once.
-        format!("--cache-dir={}", target_dir().join("crash-code").display()),
-        "--serve=127.0.0.1:0".to_owned(),
-        "--kube-api-qps=0".to_owned(),
-    ];
-    Guarded::part("run", &binary()?, &args, &folder.path().join("log"))
+fn spawn(folder: &TempDir, args: &[String]) -> Result<Guarded> {
+    Guarded::part("run", &binary()?, args, &folder.path().join("log"))
 }
 
 impl Lifeline {

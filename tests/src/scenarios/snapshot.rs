@@ -4,13 +4,16 @@
 //! the Deployment and the content of its template, a Pod after its owner; owner references say whose
 //! uid they hold. Times, versions, nodes and addresses are dropped. Events are counted by what they
 //! say; how often a warning was repeated is chance (a backoff decides), so it is only kept that it was.
+//!
+//! Not here: what of it a scenario leaves to chance, but for how that is left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Scaling;
+use super::history::{History, Id};
+use super::{Chance, passage};
 use crate::behaviour::normalize::is_time;
 
 /// The letters of which generated names and hashes are made.
@@ -35,42 +38,85 @@ const DROPPED: [&str; 12] = [
     "imageID",
 ];
 
-/// Makes kind -> objects comparable.
-pub fn normalize(left: &Value, scaling: Scaling) -> Value {
-    let names = Names::learn(left);
-    let mut result = Map::new();
+/// Makes kind -> objects comparable, and adds how they came so.
+///
+/// The result holds `objects` (kind -> objects), `events` (lines) and `passage` (see [`passage::of`]).
+pub fn normalize(left: &Value, history: &History, root_ca: &str) -> Value {
+    let names = Names::learn(&all_ever(left, history));
+    let mut kinds = Map::new();
+    let mut told = Value::Null;
     for (plural, objects) in left.as_object().into_iter().flatten() {
         let objects = objects.as_array().map(Vec::as_slice).unwrap_or_default();
-        let comparable = match plural.as_str() {
-            "events" => events(objects, &names, scaling),
-            _ => {
-                let mut all: Vec<Value> = objects.iter().map(|object| one(plural, object, &names, scaling)).collect();
-                all.sort_by_cached_key(Value::to_string);
-                all.into()
-            }
-        };
-        result.insert(plural.clone(), comparable);
+        if plural == "events" {
+            told = events(objects, &names);
+            continue;
+        }
+        let mut all: Vec<Value> = objects.iter().map(|object| one(plural, object, &names, root_ca)).collect();
+        all.sort_by_cached_key(Value::to_string);
+        kinds.insert(plural.clone(), all.into());
     }
-    result.sort_keys();
-    Value::Object(result)
+    kinds.sort_keys();
+    json!({"objects": kinds, "events": told, "passage": passage::of(history, &names)})
 }
 
-fn one(plural: &str, object: &Value, names: &Names, scaling: Scaling) -> Value {
+/// Kind -> every object that there ever was, as it was last.
+fn all_ever(left: &Value, history: &History) -> Value {
+    let mut last: BTreeMap<Id, &Value> = history.base.iter().map(|(id, object)| (id.clone(), object)).collect();
+    last.extend(history.writes.iter().map(|write| (write.id(), &write.object)));
+    let mut all = left.clone();
+    let mut gone: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for ((plural, uid), object) in last {
+        let is_left = left[plural].as_array().into_iter().flatten().any(|o| o["metadata"]["uid"] == uid);
+        if !is_left {
+            gone.entry(plural).or_default().push(object.clone());
+        }
+    }
+    for (plural, mut objects) in gone {
+        // First, so that what is left counts where a name was used twice.
+        objects.extend(all[plural].as_array().cloned().unwrap_or_default());
+        all[plural] = objects.into();
+    }
+    all
+}
+
+/// Leaves out what chance decides.
+pub fn without_chance(seen: &Value, chance: Chance) -> Value {
+    let mut seen = seen.clone();
+    if chance.steps
+        && let Some(sets) = seen["objects"]["replicasets"].as_array_mut()
+    {
+        // Each step of scaling is a generation.
+        sets.iter_mut().for_each(|set| set["metadata"]["generation"] = Value::Null);
+    }
+    for objects in seen["objects"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        for object in objects.as_array_mut().into_iter().flatten() {
+            if chance.order
+                && let Some(conditions) = object["status"]["conditions"].as_array_mut()
+            {
+                conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+            }
+        }
+    }
+    if let Some(lines) = seen["events"].as_array_mut() {
+        lines.retain(|line| {
+            let is_about = |reason: &str| line.as_str().is_some_and(|line| line.contains(&format!(" {reason}: ")));
+            let of_steps = is_about("ScalingReplicaSet");
+            let of_pods = is_about("SuccessfulCreate") || is_about("SuccessfulDelete");
+            !(chance.steps && of_steps || chance.pods && of_pods)
+        });
+    }
+    passage::without_chance(&mut seen["passage"], chance);
+    seen
+}
+
+fn one(plural: &str, object: &Value, names: &Names, root_ca: &str) -> Value {
     let mut object = object.clone();
     let is_current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
     if object["status"].get("observedGeneration").is_some() {
         object["status"]["observedGeneration"] = json!(if is_current { "current" } else { "stale" });
     }
-    // The order is that of the last changes, which two watches decide.
-    if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
-        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
-    }
-    // Each step of scaling is a generation of the ReplicaSet.
-    if plural == "replicasets" && scaling == Scaling::EndsOnly {
-        object["metadata"]["generation"] = Value::Null;
-    }
-    if plural == "configmaps" && object["metadata"]["name"] == "kube-root-ca.crt" {
-        object["data"] = json!("<the certificates>");
+    if plural == "configmaps" && object["data"]["ca.crt"] == root_ca {
+        object["data"]["ca.crt"] = json!("<the certificate authority>");
     }
     if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
         for owner in owners {
@@ -82,7 +128,7 @@ fn one(plural: &str, object: &Value, names: &Names, scaling: Scaling) -> Value {
 
 /// The names that controllers made up, and what they stand for.
 #[derive(Debug, Default)]
-struct Names {
+pub(super) struct Names {
     /// uid -> `kind name`, as shown.
     owners: HashMap<String, String>,
     /// ReplicaSet -> as shown.
@@ -163,7 +209,7 @@ impl Names {
     }
 
     /// Replaces made-up names word by word.
-    fn text(&self, text: &str) -> String {
+    pub(super) fn text(&self, text: &str) -> String {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -236,23 +282,15 @@ fn content_of(template: &Value) -> String {
 }
 
 /// Events as `about: type reason message` -> how often.
-fn events(events: &[Value], names: &Names, scaling: Scaling) -> Value {
+fn events(events: &[Value], names: &Names) -> Value {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
-    let mut scaled: BTreeSet<String> = BTreeSet::new();
     for event in events {
         let about = &event["involvedObject"];
         let text = |v: &Value| names.text(v.as_str().unwrap_or_default());
         let source = event["source"]["component"].as_str().unwrap_or_default();
         let heading = format!("{source}: {} {}", text(&about["kind"]), text(&about["name"]));
-        let message = text(&event["message"]);
-        if scaling == Scaling::EndsOnly && event["reason"] == "ScalingReplicaSet" {
-            // From the eleventh on, events are combined: how many steps there were decides which of them can still be told apart.
-            if let Some((what, _)) = message.split_once(" from ").filter(|_| !message.starts_with("(combined")) {
-                scaled.insert(format!("{heading}: {what}"));
-            }
-            continue;
-        }
-        let line = format!("{heading}: {} {}: {message}", text(&event["type"]), text(&event["reason"]));
+        let line =
+            format!("{heading}: {} {}: {}", text(&event["type"]), text(&event["reason"]), text(&event["message"]));
         let count = match event["type"] == "Warning" {
             true => 0,
             false => event["count"].as_u64().unwrap_or(1),
@@ -263,7 +301,7 @@ fn events(events: &[Value], names: &Names, scaling: Scaling) -> Value {
         0 => json!(line),
         n => json!(format!("{n} x {line}")),
     });
-    counted.chain(scaled.into_iter().map(Value::from)).collect()
+    counted.collect()
 }
 
 #[cfg(test)]
@@ -295,13 +333,17 @@ mod tests {
         })
     }
 
+    fn seen(left: &Value) -> Value {
+        normalize(left, &History::default(), "")
+    }
+
     #[test]
     fn runs_that_differ_in_made_up_names_are_equal() {
-        let one = normalize(&left("6d4cf56db6", "x7k2z", "u1"), Scaling::EachStep);
-        let other = normalize(&left("5b9f8c7d4", "bbbbb", "u2"), Scaling::EachStep);
+        let one = seen(&left("6d4cf56db6", "x7k2z", "u1"));
+        let other = seen(&left("5b9f8c7d4", "bbbbb", "u2"));
         assert_eq!(format!("{one:#}"), format!("{other:#}"));
         assert_eq!(
-            one["pods"][0]["metadata"]["ownerReferences"][0]["of"].as_str().map(|s| &s[..16]),
+            one["objects"]["pods"][0]["metadata"]["ownerReferences"][0]["of"].as_str().map(|s| &s[..16]),
             Some("replicasets web-")
         );
     }
@@ -311,11 +353,11 @@ mod tests {
         let one = left("6d4cf56db6", "x7k2z", "u1");
         let mut other = one.clone();
         other["pods"][0]["metadata"]["ownerReferences"][0]["uid"] = json!("u9");
-        assert_ne!(normalize(&one, Scaling::EachStep), normalize(&other, Scaling::EachStep));
+        assert_ne!(seen(&one), seen(&other));
     }
 
     #[test]
-    fn steps_of_scaling_do_not_matter_when_asked() {
+    fn steps_of_scaling_do_not_matter_when_left_to_chance() {
         let event = |from: u32, to: u32| {
             json!({
                 "involvedObject": {"kind": "Deployment", "name": "web"},
@@ -323,9 +365,30 @@ mod tests {
                 "message": format!("Scaled up replica set web-6d4cf56db6 from {from} to {to}"),
             })
         };
-        let one = json!({"events": [event(0, 2), event(2, 3)]});
-        let other = json!({"events": [event(0, 3)]});
-        assert_eq!(normalize(&one, Scaling::EndsOnly), normalize(&other, Scaling::EndsOnly));
-        assert_ne!(normalize(&one, Scaling::EachStep), normalize(&other, Scaling::EachStep));
+        let one = seen(&json!({"events": [event(0, 2), event(2, 3)]}));
+        let other = seen(&json!({"events": [event(0, 3)]}));
+        assert_ne!(one, other);
+        let steps = Chance { steps: true, ..Chance::default() };
+        assert_eq!(without_chance(&one, steps), without_chance(&other, steps));
+    }
+
+    #[test]
+    fn the_order_of_conditions_matters_unless_left_to_chance() {
+        let set = |types: [&str; 2]| {
+            let conditions = types.map(|kind| json!({"type": kind}));
+            seen(&json!({"replicasets": [{"metadata": {"name": "web"}, "status": {"conditions": conditions}}]}))
+        };
+        let (one, other) = (set(["a", "b"]), set(["b", "a"]));
+        assert_ne!(one, other);
+        let order = Chance { order: true, ..Chance::default() };
+        assert_eq!(without_chance(&one, order), without_chance(&other, order));
+    }
+
+    #[test]
+    fn a_certificate_authority_that_is_not_the_clusters_is_a_difference() {
+        let map = |data: &str| json!({"configmaps": [{"metadata": {"name": "m"}, "data": {"ca.crt": data}}]});
+        let normal = |data: &str, root: &str| normalize(&map(data), &History::default(), root);
+        assert_eq!(normal("one", "one"), normal("other", "other"));
+        assert_ne!(normal("one", "one"), normal("one", "other"));
     }
 }

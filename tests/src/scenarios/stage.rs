@@ -1,6 +1,6 @@
 //! A namespace on which a scenario is played, and the verbs in which scenarios are written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -29,22 +29,30 @@ pub struct Stage {
     pub kubeconfig: PathBuf,
     /// The namespace.
     pub ns: String,
+    /// The certificate authority that is to be published in the namespace; empty if nobody looks at it.
+    pub root_ca: String,
 }
 
 impl Stage {
     /// A stage that is not open yet.
     pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
-        Stage { client, kubeconfig, ns }
+        Stage { client, kubeconfig, ns, root_ca: String::new() }
     }
 
-    /// Makes the namespace and waits until a contender has made it ready for Pods.
+    /// Waits until a contender has made the namespace, which must exist, ready for Pods.
     ///
     /// # Errors
     /// Nobody did.
     pub async fn open(&self) -> Result<()> {
-        self.client.create_namespace(&self.ns).await?;
         self.until("serviceaccounts", "default", "be made", |_| true).await?;
         self.until("configmaps", "kube-root-ca.crt", "be made", |_| true).await
+    }
+
+    /// The same stage on a cluster with this certificate authority, as PEM.
+    #[must_use]
+    pub fn with_root_ca(mut self, root_ca: String) -> Stage {
+        self.root_ca = root_ca;
+        self
     }
 
     /// The path of a collection.
@@ -270,6 +278,16 @@ impl Stage {
         })
         .await
     }
+}
+
+/// The certificate authority that a kubeconfig names.
+///
+/// # Errors
+/// It names none, or a file that cannot be read.
+pub fn authority_of(kubeconfig: &Path) -> Result<String> {
+    let config: Value = serde_norway::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+    let file = config["clusters"][0]["cluster"]["certificate-authority"].as_str().context("no authority")?;
+    std::fs::read_to_string(file).context("read the certificate authority")
 }
 
 /// A Deployment of one container, with what a scenario adds to its spec.

@@ -5,7 +5,10 @@ mod deployment;
 mod replicas;
 mod rollout;
 
-use super::Scenario;
+use super::{Chance, Scenario};
+
+/// How many Pods become ready between two looks of the Deployment controller decides how many steps it takes.
+const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
 
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {

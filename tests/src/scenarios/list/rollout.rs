@@ -3,36 +3,42 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::STEPS;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario::in_steps("a rolling update with surge 1 and nothing unavailable", |s| {
+    Scenario::new("a rolling update with surge 1 and nothing unavailable", |s| {
         Box::pin(rolling(s, json!(1), json!(0)))
-    }),
-    Scenario::in_steps("a rolling update with no surge and 1 unavailable", |s| {
-        Box::pin(rolling(s, json!(0), json!(1)))
-    }),
-    Scenario::in_steps("a rolling update with surge and unavailable of a quarter", |s| {
+    })
+    .leaves(STEPS),
+    Scenario::new("a rolling update with no surge and 1 unavailable", |s| Box::pin(rolling(s, json!(0), json!(1))))
+        .leaves(STEPS),
+    Scenario::new("a rolling update with surge and unavailable of a quarter", |s| {
         Box::pin(rolling(s, json!("25%"), json!("25%")))
-    }),
-    Scenario::in_steps("a rolling update with surge of all", |s| Box::pin(rolling(s, json!("100%"), json!(0)))),
-    Scenario::in_steps("a rolling update with all unavailable", |s| Box::pin(rolling(s, json!(0), json!("100%")))),
-    Scenario::in_steps("a rolling update with surge 2 and 1 unavailable", |s| Box::pin(rolling(s, json!(2), json!(1)))),
-    Scenario::in_steps("a rolling update with percentages that round to nothing", |s| {
+    })
+    .leaves(STEPS),
+    Scenario::new("a rolling update with surge of all", |s| Box::pin(rolling(s, json!("100%"), json!(0))))
+        .leaves(STEPS),
+    Scenario::new("a rolling update with all unavailable", |s| Box::pin(rolling(s, json!(0), json!("100%"))))
+        .leaves(STEPS),
+    Scenario::new("a rolling update with surge 2 and 1 unavailable", |s| Box::pin(rolling(s, json!(2), json!(1))))
+        .leaves(STEPS),
+    Scenario::new("a rolling update with percentages that round to nothing", |s| {
         Box::pin(rolling(s, json!(0), json!("10%")))
-    }),
+    })
+    .leaves(STEPS),
     Scenario::new("a recreated Deployment has no Pods of two revisions", |s| Box::pin(recreate(s))),
     Scenario::new("a rollout that makes no progress says so", |s| Box::pin(deadline(s, false))),
-    Scenario::in_steps("a rollout that goes on after its deadline completes", |s| Box::pin(deadline(s, true))),
+    Scenario::new("a rollout that goes on after its deadline completes", |s| Box::pin(deadline(s, true))).leaves(STEPS),
     Scenario::new("a stuck rollout keeps what is available", |s| Box::pin(stuck(s))),
     Scenario::new("a stuck rollout is scaled up in proportion", |s| Box::pin(proportional(s, 12))),
     Scenario::new("a stuck rollout is scaled down in proportion", |s| Box::pin(proportional(s, 5))),
-    Scenario::in_steps("a rollout is overtaken by the next", |s| Box::pin(rollover(s))),
-    Scenario::in_steps("a stuck rollout is undone", |s| Box::pin(stuck_undone(s))),
-    Scenario::in_steps("a rollout restarts by an annotation of the template", |s| Box::pin(restart(s))),
-    Scenario::in_steps("a rolling update waits for minReadySeconds", |s| Box::pin(slow(s))),
-    Scenario::in_steps("unhealthy old Pods go first", |s| Box::pin(unhealthy_first(s))),
+    Scenario::new("a rollout is overtaken by the next", |s| Box::pin(rollover(s))).leaves(STEPS),
+    Scenario::new("a stuck rollout is undone", |s| Box::pin(stuck_undone(s))).leaves(STEPS),
+    Scenario::new("a rollout restarts by an annotation of the template", |s| Box::pin(restart(s))).leaves(STEPS),
+    Scenario::new("a rolling update waits for minReadySeconds", |s| Box::pin(slow(s))).leaves(STEPS),
+    Scenario::new("unhealthy old Pods go first", |s| Box::pin(unhealthy_first(s))).leaves(STEPS),
 ];
 
 /// An annotation of a template by which the nodes never call its Pods ready.

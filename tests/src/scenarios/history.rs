@@ -1,0 +1,203 @@
+//! Every write to the objects of a namespace, in the order in which they took effect.
+//!
+//! ```text
+//! list (base) -> a watch of each kind from there on -> notes -> caught up with a last look -> History
+//! ```
+//!
+//! Invariants:
+//! 1. Writes of all kinds are in one order: resourceVersions come from one counter.
+//! 2. A history is complete: it leads from the base to the last look, or it is an error.
+//!
+//! Not here: what a history must or must not hold (`rules`), and what of it is compared (`steps`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::stage::{COMPARED, Stage};
+use crate::api::Watch;
+use crate::eventually;
+
+/// How long a watch may be silent; longer than any test.
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// How long the watches may take to show what a look has shown already.
+const SEEN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// (Plural, uid): an object, whatever happens to it.
+pub type Id = (&'static str, String);
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The object is new.
+    Added,
+    /// The object is another.
+    Modified,
+    /// The object is gone; it is told as it was last.
+    Deleted,
+}
+
+/// One write that took effect.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The kind.
+    pub plural: &'static str,
+    /// What it did.
+    pub effect: Effect,
+    /// The object afterwards.
+    pub object: Value,
+}
+
+/// Objects and all that happened to them.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// What was there when it began.
+    pub base: BTreeMap<Id, Value>,
+    /// What happened since, in order.
+    pub writes: Vec<Write>,
+}
+
+/// Watches that note down every write. Dropping it ends them.
+#[derive(Debug)]
+pub struct Recorder {
+    _tasks: JoinSet<()>,
+    base: BTreeMap<Id, Value>,
+    notes: Arc<Mutex<Vec<Result<Write, String>>>>,
+}
+
+impl Write {
+    /// Which object it is about.
+    pub fn id(&self) -> Id {
+        (self.plural, text(&self.object, "uid").to_owned())
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        text(&self.object, "name")
+    }
+
+    /// The object unless it is gone.
+    pub fn left(&self) -> Option<&Value> {
+        (self.effect != Effect::Deleted).then_some(&self.object)
+    }
+
+    fn version(&self) -> u64 {
+        text(&self.object, "resourceVersion").parse().unwrap_or(0)
+    }
+}
+
+impl Recorder {
+    /// Starts to note down every write to the compared kinds of a namespace from now on.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn start(stage: &Stage) -> Result<Recorder> {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        let mut base = BTreeMap::new();
+        for plural in COMPARED {
+            let mut list = stage.client.get(&stage.all(plural)).await?;
+            let path = format!("{}?watch=true&resourceVersion={}", stage.all(plural), text(&list, "resourceVersion"));
+            if let Value::Array(items) = list["items"].take() {
+                base.extend(items.into_iter().map(|object| ((plural, text(&object, "uid").to_owned()), object)));
+            }
+            let watch = stage.client.watch(&path).await?;
+            tasks.spawn(note_down(plural, watch, Arc::clone(&notes)));
+        }
+        Ok(Recorder { _tasks: tasks, base, notes })
+    }
+
+    /// What was there when it began.
+    pub fn base(&self) -> &BTreeMap<Id, Value> {
+        &self.base
+    }
+
+    /// How many writes were seen so far.
+    pub fn n_seen(&self) -> usize {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// What happened so far, which may be less than has happened.
+    ///
+    /// # Errors
+    /// A watch broke.
+    pub fn so_far(&self) -> Result<History> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut writes = notes.into_iter().collect::<Result<Vec<Write>, String>>().map_err(anyhow::Error::msg)?;
+        writes.sort_by_key(Write::version);
+        Ok(History { base: self.base.clone(), writes })
+    }
+
+    /// Waits until the watches have told all that led to `last`, a state in which nothing happens any more.
+    ///
+    /// # Errors
+    /// A watch broke, or told something else.
+    pub async fn until(&self, last: &BTreeMap<Id, Value>) -> Result<History> {
+        let caught_up = eventually(SEEN_DEADLINE, "the watches to tell all", async || {
+            let history = self.so_far()?;
+            history.leads_to(last)?;
+            Ok(Some(history))
+        });
+        caught_up.await.context("the watches did not see all that happened")
+    }
+}
+
+impl History {
+    /// Fails unless all that happened leads to exactly these versions of these objects.
+    fn leads_to(&self, last: &BTreeMap<Id, Value>) -> Result<()> {
+        let mut replayed: BTreeMap<Id, &Value> = self.base.iter().map(|(id, object)| (id.clone(), object)).collect();
+        for write in &self.writes {
+            match write.left() {
+                Some(object) => replayed.insert(write.id(), object),
+                None => replayed.remove(&write.id()),
+            };
+        }
+        for (id, object) in last {
+            let Some(seen) = replayed.remove(id) else { bail!("{} {} was not seen", id.0, text(object, "name")) };
+            let versions = [seen, object].map(|o| text(o, "resourceVersion"));
+            ensure!(versions[0] == versions[1], "{} {} is at {versions:?}", id.0, text(object, "name"));
+        }
+        match replayed.pop_first() {
+            None => Ok(()),
+            Some((id, object)) => bail!("the end of {} {} was not seen", id.0, text(object, "name")),
+        }
+    }
+
+    /// The writes to one kind.
+    pub fn of(&self, plural: &str) -> impl Iterator<Item = &Write> {
+        self.writes.iter().filter(move |write| write.plural == plural)
+    }
+}
+
+async fn note_down(plural: &'static str, mut watch: Watch, notes: Arc<Mutex<Vec<Result<Write, String>>>>) {
+    loop {
+        let note = match watch.next(SILENCE).await {
+            Ok(Some(mut event)) => {
+                let object = event["object"].take();
+                match event["type"].as_str() {
+                    Some("ADDED") => Ok(Write { plural, effect: Effect::Added, object }),
+                    Some("MODIFIED") => Ok(Write { plural, effect: Effect::Modified, object }),
+                    Some("DELETED") => Ok(Write { plural, effect: Effect::Deleted, object }),
+                    other => Err(format!("the watch of {plural} sent {other:?}: {object}")),
+                }
+            }
+            Ok(None) => Err(format!("the watch of {plural} ended")),
+            Err(error) => Err(format!("the watch of {plural}: {error:#}")),
+        };
+        let is_last = note.is_err();
+        notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// A field of the metadata, or nothing.
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
