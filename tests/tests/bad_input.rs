@@ -5,9 +5,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
+
+/// How long the binary may take to see that something is wrong; what is right runs for ever.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The binary under test.
 fn pintle() -> PathBuf {
@@ -35,15 +39,27 @@ fn check_text(folder: &Path, arguments: &[&str], expected: &str) {
 }
 
 fn failing(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(pintle())
+    let mut child = Command::new(pintle())
         .args(arguments)
         .current_dir(folder)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env("PINTLE_LOG", "off")
         .env("PINTLE_CACHE_DIR", folder.join("cache"))
-        .output()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    let until = Instant::now() + DEADLINE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("{arguments:?} was taken for good: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap().replace(&folder.display().to_string(), "$DIR");
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
