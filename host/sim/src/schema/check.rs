@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::{Node, Scalar, Shape, TypeRef};
+use crate::gojson;
 
 /// Removes what the schema does not know and returns the paths of what was removed, for example `spec.foo`.
 pub fn prune(schema: &TypeRef, object: &mut Value) -> Vec<String> {
@@ -67,17 +68,6 @@ pub fn type_errors(schema: &TypeRef, object: &Value) -> Vec<(String, &'static st
     errors
 }
 
-fn found(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn types_at(node: Node<'_>, value: &Value, path: &mut String, errors: &mut Vec<(String, &'static str, &'static str)>) {
     if value.is_null() {
         return;
@@ -103,7 +93,7 @@ fn types_at(node: Node<'_>, value: &Value, path: &mut String, errors: &mut Vec<(
         },
         _ => return,
     };
-    errors.push((path.clone(), found(value), wanted));
+    errors.push((path.clone(), gojson::name(value), wanted));
 }
 
 fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<&'static str> {
