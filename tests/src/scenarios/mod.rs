@@ -48,6 +48,9 @@ const N_AT_ONCE: usize = 8;
 /// How long a scenario may take in all.
 const SCENARIO_DEADLINE: Duration = Duration::from_secs(120);
 
+/// How often a host is asked whether it still runs.
+const LOOK_AT_HOST: Duration = Duration::from_secs(1);
+
 /// What happens in a scenario.
 pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;
 
@@ -172,12 +175,20 @@ pub async fn play_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     let config = SimNodesConfig::new(Connect::Endpoint(cluster.base_url()));
     let nodes = SimNodes::start(config).await.context("start the nodes")?;
     let flags = [format!("--root-ca-file={}", authority.display())];
-    let host = Host::start_with("scenarios", &cluster.kubeconfig(), &contender::CONTROLLERS, &flags)?;
-    let outcomes = play_on(scenarios, |ns| {
+    let mut host = Host::start_with("scenarios", &cluster.kubeconfig(), &contender::CONTROLLERS, &flags)?;
+    let playing = play_on(scenarios, |ns| {
         let client = ApiClient::new(&cluster.base_url(), None, None);
         Stage::new(client, kubeconfig.clone(), ns).with_root_ca(root_ca.clone())
-    })
-    .await;
+    });
+    let mut look = tokio::time::interval(LOOK_AT_HOST);
+    tokio::pin!(playing);
+    let outcomes = loop {
+        tokio::select! {
+            outcomes = &mut playing => break outcomes,
+            // Without a host every scenario would wait for its deadline.
+            _ = look.tick() => ensure!(host.is_running(), "pintle has ended:\n{}", host.log_tail()),
+        }
+    };
     write_down("embedded", &outcomes)?;
     drop(host);
     nodes.stop().await;
