@@ -22,6 +22,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start an embedded cluster with the built-in controllers, to try things out. Needs nothing installed.
+    // Nobody is to be spared here, and who tries a thousand Pods does not want to wait for a minute.
+    #[command(mut_arg("kube_api_qps", |arg| arg.default_value("0")))]
     Dev(DevArgs),
     /// Run controllers against a cluster, in the place of kube-controller-manager or beside it.
     Run(RunArgs),
@@ -216,4 +218,17 @@ pub enum Output {
     Text,
     /// One JSON document.
     Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_real_cluster_is_spared() {
+        let parse = |command: &str| Cli::try_parse_from(["pintle", command]).map(|cli| cli.command);
+        let Ok(Command::Dev(dev)) = parse("dev") else { panic!("dev does not parse") };
+        let Ok(Command::Run(run)) = parse("run") else { panic!("run does not parse") };
+        assert_eq!((dev.plugins.kube_api_qps, run.plugins.kube_api_qps), (0.0, 20.0));
+    }
 }
