@@ -200,6 +200,8 @@ impl Stage {
                 && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
                     .iter()
                     .all(|field| count(field) == replicas)
+                // The counts may be written before the condition, and what is done in between would be chance.
+                && (d["spec"]["paused"] == true || progress(d) == "NewReplicaSetAvailable")
         })
         .await
     }
@@ -296,6 +298,13 @@ pub fn deployment(name: &str, replicas: u32, spec: Value) -> Value {
     object["spec"]["selector"] = json!({"matchLabels": {"app": name}});
     merge(&mut object["spec"], spec);
     object
+}
+
+/// The reason of a Deployment's condition `Progressing`; empty if there is none.
+fn progress(deployment: &Value) -> &str {
+    let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
+    let mut progressing = conditions.filter(|condition| condition["type"] == "Progressing");
+    progressing.next().and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
 }
 
 /// A ReplicaSet of one container.
