@@ -3,9 +3,10 @@
 //! How many steps are taken depends on how much a controller sees at once; sums, beginnings and ends do not. Both are
 //! noted here, and [`without_chance`] leaves the former out where a scenario says so.
 //!
-//! Two states of conditions are left out everywhere, because kube-controller-manager itself passes through them in one
-//! run and not in the next: that a rollout advances, which it may have done to its end when it is looked at, and that too
-//! few Pods are available, which may be over by then. As the last state they are compared, with the object.
+//! Three states of conditions are left out everywhere, because kube-controller-manager itself passes through them in one
+//! run and not in the next: that a rollout advances, which it may have done to its end when it is looked at; that too few
+//! Pods are available, which may be over by then; and that a ReplicaSet was made, which is told by a write of its own that
+//! is not repeated after a conflict. As the last state they are compared, with the object.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ const PASSING: [&str; 3] = ["deployments", "replicasets", "replicationcontroller
 /// The type of condition whose states come and go unseen.
 const FLEETING_TYPE: &str = "Available";
 
-/// The state that comes and goes unseen.
-const FLEETING_STATE: &str = "True ReplicaSetUpdated";
+/// The states that come and go unseen.
+const FLEETING_STATES: [&str; 2] = ["True ReplicaSetUpdated", "True NewReplicaSetCreated"];
 
 /// `plural name` -> an entry for each object that had this name, in order.
 ///
@@ -80,7 +81,7 @@ impl Entry {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         for condition in object["status"]["conditions"].as_array().into_iter().flatten() {
             let state = format!("{} {}", text(&condition["status"]), text(&condition["reason"]));
-            if condition["type"] == FLEETING_TYPE || state == FLEETING_STATE {
+            if condition["type"] == FLEETING_TYPE || FLEETING_STATES.contains(&state.as_str()) {
                 continue;
             }
             push_new(self.conditions.entry(text(&condition["type"])).or_default(), state);
