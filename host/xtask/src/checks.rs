@@ -1,6 +1,6 @@
 //! Chores that look but change nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
@@ -18,23 +18,19 @@ fn workspaces() -> Vec<PathBuf> {
 /// Version that is built where there is none.
 const CARGO_DENY: &str = "0.20.2";
 
-fn cargo(folder: &Path) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(folder);
-    cargo
-}
-
 pub(crate) fn lint() -> anyhow::Result<()> {
     for folder in workspaces() {
-        process::run(cargo(&folder).args(["fmt", "--all", "--check"]))?;
-        process::run(cargo(&folder).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+        process::run(process::cargo(&folder).args(["fmt", "--all", "--check"]))?;
+        process::run(process::cargo(&folder).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     }
     Ok(())
 }
 
 pub(crate) fn doc() -> anyhow::Result<()> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items"];
-    process::run(cargo(&root()).args(args).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"))
+    process::run(
+        process::cargo(&root()).args(args).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"),
+    )
 }
 
 /// Bans, licences and sources; advisories too if asked, which fetches their database.
@@ -63,7 +59,7 @@ fn cargo_deny() -> anyhow::Result<PathBuf> {
     let ours = tools.join("bin/cargo-deny");
     if !ours.exists() {
         eprintln!("building cargo-deny, once");
-        let mut install = cargo(&root());
+        let mut install = process::cargo(&root());
         install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"]).arg(&tools);
         process::run(&mut install).context("install cargo-deny")?;
     }

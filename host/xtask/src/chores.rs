@@ -13,9 +13,7 @@ use crate::checks;
 
 /// Cargo, at the root of the repository.
 fn cargo() -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(root());
-    cargo
+    process::cargo(&root())
 }
 
 fn target() -> PathBuf {
@@ -135,7 +133,7 @@ impl Tally {
 }
 
 fn test_workspace(folder: &str, tally: &mut Tally) -> anyhow::Result<()> {
-    tally.run(Command::new("cargo").current_dir(root().join(folder)).args(["test", "--workspace"]))
+    tally.run(process::cargo(&root().join(folder)).args(["test", "--workspace"]))
 }
 
 fn test_host(tally: &mut Tally) -> anyhow::Result<()> {

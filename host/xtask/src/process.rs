@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,23 @@ use anyhow::{Context, bail};
 
 /// How often a program with a time limit is looked at.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Cargo in a folder, as a user would start it there.
+///
+/// `cargo xtask` itself sets variables such as `CARGO_MANIFEST_DIR` for this process. Build scripts that look at them
+/// (`ring`'s does) would run again whenever a user's own `cargo build` takes turns with a chore, and all that depends on them.
+pub fn cargo(folder: &Path) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        let ours =
+            name.to_str().is_some_and(|name| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|set| name.starts_with(set)));
+        if ours {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
 
 /// Runs a command to its end.
 ///
