@@ -195,8 +195,8 @@ fn names_to_file(package: &str) -> String {
 
 /// Path of `Cargo.toml` -> name of the package.
 fn packages(workspace: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let mut cargo = std::process::Command::new("cargo");
-    cargo.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(workspace);
+    let mut cargo = crate::process::cargo(workspace);
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
     let metadata: serde_json::Value = serde_json::from_str(&crate::process::output(&mut cargo)?)?;
     let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
     ensure!(!packages.is_empty(), "{} holds no packages", workspace.display());

@@ -34,7 +34,7 @@ enum Toolchain {
 pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyhow::Result<PathBuf> {
     let toolchain = Toolchain::find()?;
     let mut cargo = match &toolchain {
-        Toolchain::Active => Command::new("cargo"),
+        Toolchain::Active => process::cargo(workspace),
         Toolchain::Debian { linker } => debian_cargo(linker),
     };
     // Settings for the host's own build must not reach the guests'.
