@@ -10,9 +10,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 use pintle_core::manifest::Manifest;
 use pintle_runtime::manager::PluginOptions;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use crate::cli::ControllerArgs;
 
@@ -103,16 +104,10 @@ pub(crate) fn root_ca(file: &Path) -> anyhow::Result<String> {
 
 /// Whether the text has certificates in PEM, and none that is broken. Other blocks are left alone, as upstream.
 fn is_bundle(text: &str) -> bool {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
-    let certificate = |block: &str| {
-        let base64: String = block.split(END).next().unwrap_or_default().split_whitespace().collect();
-        let der = base64::engine::general_purpose::STANDARD.decode(base64);
-        // A sequence, as every certificate is.
-        block.contains(END) && der.is_ok_and(|der| der.first() == Some(&0x30))
-    };
-    let mut blocks = text.split(BEGIN).skip(1).peekable();
-    blocks.peek().is_some() && blocks.all(certificate)
+    let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes()).peekable();
+    // A sequence, as every certificate is.
+    let is_sequence = |der: &[u8]| der.first() == Some(&0x30);
+    certificates.peek().is_some() && certificates.all(|certificate| certificate.is_ok_and(|der| is_sequence(&der)))
 }
 
 #[cfg(test)]
