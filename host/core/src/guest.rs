@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::id::{Key, Kind};
-use crate::manifest::Manifest;
+use crate::manifest::{EffectiveLimits, Limits, Manifest};
 use crate::outcome::{Outcome, ReconcileError};
 use crate::view::View;
 
@@ -87,6 +87,11 @@ pub trait Guest: Send + Sync {
     /// Its manifest.
     fn manifest(&self) -> &Arc<Manifest>;
 
+    /// What binds its runs. Default: what its manifest asks for.
+    fn limits(&self) -> EffectiveLimits {
+        self.manifest().limits.effective()
+    }
+
     /// Whether it exports `mapping`.
     fn maps(&self) -> bool;
 
@@ -107,4 +112,34 @@ pub trait Guest: Send + Sync {
         new: Option<&'a str>,
         view: Arc<dyn View>,
     ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>>;
+}
+
+/// A component cannot be used. Trying again does not help.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct LoadFailure(pub String);
+
+/// What a component says of itself, before it is compiled.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub digest: String,
+}
+
+/// Makes plugins of components: the port to the sandbox for whoever loads while the host runs.
+pub trait Loader: Send + Sync {
+    /// Checks contract version, imports, exports and manifest; quick. `origin` is for errors.
+    ///
+    /// # Errors
+    /// [`LoadFailure`] says what is wrong.
+    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure>;
+
+    /// Checks and compiles. Blocks for as long as compiling takes: seconds for large language runtimes. `given` are the limits that
+    /// the operator gives this plugin; they and the manifest's stay within the host's maximum.
+    ///
+    /// # Errors
+    /// [`LoadFailure`] says what is wrong.
+    fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure>;
 }

@@ -15,6 +15,7 @@ pub mod grants;
 pub mod guest;
 pub mod id;
 pub mod ingest;
+pub mod lifecycle;
 pub mod manifest;
 pub mod object;
 pub mod outcome;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pintle_core::guest::Guest;
+use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::manifest::Limits;
 use tokio::sync::Semaphore;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
@@ -36,11 +37,13 @@ pub struct WasmConfig {
     /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
     /// plugin. More save page faults, fewer save memory. Default 64.
     pub warm_slots: u32,
+    /// The most that any plugin gets, whatever its manifest or its operator asks for. Fields that are absent: the host's own bounds.
+    pub max_limits: Limits,
 }
 
 impl Default for WasmConfig {
     fn default() -> Self {
-        Self { cache_dir: None, max_calls: 128, warm_slots: 64 }
+        Self { cache_dir: None, max_calls: 128, warm_slots: 64, max_limits: Limits::default() }
     }
 }
 
@@ -58,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) ticker: Ticker,
     /// One permit per call, so that the pool of instances is never exhausted by calls.
     pub(crate) calls: Semaphore,
+    max_limits: Limits,
 }
 
 impl WasmEngine {
@@ -71,7 +75,7 @@ impl WasmEngine {
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
         let calls = Semaphore::new(config.max_calls.clamp(1, MAX_INSTANCES) as usize);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, calls }) })
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, calls, max_limits: config.max_limits }) })
     }
 
     /// Checks and compiles a component. `name` (a name or path) is for errors.
@@ -82,12 +86,21 @@ impl WasmEngine {
     /// # Errors
     /// [`LoadError`] says what is wrong with the component; trying again does not help.
     pub fn load(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn Guest>, LoadError> {
-        let guest = self.try_load(bytes).map_err(|problem| LoadError { name: name.to_owned(), problem })?;
+        self.load_with(name, bytes, &Limits::default())
+    }
+
+    /// As [`WasmEngine::load`], with the limits that the operator gives this plugin.
+    ///
+    /// # Errors
+    /// As there, and if more is asked for than the host's maximum.
+    pub fn load_with(&self, name: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadError> {
+        let guest = self.try_load(bytes, given).map_err(|problem| LoadError { name: name.to_owned(), problem })?;
         Ok(Arc::new(guest))
     }
 
-    fn try_load(&self, bytes: &[u8]) -> Result<WasmGuest, LoadProblem> {
+    fn try_load(&self, bytes: &[u8], given: &Limits) -> Result<WasmGuest, LoadProblem> {
         let inspection = inspect::look(bytes)?;
+        let limits = inspection.manifest.limits.within(given, &self.shared.max_limits).map_err(LoadProblem::Limits)?;
         let component = match &self.shared.cache {
             Some(cache) => cache.component(&self.shared.engine, bytes),
             None => Component::new(&self.shared.engine, bytes),
@@ -95,7 +108,18 @@ impl WasmEngine {
         let component = component.map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
         let pre = self.shared.linker.instantiate_pre(&component);
         let pre = pre.map_err(|error| LoadProblem::WrongTypes(format!("{error:#}")))?;
-        WasmGuest::new(self.shared.clone(), inspection.manifest, pre)
+        WasmGuest::new(self.shared.clone(), inspection.manifest, limits, pre)
+    }
+}
+
+impl Loader for WasmEngine {
+    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure> {
+        let found = inspect::inspect(origin, bytes).map_err(|why| LoadFailure(why.to_string()))?;
+        Ok(Looked { manifest: found.manifest, digest: found.digest })
+    }
+
+    fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {
+        self.load_with(origin, bytes, given).map_err(|why| LoadFailure(why.to_string()))
     }
 }
 

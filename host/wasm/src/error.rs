@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pintle_core::manifest::ManifestError;
+use pintle_core::manifest::{LimitError, ManifestError};
 
 /// The engine cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,9 @@ pub enum LoadProblem {
     /// The manifest is wrong. The text names the field.
     #[error("{0}")]
     Manifest(ManifestError),
+    /// It asks for more than the operator's maximum.
+    #[error("{0}")]
+    Limits(LimitError),
     /// It asks for something that the host does not have.
     #[error("component imports {}, which this host does not offer; allowed are {}", imports.join(", "), crate::contract::IMPORTS.join(", "))]
     UnknownImports {

@@ -70,6 +70,7 @@ impl WasmGuest {
     pub(crate) fn new(
         shared: Arc<Shared>,
         manifest: Arc<Manifest>,
+        limits: EffectiveLimits,
         pre: InstancePre<StoreState>,
     ) -> Result<Self, LoadProblem> {
         let wrong_types = |error: wasmtime::Error| LoadProblem::WrongTypes(format!("{error:#}"));
@@ -80,7 +81,7 @@ impl WasmGuest {
         Ok(Self {
             shared,
             name: manifest.name.as_str().into(),
-            limits: manifest.limits.effective(),
+            limits,
             manifest,
             pre,
             controller,
@@ -230,6 +231,10 @@ impl Call<'_> {
 impl Guest for WasmGuest {
     fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
+    }
+
+    fn limits(&self) -> EffectiveLimits {
+        self.limits
     }
 
     fn maps(&self) -> bool {
