@@ -1,22 +1,31 @@
-//! What a plugin may write, and read from the API server itself.
+//! What a plugin may write, and read.
 //!
-//! Flow: the manifest asks, the operator may narrow; each mutation and need is checked before anything leaves the process.
+//! Flow: the manifest asks, the operator may narrow; each mutation and need is checked before anything leaves the process, and what
+//! the manifest asks for is compared with what the operator gives before the plugin is loaded.
 //!
 //! Invariants:
 //! 1. Nothing is allowed that the manifest does not ask for; what the operator gives can only take away from that.
 //! 2. The check is on what the plugin answered, never on what it claims to intend: names come from the request that will be sent.
+//! 3. A refusal names the grant that is missing, and where to add it.
 //!
-//! Not here: reads from the cache (the manifest's watches decide), RBAC of the API server (which holds besides).
+//! Not here: who owns what (the writer knows the caches), RBAC of the API server (which holds besides).
+
+mod denial;
+mod missing;
 
 use std::collections::BTreeSet;
 
 use crate::id::Kind;
-use crate::manifest::Grant;
+use crate::manifest::{Grant, Of};
+
+pub use denial::Denial;
+use denial::Why;
+pub use missing::{Missing, asked_by};
 
 /// One request, as far as grants care.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// Of `get`, `list`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// As in [`Grant::VERBS`].
     pub verb: &'a str,
     /// Kind of the object.
     pub kind: &'a Kind,
@@ -73,12 +82,22 @@ struct Rule {
     namespaces: Only,
     names: Only,
     paths: Vec<PathPattern>,
+    of: Of,
 }
 
 #[derive(Clone, Debug)]
 enum PathPattern {
     Exact(String),
     Prefix(String),
+}
+
+impl PathPattern {
+    fn new(path: &str) -> Self {
+        match path.strip_suffix('*') {
+            Some(prefix) => Self::Prefix(prefix.to_owned()),
+            None => Self::Exact(path.to_owned()),
+        }
+    }
 }
 
 impl Rule {
@@ -90,18 +109,13 @@ impl Rule {
             subresources: (!grant.subresources.is_empty()).then(|| Only::new(&grant.subresources, false)),
             namespaces: Only::new(&grant.namespaces, true),
             names: Only::new(&grant.names, true),
-            paths: grant
-                .paths
-                .iter()
-                .map(|path| match path.strip_suffix('*') {
-                    Some(prefix) => PathPattern::Prefix(prefix.to_owned()),
-                    None => PathPattern::Exact(path.clone()),
-                })
-                .collect(),
+            paths: grant.paths.iter().map(|path| PathPattern::new(path)).collect(),
+            of: grant.of,
         }
     }
 
-    fn allows(&self, access: &Access<'_>) -> bool {
+    /// Whether it is about such requests, whoever owns the object.
+    fn matches(&self, access: &Access<'_>) -> bool {
         self.paths.is_empty()
             && self.verbs.matches(access.verb)
             && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(access.kind))
@@ -123,6 +137,15 @@ impl Rule {
     }
 }
 
+/// How a request is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Whoever owns the object.
+    Freely,
+    /// Because of what the object is to the key.
+    Owned,
+}
+
 /// What a plugin may do. The default allows nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
@@ -138,16 +161,65 @@ impl Grants {
         Self { asked: rules(asked), given: given.map(rules) }
     }
 
-    /// Whether the request may be sent.
+    /// Whether the request may be sent. `owned` says whether the object is [`Of::Key`] or [`Of::Controlled`], and why not; it is
+    /// asked only if that decides.
+    ///
+    /// # Errors
+    /// [`Denial`]: which grant is missing. Trying again helps only where `owned` may change.
+    pub fn check(
+        &self,
+        access: &Access<'_>,
+        mut owned: impl FnMut(Of) -> Result<(), String>,
+    ) -> Result<Allowed, Denial> {
+        let mut among = |rules: &[Rule]| {
+            let mut whys: Vec<String> = Vec::new();
+            let fitting: BTreeSet<Of> = rules.iter().filter(|rule| rule.matches(access)).map(|rule| rule.of).collect();
+            for of in &fitting {
+                match of {
+                    Of::Any => return Ok(Allowed::Freely),
+                    Of::Key | Of::Controlled => match owned(*of) {
+                        Ok(()) => return Ok(Allowed::Owned),
+                        Err(why) => whys.push(why),
+                    },
+                }
+            }
+            Err(whys)
+        };
+        let denied = |given: bool, whys: Vec<String>| Denial::of_access(access, Why::new(given, whys));
+        let asked = among(&self.asked).map_err(|whys| denied(false, whys))?;
+        let given = match &self.given {
+            None => Allowed::Freely,
+            Some(given) => among(given).map_err(|whys| denied(true, whys))?,
+        };
+        Ok(if asked == given { asked } else { Allowed::Owned })
+    }
+
+    /// Whether the request may be sent whoever owns the object.
     pub fn allow(&self, access: &Access<'_>) -> bool {
-        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.allows(access));
-        any(&self.asked) && self.given.as_deref().is_none_or(any)
+        self.check(access, |_| Err(String::new())).is_ok()
     }
 
     /// Whether a GET of this path (which may have a query) may be sent. Paths that a server could read as another one are refused.
+    ///
+    /// # Errors
+    /// [`Denial`]; trying again does not help.
+    pub fn check_path(&self, path: &str) -> Result<(), Denial> {
+        let among = |rules: &[Rule]| rules.iter().any(|rule| rule.allows_path(path));
+        if !is_plain_path(path) {
+            return Err(Denial::of_path(path, Why::Unsound));
+        }
+        if !among(&self.asked) {
+            return Err(Denial::of_path(path, Why::Unasked));
+        }
+        match &self.given {
+            Some(given) if !among(given) => Err(Denial::of_path(path, Why::Ungiven)),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Grants::check_path`] as a yes or no.
     pub fn allow_path(&self, path: &str) -> bool {
-        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.allows_path(path));
-        is_plain_path(path) && any(&self.asked) && self.given.as_deref().is_none_or(any)
+        self.check_path(path).is_ok()
     }
 }
 
@@ -172,108 +244,4 @@ pub fn is_path_segment(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn grants(asked: serde_json::Value, given: Option<serde_json::Value>) -> Grants {
-        let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
-        let given: Option<Vec<Grant>> = given.map(|given| serde_json::from_value(given).unwrap());
-        Grants::new(&asked, given.as_deref())
-    }
-
-    /// `VERB KIND[:SUBRESOURCE] [NAMESPACE/NAME]`
-    fn allows(grants: &Grants, request: &str) -> bool {
-        let words: Vec<&str> = request.split(' ').collect();
-        let (kind, subresource) = match words[1].split_once(':') {
-            Some((kind, subresource)) => (kind, Some(subresource)),
-            None => (words[1], None),
-        };
-        let (namespace, name) = words.get(2).and_then(|object| object.split_once('/')).unwrap_or(("", ""));
-        let kind: Kind = kind.parse().unwrap();
-        grants.allow(&Access { verb: words[0], kind: &kind, subresource, namespace, name })
-    }
-
-    #[test]
-    fn nothing_is_allowed_by_default() {
-        assert!(!allows(&Grants::default(), "get v1/Pod a/b"));
-        assert!(!Grants::default().allow_path("/version"));
-    }
-
-    #[test]
-    fn each_part_of_a_grant_must_match() {
-        let grants = grants(
-            json!([
-                {"verbs": ["create", "delete"], "kinds": ["v1/Pod"]},
-                {"verbs": ["update"], "kinds": ["apps/v1/ReplicaSet"], "subresources": ["status"]},
-                {"verbs": ["*"], "kinds": ["v1/ConfigMap"], "namespaces": ["kube-system"], "names": ["one", "two"]},
-                {"verbs": ["patch"], "kinds": ["v1/Pod"], "subresources": ["*"]},
-            ]),
-            None,
-        );
-        let cases = [
-            ("create v1/Pod a/b", true),
-            ("create v1/Pod a/", true),
-            ("create apps/v1/Pod a/b", false),
-            ("update v1/Pod a/b", false),
-            ("create v1/Pod:eviction a/b", false),
-            ("update apps/v1/ReplicaSet:status a/b", true),
-            ("update apps/v1/ReplicaSet a/b", false),
-            ("update apps/v1/ReplicaSet:scale a/b", false),
-            ("patch v1/Pod:status a/b", true),
-            ("patch v1/Pod a/b", false),
-            ("patch v1/ConfigMap kube-system/one", true),
-            ("patch v1/ConfigMap kube-system/three", false),
-            ("create v1/ConfigMap kube-system/", false),
-            ("patch v1/ConfigMap default/one", false),
-            ("deletecollection v1/ConfigMap /", false),
-        ];
-        for (request, expected) in cases {
-            assert_eq!(allows(&grants, request), expected, "{request}");
-        }
-    }
-
-    #[test]
-    fn the_operator_can_only_take_away() {
-        let asked = json!([{"verbs": ["create", "delete"], "kinds": ["v1/Pod"]}]);
-        let given = json!([{"verbs": ["*"], "kinds": ["*"], "namespaces": ["a"]}]);
-        let grants = grants(asked.clone(), Some(given));
-        assert!(allows(&grants, "create v1/Pod a/b"));
-        assert!(!allows(&grants, "create v1/Pod b/b"));
-        assert!(!allows(&grants, "create v1/Secret a/b"));
-        assert!(!allows(&super::tests::grants(asked, Some(json!([]))), "create v1/Pod a/b"));
-    }
-
-    #[test]
-    fn paths_that_mean_another_path_are_refused() {
-        let grants =
-            grants(json!([{"verbs": ["get"], "kinds": [], "paths": ["/version", "/apis/metrics.k8s.io/*"]}]), None);
-        for path in ["/version", "/apis/metrics.k8s.io/v1beta1/pods?limit=5&labelSelector=a%3Db"] {
-            assert!(grants.allow_path(path), "{path}");
-        }
-        for path in [
-            "/versions",
-            "version",
-            "/apis/metrics.k8s.io/../../api/v1/secrets",
-            "/apis/metrics.k8s.io/%2e%2e/x",
-            "/apis/metrics.k8s.io//x",
-            "/apis/metrics.k8s.io/x#y",
-            "/apis/metrics.k8s.io/x y",
-            "/apis/metrics.k8s.io/x\r\nHost: y",
-        ] {
-            assert!(!grants.allow_path(path), "{path}");
-        }
-        assert!(!allows(&grants, "get v1/Pod a/b"));
-    }
-
-    #[test]
-    fn names_stay_within_their_segment() {
-        for name in ["a", "a.b-c", "system:node", "kube-root-ca.crt"] {
-            assert!(is_path_segment(name), "{name}");
-        }
-        for name in ["", ".", "..", "a/b", "a%2fb", "a?b", "a b", "ä"] {
-            assert!(!is_path_segment(name), "{name}");
-        }
-    }
-}
+mod tests;

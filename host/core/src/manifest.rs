@@ -3,12 +3,16 @@
 //! It travels as JSON in the custom section [`SECTION`] at the top level of the component. Authors write it as YAML
 //! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
 
+mod grant;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::Kind;
+
+pub use grant::{Grant, Of};
 
 /// Name of the component's custom section.
 pub const SECTION: &str = "pintle:manifest";
@@ -276,28 +280,6 @@ impl Default for Backoff {
     fn default() -> Self {
         Self { base_ms: 5, max_ms: 1_000_000, fixed_ms: None, qps: 10.0, burst: 100 }
     }
-}
-
-/// What a plugin may write, or read live. `*` stands for all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Grant {
-    /// Of `get`, `list`, `create`, `update`, `patch`, `delete`, `deletecollection`.
-    pub verbs: Vec<String>,
-    /// Kinds in text form, or `*`.
-    pub kinds: Vec<String>,
-    /// Subresources, or `*`. Empty: the objects themselves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub subresources: Vec<String>,
-    /// Empty: all namespaces, and cluster-scoped objects.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub namespaces: Vec<String>,
-    /// Empty: all names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub names: Vec<String>,
-    /// Paths for needs of raw GETs, a trailing `*` stands for any rest; then `kinds` is empty and `verbs` is `[get]`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
 }
 
 /// A setting: its type, default and range.
@@ -647,25 +629,6 @@ impl Watch {
     }
 }
 
-impl Grant {
-    fn check(&self) -> Result<(), String> {
-        const VERBS: [&str; 8] = ["*", "get", "list", "create", "update", "patch", "delete", "deletecollection"];
-        if let Some(verb) = self.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
-            return Err(format!("verbs: {verb:?} is not one of {}", VERBS.join(", ")));
-        }
-        if self.verbs.is_empty() {
-            return Err("verbs: at least one is needed".into());
-        }
-        if self.kinds.is_empty() == self.paths.is_empty() {
-            return Err("kinds: either kinds or paths are needed".into());
-        }
-        for kind in self.kinds.iter().filter(|kind| *kind != "*") {
-            kind.parse::<Kind>().map_err(|why| format!("kinds: {why}"))?;
-        }
-        Ok(())
-    }
-}
-
 fn serde_name(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -744,7 +707,7 @@ mod tests {
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
             expect![[
-                r#"grants[0].verbs: "read" is not one of *, get, list, create, update, patch, delete, deletecollection"#
+                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection"#
             ]],
         );
     }
