@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod check;
+pub mod comparison;
 pub mod controllers_flag;
 pub mod correlator;
 pub mod field;
@@ -20,11 +21,13 @@ pub mod manifest;
 pub mod object;
 pub mod outcome;
 pub mod pending;
+pub mod probation;
 mod project;
 pub mod queue;
 pub mod ratelimit;
 pub mod rules;
 pub mod selector;
 pub mod settings;
+pub mod supervisor;
 pub mod version;
 pub mod view;

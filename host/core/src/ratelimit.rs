@@ -87,6 +87,14 @@ pub enum PerItem {
 }
 
 impl PerItem {
+    fn of(backoff: &Backoff) -> Self {
+        let millis = |ms: u32| Duration::from_millis(u64::from(ms));
+        match backoff.fixed_ms {
+            Some(fixed) => Self::Fixed(millis(fixed)),
+            None => Self::Exponential { base: millis(backoff.base_ms), max: millis(backoff.max_ms) },
+        }
+    }
+
     /// The delay of a key that had failed so often before.
     pub fn delay(self, failures: u32) -> Duration {
         match self {
@@ -109,12 +117,17 @@ pub struct RateLimiter<K> {
 impl<K: Clone + Eq + Hash> RateLimiter<K> {
     /// As the manifest declares it.
     pub fn new(backoff: &Backoff) -> Self {
-        let millis = |ms: u32| Duration::from_millis(u64::from(ms));
-        let per_item = match backoff.fixed_ms {
-            Some(fixed) => PerItem::Fixed(millis(fixed)),
-            None => PerItem::Exponential { base: millis(backoff.base_ms), max: millis(backoff.max_ms) },
-        };
-        Self { per_item, overall: TokenBucket::new(f64::from(backoff.qps), backoff.burst), failures: HashMap::new() }
+        let overall = TokenBucket::new(f64::from(backoff.qps), backoff.burst);
+        Self { per_item: PerItem::of(backoff), overall, failures: HashMap::new() }
+    }
+
+    /// Another declaration holds from now on; failures so far still count, and so does what was taken of an equal bucket.
+    pub fn retune(&mut self, backoff: &Backoff) {
+        self.per_item = PerItem::of(backoff);
+        let overall = TokenBucket::new(f64::from(backoff.qps), backoff.burst);
+        if (overall.per_second, overall.burst) != (self.overall.per_second, self.overall.burst) {
+            self.overall = overall;
+        }
     }
 
     /// Counts a failure and says how long the key waits.
@@ -156,6 +169,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn another_declaration_keeps_failures_and_debt() {
+        let now = Instant::now();
+        let backoff = Backoff { base_ms: 10, qps: 1.0, burst: 1, ..Backoff::default() };
+        let mut limiter = RateLimiter::new(&backoff);
+        limiter.when(&"a", now);
+        limiter.retune(&Backoff { base_ms: 20, ..backoff.clone() });
+        // The second failure of the key, with the new base; and the bucket is still empty.
+        assert_eq!(limiter.when(&"a", now), Duration::from_secs(1));
+        limiter.retune(&Backoff { base_ms: 20, qps: 0.0, ..backoff });
+        assert_eq!((limiter.when(&"a", now), limiter.failures(&"a")), (Duration::from_millis(80), 3));
+    }
 
     #[test]
     fn delays_double_up_to_the_longest() {
