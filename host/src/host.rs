@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use pintle_core::lifecycle::Spec;
 use pintle_kube::Connection;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
@@ -38,7 +39,7 @@ impl Host {
             let name = guest.manifest().name.clone();
             let rate_limit = RateLimit { qps: config.qps, burst: config.burst };
             let options = PluginOptions {
-                config: settings,
+                spec: Spec { config: settings, ..Spec::default() },
                 rate_limit: own_limit(&name, rate_limit),
                 ..args.tuning.options(guest.manifest())
             };

@@ -1,14 +1,17 @@
 //! The plugins of one host: loading them, running them, stopping them.
 //!
 //! ```text
-//! Manager ──add──> Controller (one for each plugin) ──subscribe──> Caches (shared)
+//! Manager ──add, apply──> Controller (one for each plugin, of one Version at a time) ──subscribe──> Caches (shared)
 //! ```
 //!
 //! Invariants:
 //! 1. Nothing runs before [`Manager::run`]; after it has returned nothing of a plugin runs.
 //! 2. Each plugin writes through a client of its own; its events share the limit of its mutations, as upstream.
 //!
-//! Not here: leader election, loading components (`pintle-wasm`), serving metrics.
+//! Not here: leader election, compiling components (`pintle-wasm`), serving metrics; the stages of a swap are in `apply`.
+
+mod apply;
+mod assemble;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,21 +22,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
-use pintle_core::grants::Grants;
-use pintle_core::guest::Guest;
-use pintle_core::manifest::{Grant, Manifest, To};
-use pintle_core::settings::{self, SettingsError};
+use pintle_core::guest::{Guest, Loader};
+use pintle_core::lifecycle::{ShadowReport, Spec};
+use pintle_core::manifest::Manifest;
+use pintle_core::settings::SettingsError;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::caches::{Caches, CachesConfig};
-use crate::controller::{Controller, ControllerParts, LaneParts, Subscribed};
+use crate::controller::{Controller, ControllerParts, Handler, Share, Subscribed, Version};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 
+pub use self::apply::{Component, SwapError};
 pub use crate::controller::{PluginStatus, QueueStatus};
 pub use crate::recorder::WallClock;
 
@@ -61,7 +65,15 @@ pub struct ManagerConfig {
     pub clock: WallClock,
     /// Seed of what is random (jitter).
     pub seed: u64,
+    /// Whether a component whose spec says nothing of grants gets what its manifest asks for. Default no: such a component is
+    /// loaded only if it asks for no more than the version that it replaces.
+    pub grant_requested: bool,
+    /// What the operator says of components that come while the host runs, besides their spec: workers, resyncs, rate limit.
+    pub tune: Tune,
 }
+
+/// Options for a manifest.
+pub type Tune = Arc<dyn Fn(&Manifest) -> PluginOptions + Send + Sync>;
 
 impl Default for ManagerConfig {
     fn default() -> Self {
@@ -75,6 +87,8 @@ impl Default for ManagerConfig {
             event_grace: Duration::from_secs(5),
             clock: Arc::new(Timestamp::now),
             seed: 0,
+            grant_requested: false,
+            tune: Arc::new(|_| PluginOptions::default()),
         }
     }
 }
@@ -82,10 +96,12 @@ impl Default for ManagerConfig {
 /// What the operator says of one plugin.
 #[derive(Clone, Debug, Default)]
 pub struct PluginOptions {
-    /// Its settings: an object, or null for the defaults.
-    pub config: serde_json::Value,
-    /// What it may do, of what its manifest asks for; all of it if absent.
-    pub grants: Option<Vec<Grant>>,
+    /// Settings, grants, failure policy, ...
+    pub spec: Spec,
+    /// Where the component came from, for humans.
+    pub origin: String,
+    /// SHA-256 of the component, in hexadecimal; empty if there is none.
+    pub digest: String,
     /// Workers of a queue, instead of the manifest's number.
     pub concurrency: BTreeMap<String, u32>,
     /// How often every key of a queue is run again, instead of the manifest's period; never if zero.
@@ -166,17 +182,21 @@ pub struct Manager {
     activity: Arc<Notify>,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
+    loader: Mutex<Option<Arc<dyn Loader>>>,
+    /// One component is compiled at a time: compiling takes all cores.
+    compiling: Arc<Semaphore>,
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Plugins {
     running: bool,
+    stopping: bool,
     by_name: BTreeMap<String, Plugin>,
 }
 
 struct Plugin {
     controller: Arc<Controller>,
-    manifest: Arc<Manifest>,
     recorder: JoinHandle<()>,
 }
 
@@ -192,7 +212,15 @@ impl Manager {
             activity: Arc::new(Notify::new()),
             plugins: Mutex::default(),
             n_added: AtomicU64::new(0),
+            loader: Mutex::new(None),
+            compiling: Arc::new(Semaphore::new(1)),
+            changes: watch::Sender::new(0),
         }
+    }
+
+    /// Who makes plugins of components that come while the host runs; without one [`Manager::apply`] refuses.
+    pub fn set_loader(&self, loader: Arc<dyn Loader>) {
+        *self.loader.lock() = Some(loader);
     }
 
     /// Adds a plugin, which begins to work at once if the manager runs. To be called within a tokio runtime.
@@ -200,25 +228,32 @@ impl Manager {
     /// # Errors
     /// [`ManagerError`]; nothing has changed then.
     pub fn add(&self, guest: Arc<dyn Guest>, options: PluginOptions) -> Result<(), ManagerError> {
-        let manifest = guest.manifest().clone();
-        let name = manifest.name.clone();
+        let name = guest.manifest().name.clone();
         let mut plugins = self.plugins.lock();
         if plugins.by_name.contains_key(&name) {
             return Err(ManagerError::Duplicate(name));
         }
-        let maps = manifest.watches.iter().flat_map(|watch| &watch.enqueue).any(|rule| rule.to == To::Plugin);
-        if maps && !guest.maps() {
-            return Err(ManagerError::NoMapping(name));
+        let rate_limit = options.rate_limit;
+        let given = options.spec.grants.clone();
+        let version = self.version(guest, options, given.as_deref())?;
+        self.insert(&mut plugins, version, rate_limit);
+        Ok(())
+    }
+
+    fn insert(&self, plugins: &mut Plugins, version: Arc<Version>, rate_limit: Option<RateLimit>) {
+        let name = version.manifest().name.clone();
+        let plugin = self.plugin(version, rate_limit);
+        if plugins.running {
+            self.start(&plugin.controller);
         }
-        let config = settings::resolve(&manifest.config, &options.config, read_file)
-            .map_err(|why| ManagerError::Settings { plugin: name.clone(), why })?;
-        let workers = workers(&manifest, &options.concurrency)?;
-        let resyncs = resyncs(&manifest, &options.resync)?;
-        let declared = self
-            .metrics
-            .declare(&manifest.metrics)
-            .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
-        let limit = options.rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
+        plugins.by_name.insert(name, plugin);
+    }
+
+    /// A plugin that has not started yet.
+    fn plugin(&self, version: Arc<Version>, rate_limit: Option<RateLimit>) -> Plugin {
+        let manifest = version.manifest();
+        let name = manifest.name.clone();
+        let limit = rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
         let identity = WriterIdentity { name: name.clone(), qps: limit.qps, burst: limit.burst };
         let metrics = self.metrics.plugin(&name);
         let recorder = RecorderConfig {
@@ -230,39 +265,21 @@ impl Manager {
         // One client for both: a second one would let the plugin send twice as much as its limit says.
         let api = self.writers.writer(&identity);
         let (recorder, recording) = Recorder::start(api.clone(), recorder, metrics.clone());
-        let controller = Controller::new(ControllerParts {
-            config: config.into(),
+        let disabled = version.spec.disabled;
+        let parts = ControllerParts {
             reader: self.reader.clone(),
-            writer: Writer {
-                name: name.clone(),
-                api,
-                grants: Grants::new(&manifest.grants, options.grants.as_deref()),
-                recorder,
-                metrics: metrics.clone(),
-            },
-            declared,
+            writer: Writer { name, api, recorder, metrics: metrics.clone() },
             metrics,
-            queues: manifest
-                .queues
-                .iter()
-                .zip(workers.into_iter().zip(resyncs))
-                .map(|(queue, (concurrency, resync))| LaneParts {
-                    metrics: self.metrics.queue(&queue.name),
-                    concurrency,
-                    resync,
-                })
-                .collect(),
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             activity: self.activity.clone(),
-            guest,
-        });
-        let plugin = Plugin { controller, manifest, recorder: recording };
-        if plugins.running {
-            self.start(&plugin);
+            changes: self.changes.clone(),
+        };
+        let controller = Controller::new(parts, version);
+        if disabled {
+            controller.disable("its spec says so");
         }
-        plugins.by_name.insert(name, plugin);
-        Ok(())
+        Plugin { controller, recorder: recording }
     }
 
     /// Stops a plugin: no more keys, runs in flight end. Says whether there was one of this name.
@@ -274,6 +291,7 @@ impl Manager {
         match plugin {
             Some(plugin) => {
                 self.stop(plugin).await;
+                self.changes.send_modify(|n| *n += 1);
                 true
             }
             None => false,
@@ -302,7 +320,7 @@ impl Manager {
                 if let Some(plugin) =
                     self.plugins.lock().by_name.get(name).filter(|plugin| !plugin.controller.has_started())
                 {
-                    self.start(plugin);
+                    self.start(&plugin.controller);
                 }
             }
             self.activity.notify_waiters();
@@ -315,18 +333,26 @@ impl Manager {
         let plugins = {
             let mut plugins = self.plugins.lock();
             plugins.running = false;
+            plugins.stopping = true;
             std::mem::take(&mut plugins.by_name)
         };
         futures::future::join_all(plugins.into_values().map(|plugin| self.stop(plugin))).await;
     }
 
-    fn start(&self, plugin: &Plugin) {
-        let subscription = self.caches.subscribe(plugin.manifest.clone(), plugin.controller.handler());
-        plugin.controller.start(Arc::new(Subscribed { caches: self.caches.clone(), subscription }));
+    fn start(&self, controller: &Arc<Controller>) {
+        controller.start(self.share(controller, &controller.version()));
+    }
+
+    /// A share of the caches for a version; its changes wait until the version takes over.
+    fn share(&self, controller: &Arc<Controller>, version: &Version) -> Share {
+        let handler = Handler::new(controller);
+        let subscription = self.caches.subscribe(version.manifest().clone(), handler.clone());
+        Share { world: Arc::new(Subscribed { caches: self.caches.clone(), subscription }), handler }
     }
 
     async fn stop(&self, plugin: Plugin) {
-        let Plugin { controller, manifest, mut recorder } = plugin;
+        let Plugin { controller, mut recorder } = plugin;
+        let manifest = controller.version().manifest().clone();
         if tokio::time::timeout(self.config.shutdown_grace, controller.stop()).await.is_err() {
             tracing::error!(plugin = manifest.name, "runs are still in flight after the grace: they are left behind");
         }
@@ -378,56 +404,34 @@ impl Manager {
         self.plugins.lock().by_name.values().map(|plugin| plugin.controller.status()).collect()
     }
 
+    /// What the operator says of a plugin's present version.
+    pub fn spec(&self, name: &str) -> Option<Spec> {
+        self.controller(name).map(|controller| controller.version().spec.clone())
+    }
+
+    /// What the present or the last shadowing of a new version has shown.
+    pub fn diff(&self, name: &str) -> Option<ShadowReport> {
+        self.controller(name).and_then(|controller| controller.shadow_report())
+    }
+
+    /// Counts changes of substance of any plugin's status: wait for the next one, then look at [`Manager::status`].
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The uid of the plugin's `ControllerPlugin`, so that events about the plugin show in its description.
+    pub fn set_resource_uid(&self, name: &str, uid: &str) {
+        if let Some(controller) = self.controller(name) {
+            controller.set_resource_uid(uid.to_owned());
+        }
+    }
+
+    fn controller(&self, name: &str) -> Option<Arc<Controller>> {
+        self.plugins.lock().by_name.get(name).map(|plugin| plugin.controller.clone())
+    }
+
     /// The shared caches.
     pub fn caches(&self) -> &Arc<Caches> {
         &self.caches
     }
-}
-
-fn has_queue(manifest: &Manifest, name: &str) -> bool {
-    manifest.queues.iter().any(|queue| queue.name == name)
-}
-
-fn known_queues(manifest: &Manifest) -> String {
-    manifest.queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-fn resyncs(manifest: &Manifest, given: &BTreeMap<String, Duration>) -> Result<Vec<Option<Duration>>, ManagerError> {
-    if let Some((queue, period)) = given.iter().find(|(name, _)| !has_queue(manifest, name)) {
-        return Err(ManagerError::Resync {
-            plugin: manifest.name.clone(),
-            queue: queue.clone(),
-            period: *period,
-            known: known_queues(manifest),
-        });
-    }
-    let of_manifest = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
-    let period = |queue: &pintle_core::manifest::Queue| match given.get(&queue.name) {
-        Some(period) => Some(*period).filter(|period| !period.is_zero()),
-        None => queue.resync_ms.map(of_manifest),
-    };
-    Ok(manifest.queues.iter().map(period).collect())
-}
-
-fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usize>, ManagerError> {
-    if let Some((queue, workers)) = given.iter().find(|(name, workers)| **workers == 0 || !has_queue(manifest, name)) {
-        return Err(ManagerError::Concurrency {
-            plugin: manifest.name.clone(),
-            queue: queue.clone(),
-            workers: *workers,
-            known: known_queues(manifest),
-        });
-    }
-    let workers =
-        |queue: &pintle_core::manifest::Queue| given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize;
-    Ok(manifest.queues.iter().map(workers).collect())
-}
-
-/// Reads a file that a setting names, if it is not too long.
-fn read_file(path: &str) -> Result<String, String> {
-    let length = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
-    if length > settings::MAX_FILE_BYTES as u64 {
-        return Err(format!("it has {length} bytes, more than {}", settings::MAX_FILE_BYTES));
-    }
-    std::fs::read_to_string(path).map_err(|why| why.to_string())
 }

@@ -355,6 +355,10 @@ impl World for FakeWorld {
         Arc::new(FakeView(context))
     }
 
+    fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {
+        Some(format!("uid-{}", object.name))
+    }
+
     fn keys(&self, _: &[Delta]) -> Vec<Enqueued> {
         Vec::new()
     }

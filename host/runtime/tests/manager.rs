@@ -17,6 +17,7 @@ use pintle_core::api::{
 };
 use pintle_core::guest::{Guest, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, ReconcileError, Step};
 use pintle_core::view::{OwnedBy, Query, View};
@@ -425,7 +426,8 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
         add("one", PluginOptions::default()),
         "plugin \"one\" is loaded already; every plugin needs a name of its own"
     );
-    let config = PluginOptions { config: json!({"burst": 0}), ..PluginOptions::default() };
+    let spec = Spec { config: json!({"burst": 0}), ..Spec::default() };
+    let config = PluginOptions { spec, ..PluginOptions::default() };
     assert_eq!(add("two", config), "plugin \"two\": setting \"burst\": must be at least 1, not 0");
     let concurrency = PluginOptions { concurrency: [("three".to_owned(), 0)].into(), ..PluginOptions::default() };
     assert_eq!(

@@ -73,6 +73,18 @@ impl Subscription {
         Snapshot::new(self.inner.clone(), table, stores, self.inner.caches.resources())
     }
 
+    /// The same instant as this subscription and another one of the same caches see it.
+    pub(crate) fn snapshots(&self, other: &Self) -> (Snapshot, Snapshot) {
+        let caches = &self.inner.caches;
+        let (own, others) = (self.inner.table(), other.inner.table());
+        let ids = own.bound.iter().chain(&others.bound).map(Bound::store);
+        let mut stores = caches.env().world.stores(ids);
+        let of_other = stores.split_off(own.bound.len());
+        let resources = caches.resources();
+        let own = Snapshot::new(self.inner.clone(), own.clone(), stores, resources.clone());
+        (own, Snapshot::new(other.inner.clone(), others.clone(), of_other, resources))
+    }
+
     /// Keys that the manifest's rules give for a change; not those that the plugin maps by itself.
     pub fn keys(&self, delta: &Delta, snapshot: &Snapshot) -> Vec<Enqueued> {
         match snapshot.watched_of(&delta.kind) {

@@ -22,14 +22,17 @@ use futures::FutureExt;
 use parking_lot::MutexGuard;
 use pintle_core::correlator::cut;
 use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::id::Key;
 use pintle_core::pending::PendingWrite;
+use pintle_core::probation::{Ended, Probation};
 use pintle_core::queue::{Priority, Taken};
 
+use super::lane::Lane;
 use super::run::Verdict;
 use super::settle::Questions;
-use super::{Controller, Inner, Lane};
+use super::{Controller, Inner, Version};
 use crate::panic_text;
+use crate::writer::NOT_GRANTED;
 
 /// The clock of queues, limits and deadlines.
 pub(super) fn now() -> Instant {
@@ -43,6 +46,8 @@ struct Due {
     starts: Vec<(usize, Taken<Key>)>,
     /// Lanes whose resync is due.
     resyncs: Vec<usize>,
+    /// A probation is over.
+    conclude: bool,
     /// When to look again.
     next: Option<Instant>,
 }
@@ -66,11 +71,11 @@ impl Judged {
 impl Controller {
     /// Starts workers until the controller stops.
     pub(super) async fn dispatch(self: Arc<Self>) {
-        tokio::select! {
-            () = self.world().synced() => {}
-            () = self.stopped.cancelled() => return,
+        if !self.filled().await {
+            return;
         }
         tracing::info!(plugin = %self.name, "caches are filled");
+        self.bump();
         self.inner.lock().start_clocks(now());
         while !self.stopped.is_cancelled() {
             let due = self.due();
@@ -79,6 +84,9 @@ impl Controller {
             }
             for lane in due.resyncs {
                 self.resync(lane);
+            }
+            if due.conclude {
+                self.follow_probation();
             }
             self.activity.notify_waiters();
             let at_next = async {
@@ -91,6 +99,20 @@ impl Controller {
                 () = self.wake.notified() => {}
                 () = at_next => {}
                 () = self.stopped.cancelled() => {}
+            }
+        }
+    }
+
+    /// Waits until the caches of the present version are filled; says false if the controller stops before.
+    pub(super) async fn filled(&self) -> bool {
+        let mut switches = self.switches.subscribe();
+        loop {
+            let world = self.world();
+            tokio::select! {
+                () = world.synced() => return true,
+                // Another version has taken over: its caches count. The sender lives as long as `self`.
+                _ = switches.changed() => {}
+                () = self.stopped.cancelled() => return false,
             }
         }
     }
@@ -118,6 +140,8 @@ impl Controller {
                 due.starts.push((i, taken));
             }
         }
+        self.check_probation(&mut inner, now);
+        due.conclude = inner.history.has_concluded();
         due.next = inner.next_wakeup();
         inner.planned = due.next;
         due
@@ -143,6 +167,7 @@ impl Controller {
     pub(super) fn wake_if_due(&self, inner: MutexGuard<'_, Inner>) {
         let idle_worker =
             inner.lanes.iter().any(|lane| lane.queue.n_ready() > 0 && lane.queue.n_running() < lane.concurrency);
+        let idle_worker = idle_worker && inner.health.supervisor.is_open(now());
         let earlier = inner.next_wakeup().is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
         if idle_worker || earlier {
@@ -154,13 +179,14 @@ impl Controller {
         self.metrics.active.inc();
         loop {
             let started = now();
-            let run = AssertUnwindSafe(self.run(&taken.key)).catch_unwind().await;
+            let version = self.version();
+            let run = AssertUnwindSafe(self.run(&version, &taken.key)).catch_unwind().await;
             // A panic here is a bug of the host. It costs the key what a fault costs, and nobody else anything.
             let verdict = run.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 Verdict::Fault(PluginFault { kind: FaultKind::HostCall, message })
             });
-            match self.finish(lane, &taken.key, verdict, started) {
+            match self.finish(lane, &version, &taken.key, verdict, started) {
                 Some(next) => taken = next,
                 None => break,
             }
@@ -171,19 +197,34 @@ impl Controller {
     }
 
     /// Draws the consequences of a run, and takes the next key for the worker.
-    fn finish(self: &Arc<Self>, lane: usize, key: &Key, verdict: Verdict, started: Instant) -> Option<Taken<Key>> {
+    fn finish(
+        self: &Arc<Self>,
+        lane: usize,
+        version: &Arc<Version>,
+        key: &Key,
+        verdict: Verdict,
+        started: Instant,
+    ) -> Option<Taken<Key>> {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
-        self.declared.ran(verdict.code(), took);
+        version.declared.ran(verdict.code(), took);
+        let world = self.world();
         let mut inner = self.inner.lock();
         inner.n_runs += 1;
         let attempt = inner.attempt(key);
+        let ended = verdict.ended();
         let Judged { result, writes, questions } = self.judge(&mut inner, lane, key, verdict, now);
+        self.supervise(&mut inner, key, ended, now);
+        if ended == Ended::Well {
+            self.judge_version(&mut inner, version, ended, "", now);
+        } else {
+            let what = inner.last_error.clone().unwrap_or_default();
+            self.judge_version(&mut inner, version, ended, &what, now);
+        }
         self.metrics.reconciled(result);
         let (n_writes, n_questions) = (writes.len(), questions.len());
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_questions, "reconciled");
-        let world = self.world();
         let deadline = now + self.stale_bound;
         let hold = inner.pending.wait(key, writes, !questions.is_empty(), deadline, |write| world.sees(write));
         if let Some(id) = hold.filter(|_| !questions.is_empty()) {
@@ -198,8 +239,12 @@ impl Controller {
             own.queue.done(key, now)
         };
         own.metrics.work_duration.observe(worked.unwrap_or_default().as_secs_f64());
+        let concluded = inner.history.has_concluded();
         let next = inner.take(lane, now);
         self.wake_if_due(inner);
+        if concluded {
+            self.follow_probation();
+        }
         next
     }
 
@@ -228,6 +273,11 @@ impl Controller {
                     );
                     inner.last_error =
                         Some(format!("{key}: {} {} {}: {}", first.verb, first.kind, first.object, first.message));
+                }
+                if report.n_denied > 0 {
+                    let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED).unwrap_or(first);
+                    let text = format!("{}: {}", FaultKind::Grant, denied.message);
+                    self.run_faulted(inner, key, FaultKind::Grant, &text, attempt == 0);
                 }
                 inner.failures.insert(key.clone(), report.failures);
                 self.retry(inner, lane, key, report.retry_after.unwrap_or_default(), now);
@@ -261,7 +311,7 @@ impl Controller {
             }
             Verdict::Fault(fault) => {
                 self.metrics.fault(fault.kind);
-                inner.n_faults += 1;
+                self.run_faulted(inner, key, fault.kind, &fault.to_string(), attempt == 0);
                 inner.last_error = Some(format!("{key}: {fault}"));
                 // Once in full: the next attempts of the key say the same.
                 if attempt == 0 {
@@ -301,11 +351,8 @@ impl Controller {
 }
 
 impl Inner {
-    fn start_clocks(&mut self, now: Instant) {
-        for lane in &mut self.lanes {
-            lane.next_tick = lane.tick.map(|_| now);
-            lane.next_resync = lane.resync.map(|period| now + period);
-        }
+    pub(super) fn start_clocks(&mut self, now: Instant) {
+        self.lanes.iter_mut().for_each(|lane| lane.start_clocks(now));
     }
 
     /// Adds a key to its lane, now or after a delay. A key of an unknown queue is none of ours.
@@ -313,7 +360,8 @@ impl Inner {
         if self.stopping {
             return;
         }
-        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == key.queue) else { return };
+        let wanted = |lane: &&mut Lane| lane.name == key.queue && !lane.retired;
+        let Some(lane) = self.lanes.iter_mut().find(wanted) else { return };
         let news = match delay {
             Some(delay) => lane.queue.add_after(key, delay, priority, now),
             None => lane.queue.add(key, priority, now),
@@ -327,10 +375,12 @@ impl Inner {
         let lane = self.lanes.get_mut(lane)?;
         let n_added = lane.queue.advance(now);
         lane.count_adds(n_added);
-        if stopping || lane.queue.n_running() >= lane.concurrency {
+        let closed = stopping || lane.retired || !self.health.supervisor.is_open(now);
+        if closed || lane.queue.n_running() >= lane.concurrency {
             return None;
         }
         let taken = lane.queue.take(now)?;
+        self.health.supervisor.took();
         lane.metrics.queue_duration.observe(taken.waited.as_secs_f64());
         lane.count_adds(0);
         Some(taken)
@@ -354,34 +404,10 @@ impl Inner {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let of_lanes = self.lanes.iter().flat_map(|lane| [lane.queue.next_due(), lane.next_tick, lane.next_resync]);
-        of_lanes.chain([self.pending.next_deadline()]).flatten().min()
-    }
-}
-
-impl Lane {
-    fn count_adds(&mut self, n_added: usize) {
-        self.metrics.adds.inc_by(n_added as u64);
-        self.metrics.depth.set(i64::try_from(self.queue.n_dirty()).unwrap_or(i64::MAX));
-    }
-
-    /// Adds the tick if it is due; says whether a resync is.
-    fn clocks_due(&mut self, now: Instant) -> bool {
-        if let (Some(next), Some(period)) = (self.next_tick, self.tick)
-            && next <= now
-        {
-            // Ticks that were missed are one tick.
-            self.next_tick = Some((next + period).max(now));
-            let kind = Kind::new("", "v1", "Namespace");
-            let key = Key { queue: self.name.clone(), kind, object: ObjectKey::new("", "tick") };
-            let news = self.queue.add(key, Priority::Normal, now);
-            self.count_adds(usize::from(news));
-        }
-        let (Some(next), Some(period)) = (self.next_resync, self.resync) else { return false };
-        let due = next <= now;
-        if due {
-            self.next_resync = Some((next + period).max(now + period / 2));
-        }
-        due
+        let lanes = self.lanes.iter().filter(|lane| !lane.retired);
+        let of_lanes = lanes.flat_map(|lane| [lane.queue.next_due(), lane.next_tick, lane.next_resync]);
+        let of_probation = self.history.probation.as_ref().and_then(Probation::next_wakeup);
+        let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(), of_probation];
+        of_lanes.chain(others).flatten().min()
     }
 }

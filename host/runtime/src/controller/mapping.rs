@@ -121,9 +121,8 @@ impl Mapping {
 impl Controller {
     /// Maps changes until the controller stops.
     pub(super) async fn map_changes(self: Arc<Self>) {
-        tokio::select! {
-            () = self.world().synced() => {}
-            () = self.stopped.cancelled() => return,
+        if !self.filled().await {
+            return;
         }
         loop {
             match self.mapping.next() {
@@ -160,7 +159,7 @@ impl Controller {
                 }
                 Err(fault) => fault,
             };
-            self.faulted(&fault);
+            self.mapping_faulted(&fault);
             tracing::error!(plugin = %self.name, kind = %change.kind, attempt, %fault, "mapping faulted");
             if attempt < MAX_TRIES {
                 tokio::select! {
@@ -173,9 +172,11 @@ impl Controller {
     }
 
     async fn ask(&self, change: &Mappable) -> Result<Vec<Key>, PluginFault> {
-        let view = self.world().view(self.context(None, Vec::new()));
-        let keys = self.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
-        check::mapped_keys(&keys, self.guest.manifest())
+        let version = self.version();
+        let Some(world) = version.world().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
+        let view = world.view(self.context(&version, None, Vec::new()));
+        let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
+        check::mapped_keys(&keys, version.manifest())
             .map_err(|message| PluginFault { kind: FaultKind::Output, message })?;
         Ok(keys)
     }

@@ -11,82 +11,75 @@
 //! Not here: which plugins there are (`manager`), the caches (`caches`), writes (`writer`).
 
 mod dispatch;
+mod health;
+mod lane;
 mod mapping;
 mod needs;
 mod run;
 mod settle;
+mod shadow;
 mod state;
+mod status;
+mod swap;
+mod version;
 mod world;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pintle_core::api::ApiReader;
-use pintle_core::guest::{Guest, PluginFault};
 use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::EffectiveLimits;
+use pintle_core::lifecycle::ShadowReport;
 use pintle_core::outcome::MutationFailure;
 use pintle_core::pending::Pending;
-use pintle_core::queue::WorkQueue;
-use pintle_core::ratelimit::RateLimiter;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::caches::{ChangeHandler, Delta};
-use crate::metrics::{DeclaredMetrics, PluginMetrics, QueueMetrics};
+use crate::caches::Delta;
+use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;
 use crate::writer::Writer;
 
+pub use status::{PluginStatus, QueueStatus};
+pub(crate) use swap::Reason;
+pub(crate) use version::{Handler, LaneParts, Share, Version, VersionParts};
 #[cfg(test)]
 pub(crate) use world::Mappable;
 pub(crate) use world::{Subscribed, World};
 
-/// What a controller is made of.
+/// What a controller is made of, besides its first version.
 pub(crate) struct ControllerParts {
-    pub(crate) guest: Arc<dyn Guest>,
-    /// The configuration as the plugin sees it.
-    pub(crate) config: Arc<str>,
     pub(crate) reader: Arc<dyn ApiReader>,
     pub(crate) writer: Writer,
-    pub(crate) declared: DeclaredMetrics,
     pub(crate) metrics: PluginMetrics,
-    /// One for each queue of the manifest.
-    pub(crate) queues: Vec<LaneParts>,
     pub(crate) clock: WallClock,
     /// How long a key waits for the caches to show its writes.
     pub(crate) stale_bound: Duration,
     /// Told whenever something may have come to rest.
     pub(crate) activity: Arc<Notify>,
-}
-
-/// What the operator has to say of a queue.
-pub(crate) struct LaneParts {
-    pub(crate) metrics: QueueMetrics,
-    /// Its workers.
-    pub(crate) concurrency: usize,
-    /// How often every key of it is run again.
-    pub(crate) resync: Option<Duration>,
+    /// Counts changes of substance of any plugin.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 /// One plugin at work.
 pub(crate) struct Controller {
     name: Arc<str>,
-    guest: Arc<dyn Guest>,
-    limits: EffectiveLimits,
-    config: Arc<str>,
+    /// Changed by [`Controller::switch`] only.
+    current: RwLock<Arc<Version>>,
+    /// Counts switches, for tasks that wait for something of a version.
+    switches: watch::Sender<u64>,
+    shadowing: RwLock<Option<Arc<shadow::Shadowing>>>,
+    last_shadow: Mutex<Option<ShadowReport>>,
+    /// Of the plugin's resource, if there is one; empty otherwise. For events.
+    resource_uid: Mutex<String>,
     reader: Arc<dyn ApiReader>,
     writer: Writer,
-    declared: DeclaredMetrics,
     metrics: PluginMetrics,
     clock: WallClock,
     stale_bound: Duration,
-    /// Set once, by `start`.
-    world: OnceLock<Arc<dyn World>>,
-    /// Changes that came before the world was set.
-    early: Mutex<Option<Vec<Delta>>>,
     inner: Mutex<Inner>,
     mapping: mapping::Mapping,
     /// Bounds the questions about lost writes.
@@ -94,6 +87,7 @@ pub(crate) struct Controller {
     /// Wakes the dispatcher.
     wake: Notify,
     activity: Arc<Notify>,
+    changes: watch::Sender<u64>,
     stopped: CancellationToken,
     /// The dispatcher, the mapping and the workers.
     tasks: TaskTracker,
@@ -101,156 +95,94 @@ pub(crate) struct Controller {
 
 /// What changes, under one lock.
 struct Inner {
-    lanes: Vec<Lane>,
+    lanes: Vec<lane::Lane>,
     pending: Pending<Key>,
     /// Of each key's last outcome, until it succeeds.
     failures: HashMap<Key, Vec<MutationFailure>>,
     state: state::KeyedState,
+    health: health::Health,
+    history: swap::History,
     stopping: bool,
     /// When the dispatcher will look again by itself.
     planned: Option<Instant>,
     n_runs: u64,
-    n_faults: u64,
     last_error: Option<String>,
 }
 
-/// A queue and its limits.
-struct Lane {
-    name: Arc<str>,
-    queue: WorkQueue<Key>,
-    limiter: RateLimiter<Key>,
-    concurrency: usize,
-    max_retries: Option<u32>,
-    tick: Option<Duration>,
-    next_tick: Option<Instant>,
-    resync: Option<Duration>,
-    next_resync: Option<Instant>,
-    metrics: QueueMetrics,
-}
-
-/// State of one queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueStatus {
-    /// Its name.
-    pub name: String,
-    /// Keys that must run.
-    pub n_dirty: usize,
-    /// Keys with a delay.
-    pub n_waiting: usize,
-    /// Keys that run.
-    pub n_running: usize,
-    /// Keys whose writes the caches have not shown yet.
-    pub n_held: usize,
-}
-
-/// State of one plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginStatus {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Whether its caches are filled.
-    pub synced: bool,
-    /// Its queues.
-    pub queues: Vec<QueueStatus>,
-    /// Runs so far.
-    pub n_runs: u64,
-    /// Faults so far.
-    pub n_faults: u64,
-    /// The last fault, declared error or failed write.
-    pub last_error: Option<String>,
-    /// Bytes that its watches keep in the caches.
-    pub cached_bytes: u64,
-}
-
 impl Controller {
-    pub(crate) fn new(parts: ControllerParts) -> Arc<Self> {
-        let manifest = parts.guest.manifest().clone();
-        let millis = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
-        let lanes: Vec<Lane> = manifest
-            .queues
-            .iter()
-            .zip(parts.queues)
-            .map(|(queue, LaneParts { metrics, concurrency, resync })| Lane {
-                name: queue.name.as_str().into(),
-                queue: WorkQueue::new(),
-                limiter: RateLimiter::new(&queue.backoff),
-                concurrency,
-                max_retries: queue.max_retries,
-                tick: queue.tick_ms.map(millis),
-                next_tick: None,
-                resync,
-                next_resync: None,
-                metrics,
-            })
-            .collect();
-        let concurrency: usize = lanes.iter().map(|lane| lane.concurrency).sum();
-        parts.metrics.max_concurrent.set(i64::try_from(concurrency).unwrap_or(i64::MAX));
-        Arc::new(Self {
+    pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
+        let manifest = version.manifest().clone();
+        let queues = manifest.queues.iter().zip(&version.queues);
+        let lanes = queues.map(|(queue, parts)| lane::Lane::new(queue, parts)).collect();
+        let controller = Self {
             name: manifest.name.as_str().into(),
-            guest: parts.guest,
-            limits: manifest.limits.effective(),
-            config: parts.config,
             reader: parts.reader,
             writer: parts.writer,
-            declared: parts.declared,
             metrics: parts.metrics,
-            clock: parts.clock,
-            stale_bound: parts.stale_bound,
-            world: OnceLock::new(),
-            early: Mutex::new(Some(Vec::new())),
             inner: Mutex::new(Inner {
                 lanes,
                 pending: Pending::new(),
                 failures: HashMap::new(),
                 state: state::KeyedState::default(),
+                health: health::Health::new(version.spec.failure_policy),
+                history: swap::History::new(timestamp(&parts.clock)),
                 stopping: false,
                 planned: None,
                 n_runs: 0,
-                n_faults: 0,
                 last_error: None,
             }),
+            current: RwLock::new(version),
+            switches: watch::Sender::new(0),
+            shadowing: RwLock::new(None),
+            last_shadow: Mutex::new(None),
+            resource_uid: Mutex::default(),
+            clock: parts.clock,
+            stale_bound: parts.stale_bound,
             mapping: mapping::Mapping::default(),
             asking: Semaphore::new(settle::MAX_ASKING),
             wake: Notify::new(),
             activity: parts.activity,
+            changes: parts.changes,
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
-        })
+        };
+        controller.count_workers();
+        Arc::new(controller)
     }
 
-    /// The end that the caches hold. It does not keep the controller alive.
-    pub(crate) fn handler(self: &Arc<Self>) -> Arc<dyn ChangeHandler> {
-        Arc::new(Handler { controller: Arc::downgrade(self) })
-    }
-
-    /// Begins to work. To be called once, within a tokio runtime.
-    pub(crate) fn start(self: &Arc<Self>, world: Arc<dyn World>) {
-        if self.world.set(world).is_err() {
-            return;
-        }
-        loop {
-            let mut early = self.early.lock();
-            match early.as_mut().map(std::mem::take) {
-                Some(changes) if !changes.is_empty() => {
-                    drop(early);
-                    self.changed(&changes);
-                }
-                _ => {
-                    *early = None;
-                    break;
-                }
-            }
-        }
+    /// Begins to work with the first version. To be called once, within a tokio runtime.
+    pub(crate) fn start(self: &Arc<Self>, share: Share) {
+        self.version().attach(share.clone());
+        share.handler.live(&share.world);
         self.tasks.spawn(self.clone().dispatch());
-        if self.guest.maps() {
-            self.tasks.spawn(self.clone().map_changes());
-        }
+        self.tasks.spawn(self.clone().map_changes());
+        self.bump();
     }
 
     pub(crate) fn has_started(&self) -> bool {
-        self.world.get().is_some()
+        self.version().share().is_some()
+    }
+
+    /// The uid of the plugin's resource, for events about the plugin; empty if there is none.
+    pub(crate) fn set_resource_uid(&self, uid: String) {
+        *self.resource_uid.lock() = uid;
+    }
+
+    /// The wall clock: RFC 3339 with microseconds, UTC.
+    fn wall_time(&self) -> String {
+        timestamp(&self.clock)
+    }
+
+    fn count_workers(&self) {
+        let lanes = &self.inner.lock().lanes;
+        let workers: usize = lanes.iter().filter(|lane| !lane.retired).map(|lane| lane.concurrency).sum();
+        self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
+    }
+
+    /// The present version's share of the caches.
+    fn world(&self) -> Arc<dyn World> {
+        // The first version has it before the first task of the controller starts, later ones before they take over.
+        self.version().world().expect("the controller has not started")
     }
 
     /// Takes no more keys, and waits for the runs in flight and their writes.
@@ -268,42 +200,14 @@ impl Controller {
     /// Whether nothing runs, is ready, is held, is mapped, or is delayed for less than `quiet`, and all events are written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
         let until = dispatch::now() + quiet;
-        let rests = self.inner.lock().lanes.iter().all(|lane| {
+        let rests = self.inner.lock().lanes.iter().filter(|lane| !lane.retired).all(|lane| {
             let queue = &lane.queue;
             queue.n_dirty() + queue.n_running() + queue.n_held() == 0 && queue.n_waiting_until(until) == 0
         });
         rests
             && self.mapping.is_idle()
             && self.writer.recorder.is_idle()
-            && self.world.get().is_some_and(|world| world.is_synced())
-            && self.early.lock().is_none()
-    }
-
-    pub(crate) fn status(&self) -> PluginStatus {
-        let inner = self.inner.lock();
-        let queues = inner.lanes.iter().map(|lane| QueueStatus {
-            name: lane.name.to_string(),
-            n_dirty: lane.queue.n_dirty(),
-            n_waiting: lane.queue.n_waiting(),
-            n_running: lane.queue.n_running(),
-            n_held: lane.queue.n_held(),
-        });
-        let mut status = PluginStatus {
-            name: self.name.to_string(),
-            version: self.guest.manifest().version.clone(),
-            synced: false,
-            queues: queues.collect(),
-            n_runs: inner.n_runs,
-            n_faults: inner.n_faults,
-            last_error: inner.last_error.clone(),
-            cached_bytes: 0,
-        };
-        drop(inner);
-        if let Some(world) = self.world.get() {
-            status.synced = world.is_synced();
-            status.cached_bytes = world.cached_bytes();
-        }
-        status
+            && self.version().share().is_some_and(|share| share.world.is_synced() && !share.handler.is_early())
     }
 
     /// Brings those metrics up to date that are of the moment.
@@ -314,13 +218,13 @@ impl Controller {
             lane.metrics.unfinished.set(unfinished.total.as_secs_f64());
             lane.metrics.longest.set(unfinished.longest.as_secs_f64());
         }
-        if let Some(world) = self.world.get() {
+        if let Some(world) = self.version().world() {
             self.metrics.cached_bytes.set(i64::try_from(world.cached_bytes()).unwrap_or(i64::MAX));
         }
     }
 
-    fn changed(&self, batch: &[Delta]) {
-        let world = self.world();
+    /// Changes become keys by the rules of this world.
+    fn changed(&self, world: &dyn World, batch: &[Delta]) {
         let keys = world.keys(batch);
         let now = dispatch::now();
         if !keys.is_empty() {
@@ -330,14 +234,14 @@ impl Controller {
             }
             self.wake_if_due(inner);
         }
-        if self.guest.maps() {
+        if self.version().guest.maps() {
             self.mapping.push(world.mappable(batch));
         }
     }
 
     /// The caches of a kind have moved on: keys that waited for it may run.
     fn progressed(&self, kind: &Kind) {
-        let Some(world) = self.world.get() else { return };
+        let Some(world) = self.version().world() else { return };
         let mut inner = self.inner.lock();
         let free = inner.pending.recheck(kind, |write| world.sees(write));
         for key in &free {
@@ -348,34 +252,10 @@ impl Controller {
             self.activity.notify_waiters();
         }
     }
-
-    fn faulted(&self, fault: &PluginFault) {
-        self.metrics.fault(fault.kind);
-        let mut inner = self.inner.lock();
-        inner.n_faults += 1;
-        inner.last_error = Some(fault.to_string());
-    }
 }
 
-struct Handler {
-    controller: Weak<Controller>,
-}
-
-impl ChangeHandler for Handler {
-    fn on_changes(&self, batch: &[Delta]) {
-        let Some(controller) = self.controller.upgrade() else { return };
-        if let Some(early) = controller.early.lock().as_mut() {
-            early.extend_from_slice(batch);
-            return;
-        }
-        controller.changed(batch);
-    }
-
-    fn on_progress(&self, kind: &Kind) {
-        if let Some(controller) = self.controller.upgrade() {
-            controller.progressed(kind);
-        }
-    }
+fn timestamp(clock: &WallClock) -> String {
+    clock().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
 #[cfg(test)]

@@ -18,8 +18,11 @@ use pintle_core::check;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Key, Kind};
 use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
+use pintle_core::probation::Ended;
+use pintle_core::view::View;
 
-use super::{Controller, needs};
+use super::shadow::Sample;
+use super::{Controller, Version, World, needs};
 use crate::caches::RunContext;
 use crate::writer::{Report, kind_of};
 
@@ -56,41 +59,75 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// How the run ended, as far as it speaks for or against the version.
+    pub(super) fn ended(&self) -> Ended {
+        match self {
+            Self::Fault(_) => Ended::Fault,
+            Self::Done { report, .. } if report.n_denied > 0 => Ended::Fault,
+            Self::Done { report, .. } if report.failures.is_empty() || report.only_conflicts => Ended::Well,
+            Self::Done { .. } | Self::Retry { .. } | Self::Terminal(_) => Ended::Error,
+        }
+    }
+}
+
 fn fault(kind: FaultKind, message: impl Into<String>) -> Verdict {
     Verdict::Fault(PluginFault { kind, message: message.into() })
 }
 
 impl Controller {
-    /// Runs a key once.
+    /// Runs a key once, with one version from beginning to end.
     ///
     /// # Cancel safety
     /// Must be polled to its end.
-    pub(super) async fn run(&self, key: &Key) -> Verdict {
+    pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> Verdict {
+        // A version that takes keys has its share of the caches; it is given up only by a later version, for good.
+        let Some(world) = version.world() else {
+            return Verdict::Retry { message: "another version has taken over".into(), after: None };
+        };
+        let mut sample = self.sample();
+        let verdict = self.rounds(version, &world, key, &mut sample).await;
+        if let Some(sample) = sample {
+            self.tasks.spawn(self.clone().compare(key.clone(), sample));
+        }
+        verdict
+    }
+
+    async fn rounds(
+        &self,
+        version: &Version,
+        world: &Arc<dyn World>,
+        key: &Key,
+        sample: &mut Option<Sample>,
+    ) -> Verdict {
         let mut answers: Answers = Vec::new();
         for _ in 0..MAX_ROUNDS {
-            let view = self.world().view(self.context(Some(key), answers.clone()));
-            let run = self.guest.reconcile(key, view).await;
+            let context = self.context(version, Some(key), answers.clone());
+            let (view, beside) = views(&**world, context, sample.as_ref());
+            let run = version.guest.reconcile(key, view).await;
             self.metrics.host_calls.inc_by(run.usage.host_calls.into());
             self.metrics.bytes_read.inc_by(run.usage.bytes_read);
+            if let Some((sample, beside)) = sample.as_mut().zip(beside) {
+                sample.round(beside, &run.result);
+            }
             let outcome = match run.result {
                 Err(fault) => return Verdict::Fault(fault),
                 Ok(Err(ReconcileError::Retry { message, after })) => return Verdict::Retry { message, after },
                 Ok(Err(ReconcileError::Terminal(message))) => return Verdict::Terminal(message),
                 Ok(Ok(outcome)) => outcome,
             };
-            if let Err(why) = check::outcome(&outcome, self.guest.manifest(), &self.limits) {
+            if let Err(why) = check::outcome(&outcome, version.manifest(), &version.limits) {
                 return fault(FaultKind::Output, why);
             }
             if outcome.needs.is_empty() {
-                return self.carry_out(outcome).await;
+                return self.carry_out(version, &**world, outcome).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
                 Need::RawPath(_) | Need::Discovery => None,
             });
-            self.know(kinds).await;
-            let world = &**self.world();
-            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &self.writer.grants, world).await;
+            know(&**world, kinds).await;
+            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &version.grants, &**world).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
@@ -98,22 +135,13 @@ impl Controller {
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
 
-    /// Looks again for kinds that are not known: they may have come since the last discovery.
-    async fn know<'k>(&self, mut kinds: impl Iterator<Item = &'k Kind>) {
-        let world = self.world();
-        if kinds.any(|kind| world.resource(kind).is_none()) {
-            // If it fails, the kind is still not known, and that is what is told.
-            let _ = world.refreshed(UNKNOWN_PAUSE).await;
-        }
-    }
-
     /// What a run sees besides the caches; of a mapping without a key.
-    pub(super) fn context(&self, key: Option<&Key>, answers: Answers) -> RunContext {
-        let now = (self.clock)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers) -> RunContext {
+        let now = self.wall_time();
         let inner = self.inner.lock();
         RunContext {
             now,
-            config: self.config.clone(),
+            config: version.config.clone(),
             state: inner.state.snapshot(),
             attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
             failures: key.and_then(|key| inner.failures.get(key)).cloned().unwrap_or_default(),
@@ -121,29 +149,45 @@ impl Controller {
         }
     }
 
-    async fn carry_out(&self, outcome: Outcome) -> Verdict {
+    async fn carry_out(&self, version: &Version, world: &dyn World, outcome: Outcome) -> Verdict {
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
-        self.know(mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        let plan = match self.writer.plan(outcome.steps, |kind| self.world().resource(kind)) {
+        know(world, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
+        let plan = match self.writer.plan(&version.grants, outcome.steps, |kind| world.resource(kind)) {
             Ok(plan) => plan,
             Err(fault) => return Verdict::Fault(fault),
         };
         // State belongs to an outcome that is accepted as a whole.
         if plan.n_denied() == 0
-            && let Err(why) = self.inner.lock().state.write(&outcome.state, self.limits.state_bytes)
+            && let Err(why) = self.inner.lock().state.write(&outcome.state, version.limits.state_bytes)
         {
             return fault(FaultKind::Output, why);
         }
-        let n_dropped = self.declared.observe(&outcome.observations);
+        let n_dropped = version.declared.observe(&outcome.observations);
         if n_dropped > 0 {
             tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
         }
         let report = self.writer.carry_out(plan).await;
         Verdict::Done { requeue_after: outcome.requeue_after, report }
     }
+}
 
-    pub(super) fn world(&self) -> &Arc<dyn super::World> {
-        // Set before the first task of the controller starts.
-        self.world.get().expect("the controller has not started")
+/// What the run sees, and what a version in the shadow is to see.
+fn views(world: &dyn World, context: RunContext, sample: Option<&Sample>) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
+    let candidate = sample.map(|sample| &sample.shadowing.candidate);
+    match candidate.and_then(|candidate| Some((candidate, candidate.world()?))) {
+        None => (world.view(context), None),
+        Some((candidate, others)) => {
+            let of_other = RunContext { config: candidate.config.clone(), ..context.clone() };
+            let (own, other) = world.views(context, &*others, of_other);
+            (own, Some(other))
+        }
+    }
+}
+
+/// Looks again for kinds that are not known: they may have come since the last discovery.
+async fn know<'k>(world: &dyn World, mut kinds: impl Iterator<Item = &'k Kind>) {
+    if kinds.any(|kind| world.resource(kind).is_none()) {
+        // If it fails, the kind is still not known, and that is what is told.
+        let _ = world.refreshed(UNKNOWN_PAUSE).await;
     }
 }

@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_core::grants::Grants;
-use pintle_core::guest::FaultKind;
+use pintle_core::guest::{FaultKind, Guest, PluginFault};
+use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::queue::Priority;
 use tokio::time::Instant;
 
 use super::*;
+use crate::caches::ChangeHandler;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::testing::{
@@ -33,43 +35,30 @@ impl Fixture {
 
     fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: FakeReader) -> Self {
         let metrics = Metrics::new();
-        let manifest: Arc<Manifest> = guest.manifest().clone();
         let activity = Arc::new(Notify::new());
         let plugin = metrics.plugin("widgets");
         let config =
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: activity.clone() };
         let (recorder, _) = Recorder::start(FakeWriter::agreeable(), config, plugin.clone());
-        let controller = Controller::new(ControllerParts {
-            config: "{}".into(),
+        let parts = ControllerParts {
             reader: Arc::new(reader),
-            writer: Writer {
-                name: "widgets".into(),
-                api: api.clone(),
-                grants: Grants::new(&manifest.grants, None),
-                recorder,
-                metrics: plugin.clone(),
-            },
-            declared: metrics.declare(&manifest.metrics).unwrap(),
+            writer: Writer { name: "widgets".into(), api: api.clone(), recorder, metrics: plugin.clone() },
             metrics: plugin,
-            queues: manifest
-                .queues
-                .iter()
-                .map(|queue| LaneParts {
-                    metrics: metrics.queue(&queue.name),
-                    concurrency: queue.concurrency as usize,
-                    resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
-                })
-                .collect(),
             clock: wall_clock(),
             stale_bound: Duration::from_secs(30),
             activity: activity.clone(),
-            guest: Arc::new(guest),
-        });
+            changes: watch::Sender::new(0),
+        };
+        let controller = Controller::new(parts, version(guest, &metrics));
         Self { controller, world: FakeWorld::new(), api, metrics, activity }
     }
 
     fn start(&self) {
-        self.controller.start(self.world.clone());
+        self.start_with(Handler::new(&self.controller));
+    }
+
+    fn start_with(&self, handler: Arc<Handler>) {
+        self.controller.start(Share { world: self.world.clone(), handler });
     }
 
     fn add(&self, names: &[&str]) {
@@ -100,6 +89,26 @@ impl Fixture {
         let value = text.lines().find_map(|other| other.strip_prefix(line)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().unwrap())
     }
+}
+
+/// A version with all that its manifest asks for.
+fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
+    let manifest: Arc<Manifest> = guest.manifest().clone();
+    let lane = |queue: &pintle_core::manifest::Queue| LaneParts {
+        metrics: metrics.queue(&queue.name),
+        concurrency: queue.concurrency as usize,
+        resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
+    };
+    Version::new(VersionParts {
+        digest: format!("digest of {}", manifest.version),
+        origin: "test".into(),
+        spec: Spec::default(),
+        config: "{}".into(),
+        grants: Grants::new(&manifest.grants, None),
+        declared: metrics.declare(&manifest.metrics).unwrap(),
+        queues: manifest.queues.iter().map(lane).collect(),
+        guest: Arc::new(guest),
+    })
 }
 
 /// Time in milliseconds, key and attempt of each call.
@@ -545,11 +554,11 @@ async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
         }
     });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    let handler = fixture.controller.handler();
+    let handler = Handler::new(&fixture.controller);
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
     // Before the controller has started, changes are kept.
     handler.on_changes(&[delta()]);
-    fixture.start();
+    fixture.start_with(handler.clone());
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock()[0].1, "mapped");
     assert_eq!(fixture.controller.status().n_faults, 1);

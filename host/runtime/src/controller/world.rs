@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use pintle_core::api::{ApiError, ApiResource, Target};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
+use pintle_core::rules::RuleCache;
 use pintle_core::view::View;
 
 use crate::caches::{Caches, Delta, Enqueued, RunContext, Subscription};
@@ -26,8 +27,22 @@ pub(crate) trait World: Send + Sync {
     /// Waits until the first lists are complete.
     fn synced(&self) -> BoxFuture<'_, ()>;
     fn is_synced(&self) -> bool;
+    /// Kinds that are not listed yet.
+    fn unsynced(&self) -> Vec<Kind> {
+        Vec::new()
+    }
     /// One instant of all kinds.
     fn view(&self, context: RunContext) -> Arc<dyn View>;
+    /// The same instant as this world sees it and as the other one does.
+    fn views(&self, context: RunContext, other: &dyn World, others: RunContext) -> (Arc<dyn View>, Arc<dyn View>) {
+        (self.view(context), other.view(others))
+    }
+    /// The subscription, if there is one behind it.
+    fn subscription(&self) -> Option<&Subscription> {
+        None
+    }
+    /// The uid of a cached object.
+    fn uid(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
     /// The keys that changes touch, by the manifest's rules.
     fn keys(&self, batch: &[Delta]) -> Vec<Enqueued>;
     /// The changes that the plugin maps.
@@ -58,8 +73,31 @@ impl World for Subscribed {
         self.subscription.is_synced()
     }
 
+    fn unsynced(&self) -> Vec<Kind> {
+        self.subscription.unsynced()
+    }
+
     fn view(&self, context: RunContext) -> Arc<dyn View> {
         self.subscription.snapshot().view(context)
+    }
+
+    fn views(&self, context: RunContext, other: &dyn World, others: RunContext) -> (Arc<dyn View>, Arc<dyn View>) {
+        match other.subscription() {
+            Some(other) => {
+                let (own, other) = self.subscription.snapshots(other);
+                (own.view(context), other.view(others))
+            }
+            None => (self.view(context), other.view(others)),
+        }
+    }
+
+    fn subscription(&self) -> Option<&Subscription> {
+        Some(&self.subscription)
+    }
+
+    fn uid(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
+        let object = self.subscription.snapshot().object(kind, object)?;
+        Some(object.meta.uid.to_string())
     }
 
     fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {

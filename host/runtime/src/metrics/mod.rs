@@ -57,6 +57,11 @@ pub(crate) struct Metrics {
     host_calls: Counters<1>,
     bytes_read: Counters<1>,
     cached_bytes: Gauges<1>,
+    swaps: Counters<2>,
+    swap_pause: Histograms<1>,
+    quarantined: Gauges<1>,
+    quarantines: Counters<1>,
+    shadow_runs: Counters<2>,
 }
 
 /// The buckets of the `workqueue_*` histograms: powers of ten from 10 ns.
@@ -75,6 +80,11 @@ fn reconcile_buckets() -> Histogram {
         0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
         10.0, 30.0, 60.0,
     ])
+}
+
+/// From a microsecond to a second.
+fn pause_buckets() -> Histogram {
+    Histogram::new([1e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1.0])
 }
 
 impl Metrics {
@@ -166,6 +176,31 @@ impl Metrics {
                 "Bytes in the caches that a plugin's watches keep there",
                 Gauges::default()
             ),
+            swaps: register!(
+                "pintle_plugin_swaps",
+                "Attempts to replace a version, by result: switched, refused, rolled_back, proven",
+                Counters::default()
+            ),
+            swap_pause: register!(
+                "pintle_plugin_swap_pause_seconds",
+                "How long a swap kept a plugin from taking keys",
+                Histograms::new_with_constructor(pause_buckets)
+            ),
+            quarantined: register!(
+                "pintle_plugin_quarantined",
+                "Whether the plugin pauses because of repeated faults",
+                Gauges::default()
+            ),
+            quarantines: register!(
+                "pintle_plugin_quarantines",
+                "Pauses because of repeated faults",
+                Counters::default()
+            ),
+            shadow_runs: register!(
+                "pintle_shadow_runs",
+                "Runs of new versions beside the present one, by result: same, differs, fault, skipped",
+                Counters::default()
+            ),
             registry: Mutex::new(registry),
             declared: Mutex::new(DeclaredRegistry::default()),
         })
@@ -184,6 +219,7 @@ impl Metrics {
             host_calls: self.host_calls.get_or_create_owned(&label()),
             bytes_read: self.bytes_read.get_or_create_owned(&label()),
             cached_bytes: self.cached_bytes.get_or_create_owned(&label()),
+            pause: self.swap_pause.get_or_create_owned(&label()),
             plugin: plugin.to_owned(),
             all: self.clone(),
         }
@@ -244,6 +280,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) host_calls: Counter,
     pub(crate) bytes_read: Counter,
     pub(crate) cached_bytes: Gauge,
+    pub(crate) pause: Histogram,
 }
 
 impl PluginMetrics {
@@ -270,6 +307,22 @@ impl PluginMetrics {
     pub(crate) fn write_duration(&self, verb: &'static str, took: std::time::Duration) {
         let labels = [("plugin", self.plugin.clone()), ("verb", verb.to_owned())];
         self.all.write_duration.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn swapped(&self, result: &'static str) {
+        self.all.swaps.get_or_create(&[("plugin", self.plugin.clone()), ("result", result.to_owned())]).inc();
+    }
+
+    pub(crate) fn quarantined(&self, begins: bool) {
+        let label = [("plugin", self.plugin.clone())];
+        self.all.quarantined.get_or_create(&label).set(begins.into());
+        if begins {
+            self.all.quarantines.get_or_create(&label).inc();
+        }
+    }
+
+    pub(crate) fn shadowed(&self, result: &'static str) {
+        self.all.shadow_runs.get_or_create(&[("plugin", self.plugin.clone()), ("result", result.to_owned())]).inc();
     }
 
     pub(crate) fn dropped_key(&self, reason: &'static str) {

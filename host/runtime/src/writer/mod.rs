@@ -46,6 +46,8 @@ pub(crate) use unclear::Question;
 
 /// Writes of one run that are under way at once; who waits is the same run.
 pub(crate) const MAX_PARALLEL: usize = 64;
+/// Reason of a failure: the host did not send the write, because the plugin may not make it.
+pub(crate) const NOT_GRANTED: &str = "NotGranted";
 /// Messages of the server are kept for the next run up to so many bytes.
 const MAX_ERROR_BYTES: usize = 4096;
 
@@ -54,7 +56,6 @@ pub(crate) struct Writer {
     /// The plugin's name, also its default field manager.
     pub(crate) name: String,
     pub(crate) api: Arc<dyn ApiWriter>,
-    pub(crate) grants: Grants,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: PluginMetrics,
 }
@@ -138,6 +139,7 @@ impl Writer {
     /// The plugin's fault.
     pub(crate) fn plan(
         &self,
+        grants: &Grants,
         steps: Vec<Step>,
         resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
     ) -> Result<Plan, PluginFault> {
@@ -153,7 +155,7 @@ impl Writer {
                 })?;
                 let write = prepared.map(|(target, request)| {
                     let go = match request {
-                        _ if !self.grants.allow(&target.access()) => {
+                        _ if !grants.allow(&target.access()) => {
                             n_denied += 1;
                             Go::Denied
                         }
@@ -284,7 +286,7 @@ impl Writer {
                 let message = format!("{} is not granted to this plugin", target.access());
                 tracing::warn!(plugin = %self.name, "{message}");
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
-                let failure = failure(planned, target, 0, "NotGranted".into(), &message, Vec::new());
+                let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());
                 let failure = Box::new(failure);
                 return Done::Failed { failure, class: None, retry: Retry::Backoff, question: None };
             }

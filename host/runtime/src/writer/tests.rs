@@ -12,6 +12,7 @@ struct Fixture {
     api: Arc<FakeWriter>,
     events: Arc<FakeWriter>,
     writer: Writer,
+    grants: Grants,
     metrics: Arc<Metrics>,
     recorder: tokio::task::JoinHandle<()>,
 }
@@ -27,18 +28,14 @@ impl Fixture {
             {"verbs": ["create", "patch", "delete", "deletecollection"], "kinds": ["v1/Pod", "v1/Unknown"]},
         ]))
         .unwrap();
-        let writer = Writer {
-            name: "widgets".into(),
-            api: api.clone(),
-            grants: Grants::new(&asked, None),
-            recorder: sender,
-            metrics: metrics.plugin("widgets"),
-        };
-        Self { api, events, writer, metrics, recorder }
+        let writer =
+            Writer { name: "widgets".into(), api: api.clone(), recorder: sender, metrics: metrics.plugin("widgets") };
+        Self { api, events, writer, grants: Grants::new(&asked, None), metrics, recorder }
     }
 
     async fn carry_out(&self, steps: Vec<Step>) -> Report {
-        let plan = self.writer.plan(steps, |kind| (&*kind.name != "Unknown").then(|| resource(kind))).unwrap();
+        let known = |kind: &Kind| (&*kind.name != "Unknown").then(|| resource(kind));
+        let plan = self.writer.plan(&self.grants, steps, known).unwrap();
         self.writer.carry_out(plan).await
     }
 
@@ -236,8 +233,9 @@ async fn a_malformed_mutation_is_a_fault_and_nothing_is_sent() {
     if let Action::Create { object, .. } = &mut broken.action {
         object.push('}');
     }
-    let fault =
-        fixture.writer.plan(vec![step(Order::Parallel, vec![create("a"), broken])], |kind| Some(resource(kind)));
+    let fault = fixture
+        .writer
+        .plan(&fixture.grants, vec![step(Order::Parallel, vec![create("a"), broken])], |kind| Some(resource(kind)));
     let fault = fault.err().unwrap();
     assert_eq!(fault.kind, FaultKind::Output);
     assert!(fault.message.starts_with("steps[0].mutations[1]: object: trailing characters"), "{fault}");

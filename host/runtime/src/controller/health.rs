@@ -1,0 +1,262 @@
+//! Faults of a plugin and what they lead to: its conditions, events, pauses.
+//!
+//! Not here: the rules (`pintle_core::supervisor`), taking back a version that faults (`swap`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pintle_core::correlator::cut;
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::lifecycle::{Condition, FailurePolicy, Faults, Phase, Stage};
+use pintle_core::outcome::Event;
+use pintle_core::probation::Ended;
+use pintle_core::supervisor::{Change, Supervisor};
+
+use super::{Controller, Inner};
+
+/// Keys whose last run faulted that are remembered by name.
+const MAX_FAULTY: usize = 1_000;
+/// Texts of faults are cut: they hold what a plugin says.
+const MAX_TEXT_BYTES: usize = 1_024;
+
+/// The health of one plugin.
+pub(super) struct Health {
+    pub(super) supervisor: Supervisor<Key>,
+    /// Why somebody disabled it.
+    disabled_why: Option<String>,
+    pub(super) n_faults: u64,
+    pub(super) faults: Faults,
+    /// Keys whose last run faulted, and how.
+    faulty: BTreeMap<Key, Arc<str>>,
+    last: Arc<str>,
+    pub(super) conditions: Vec<Condition>,
+}
+
+impl Health {
+    pub(super) fn new(policy: FailurePolicy) -> Self {
+        Self {
+            supervisor: Supervisor::new(policy),
+            disabled_why: None,
+            n_faults: 0,
+            faults: Faults::new(),
+            faulty: BTreeMap::new(),
+            last: "".into(),
+            conditions: Vec::new(),
+        }
+    }
+
+    fn count(&mut self, kind: FaultKind, text: &str) {
+        self.n_faults += 1;
+        *self.faults.entry(kind.as_str().to_owned()).or_default() += 1;
+        self.last = cut(text, MAX_TEXT_BYTES).into();
+    }
+
+    /// Whether it was healthy before, and is not now, or the other way round.
+    fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
+        let before = self.faulty.is_empty();
+        if !faulted {
+            self.faulty.remove(key);
+        } else if self.faulty.len() < MAX_FAULTY {
+            self.faulty.insert(key.clone(), self.last.clone());
+        }
+        before != self.faulty.is_empty()
+    }
+
+    pub(super) fn forget_faults(&mut self) {
+        self.faulty.clear();
+    }
+}
+
+impl Inner {
+    pub(super) fn phase(&self, synced: bool) -> Phase {
+        let supervisor = &self.health.supervisor;
+        if supervisor.is_disabled() {
+            Phase::Disabled
+        } else if supervisor.pause(super::dispatch::now()).is_some() {
+            Phase::Quarantined
+        } else if synced {
+            Phase::Running
+        } else {
+            Phase::Starting
+        }
+    }
+}
+
+fn condition(kind: &str, status: bool, reason: &str, message: String, at: &str) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status: if status { "True" } else { "False" }.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: at.to_owned(),
+    }
+}
+
+fn stage_reason(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Validating => "Validating",
+        Stage::Compiling => "Compiling",
+        Stage::Syncing => "Syncing",
+        Stage::Shadowing => "Shadowing",
+        Stage::Probation => "Probation",
+    }
+}
+
+impl Controller {
+    /// A mapping has faulted.
+    pub(super) fn mapping_faulted(&self, fault: &PluginFault) {
+        self.metrics.fault(fault.kind);
+        let mut inner = self.inner.lock();
+        inner.health.count(fault.kind, &fault.to_string());
+        inner.last_error = Some(fault.to_string());
+    }
+
+    /// Counts a fault of a run that has not been counted yet; the first in a row of a key becomes an event.
+    pub(super) fn run_faulted(&self, inner: &mut Inner, key: &Key, kind: FaultKind, text: &str, first: bool) {
+        inner.health.count(kind, text);
+        if first {
+            let version = self.version();
+            let message = format!("plugin {} {}: {text}", self.name, version.manifest().version);
+            let uid = version.world().and_then(|world| world.uid(&key.kind, &key.object));
+            match uid {
+                Some(uid) => self.tell(&key.kind, &key.object, uid, true, "PluginFault", message),
+                // The object is gone, or there never was one (ticks).
+                None => self.tell_of_plugin(true, "PluginFault", format!("{message} (key {key})")),
+            }
+        }
+    }
+
+    /// What a run says of the plugin as a whole.
+    pub(super) fn supervise(&self, inner: &mut Inner, key: &Key, ended: Ended, now: Instant) {
+        let faulted = ended == Ended::Fault;
+        let toggled = inner.health.key_ran(key, faulted);
+        let change = inner.health.supervisor.ran(key, faulted, now);
+        let last = inner.health.last.clone();
+        let n_in_a_row = inner.health.supervisor.n_in_a_row();
+        match change {
+            Some(Change::Paused(pause)) => {
+                self.metrics.quarantined(true);
+                tracing::error!(plugin = %self.name, ?pause, n_in_a_row, %last, "quarantined: the plugin faults again and again");
+                let message = format!(
+                    "plugin {} takes no keys for {pause:?}: {n_in_a_row} faults without a success; the last: {last}",
+                    self.name
+                );
+                self.tell_of_plugin(true, "Quarantined", message);
+            }
+            Some(Change::Disabled) => {
+                inner.health.disabled_why =
+                    Some(format!("failure policy Disable: {n_in_a_row} faults without a success; the last: {last}"));
+                tracing::error!(plugin = %self.name, n_in_a_row, %last, "disabled: the plugin faults again and again");
+                let message = format!(
+                    "plugin {} is disabled by its failure policy after {n_in_a_row} faults; the last: {last}; `pintle plugin enable {}` starts it again",
+                    self.name, self.name
+                );
+                self.tell_of_plugin(true, "Disabled", message);
+            }
+            Some(Change::Recovered) => {
+                self.metrics.quarantined(false);
+                tracing::info!(plugin = %self.name, "the plugin works again: the quarantine is over");
+                self.tell_of_plugin(false, "Recovered", format!("plugin {} works again", self.name));
+            }
+            None if !toggled => return,
+            None => {}
+        }
+        self.bump();
+    }
+
+    /// Takes no keys until it is enabled; runs in flight end. Keys are still collected.
+    pub(crate) fn disable(&self, why: &str) {
+        let mut inner = self.inner.lock();
+        inner.health.supervisor.disable();
+        inner.health.disabled_why = Some(why.to_owned());
+        drop(inner);
+        tracing::info!(plugin = %self.name, why, "disabled");
+        self.tell_of_plugin(false, "Disabled", format!("plugin {} is disabled: {why}", self.name));
+        self.bump();
+    }
+
+    /// Takes keys again, those that were collected first. Ends a quarantine, too.
+    pub(crate) fn enable(&self) {
+        let mut inner = self.inner.lock();
+        inner.health.supervisor.enable();
+        inner.health.disabled_why = None;
+        drop(inner);
+        self.metrics.quarantined(false);
+        tracing::info!(plugin = %self.name, "enabled");
+        self.tell_of_plugin(false, "Enabled", format!("plugin {} is enabled", self.name));
+        self.wake.notify_one();
+        self.bump();
+    }
+
+    /// An event about an object of the cluster, told by the host.
+    fn tell(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
+        self.writer.recorder.record(Event {
+            regarding_kind: kind.clone(),
+            regarding: object.clone(),
+            regarding_uid: uid,
+            warning,
+            reason: reason.to_owned(),
+            message: cut(&message, MAX_TEXT_BYTES).to_owned(),
+        });
+    }
+
+    /// An event about the plugin: about its resource, even if it has none, so that there is one place to look.
+    pub(super) fn tell_of_plugin(&self, warning: bool, reason: &str, message: String) {
+        let kind = Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin");
+        let uid = self.resource_uid.lock().clone();
+        self.tell(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
+    }
+
+    /// The state of the plugin has changed in substance.
+    pub(super) fn bump(&self) {
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// Brings the conditions up to date; those that say the same keep their time.
+    pub(super) fn refresh_conditions(&self, inner: &mut Inner, synced: bool) {
+        let at = &self.wall_time();
+        let (health, history) = (&inner.health, &inner.history);
+        let ready = match inner.phase(synced) {
+            Phase::Running => condition("Ready", true, "Running", "keys are taken".into(), at),
+            Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not filled yet".into(), at),
+            Phase::Disabled => {
+                let why = health.disabled_why.clone().unwrap_or_default();
+                condition("Ready", false, "Disabled", why, at)
+            }
+            Phase::Quarantined => {
+                let message =
+                    format!("{} faults without a success; the last: {}", health.supervisor.n_in_a_row(), health.last);
+                condition("Ready", false, "Quarantined", message, at)
+            }
+        };
+        let healthy = match health.faulty.last_key_value() {
+            None => {
+                condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
+            }
+            Some((key, fault)) => {
+                let n = health.faulty.len();
+                condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)
+            }
+        };
+        let progressing = match (history.stage(), &history.last_swap) {
+            (Some(stage), _) => {
+                let what = history.incoming.as_ref().map_or_else(String::new, |info| info.version.clone());
+                condition("Progressing", true, stage_reason(stage), format!("version {what}").trim_end().to_owned(), at)
+            }
+            (None, Some(swap)) => condition("Progressing", false, &swap.reason, swap.message.clone(), at),
+            (None, None) => {
+                condition("Progressing", false, "Settled", "no other version is about to take over".into(), at)
+            }
+        };
+        let mut conditions = vec![ready, healthy, progressing];
+        for new in &mut conditions {
+            let old = inner.health.conditions.iter().find(|old| old.kind == new.kind && old.status == new.status);
+            if let Some(old) = old {
+                new.last_transition_time.clone_from(&old.last_transition_time);
+            }
+        }
+        inner.health.conditions = conditions;
+    }
+}

@@ -1,0 +1,182 @@
+//! A new version runs beside the present one; what it wants is compared and never written.
+//!
+//! ```text
+//! run of the present version ──views, answers──> comparison task ──> same | differs | fault
+//! ```
+//!
+//! Invariants:
+//! 1. The new version sees what the present one saw: the same instant of the caches, time, state, failures and answers.
+//! 2. The present version's runs never wait for the new one: while [`MAX_COMPARED`] comparisons are under way, runs are not compared.
+//!
+//! Not here: what counts as the same (`pintle_core::comparison`), what the result leads to (`manager`).
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pintle_core::comparison::{self, Answer};
+use pintle_core::id::Key;
+use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
+use pintle_core::view::View;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::{Controller, Version};
+
+/// Comparisons under way at once: each holds an instant of the caches.
+const MAX_COMPARED: usize = 4;
+/// Differences that are kept to be shown.
+const MAX_KEPT: usize = 50;
+
+/// Shadowing that goes on.
+pub(crate) struct Shadowing {
+    pub(super) candidate: Arc<Version>,
+    rules: Shadow,
+    report: Mutex<ShadowReport>,
+    fault: Mutex<Option<String>>,
+    slots: Arc<Semaphore>,
+    /// Whether enough was seen.
+    over: watch::Sender<bool>,
+}
+
+/// A run of the present version that is going to be compared.
+pub(super) struct Sample {
+    pub(super) shadowing: Arc<Shadowing>,
+    _slot: OwnedSemaphorePermit,
+    /// What the new version is to see, and what the present one answered.
+    rounds: Vec<(Arc<dyn View>, Answer)>,
+}
+
+impl Sample {
+    pub(super) fn round(&mut self, view: Arc<dyn View>, answer: &Answer) {
+        self.rounds.push((view, answer.clone()));
+    }
+}
+
+impl Shadowing {
+    fn new(candidate: Arc<Version>, rules: Shadow) -> Arc<Self> {
+        Arc::new(Self {
+            candidate,
+            rules,
+            report: Mutex::default(),
+            fault: Mutex::new(None),
+            slots: Arc::new(Semaphore::new(MAX_COMPARED)),
+            over: watch::Sender::new(false),
+        })
+    }
+
+    pub(super) fn sample(self: &Arc<Self>) -> Option<Sample> {
+        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+            self.report.lock().n_skipped += 1;
+            return None;
+        };
+        Some(Sample { shadowing: self.clone(), _slot: slot, rounds: Vec::new() })
+    }
+
+    /// Waits until enough runs were compared, too many of them differ, or the new version has faulted.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn over(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    pub(crate) fn report(&self) -> ShadowReport {
+        self.report.lock().clone()
+    }
+
+    /// Why the new version may not take over, by what was seen so far.
+    pub(crate) fn objection(&self) -> Option<(&'static str, String)> {
+        let report = self.report.lock();
+        if let Some(fault) = &*self.fault.lock() {
+            return Some(("ShadowFaults", format!("the new version faulted in the shadow: {fault}")));
+        }
+        (report.n_differences > self.rules.max_differences).then(|| {
+            let message = format!(
+                "{} of {} runs in the shadow differ, more than {}; `pintle plugin diff` shows them",
+                report.n_differences, report.n_runs, self.rules.max_differences
+            );
+            ("ShadowDiffers", message)
+        })
+    }
+
+    fn take_in(&self, difference: Option<Difference>, fault: Option<String>) {
+        let mut report = self.report.lock();
+        report.n_runs += 1;
+        if let Some(difference) = difference {
+            report.n_differences += 1;
+            if report.differences.len() < MAX_KEPT {
+                report.differences.push(difference);
+            }
+        }
+        let over =
+            report.n_runs >= self.rules.runs || report.n_differences > self.rules.max_differences || fault.is_some();
+        drop(report);
+        if fault.is_some() {
+            *self.fault.lock() = fault;
+        }
+        if over {
+            self.over.send_replace(true);
+        }
+    }
+}
+
+impl Controller {
+    /// Begins shadowing. It goes on until [`Controller::end_shadowing`].
+    pub(crate) fn begin_shadowing(&self, candidate: Arc<Version>, rules: Shadow) -> Arc<Shadowing> {
+        let shadowing = Shadowing::new(candidate, rules);
+        *self.shadowing.write() = Some(shadowing.clone());
+        shadowing
+    }
+
+    /// Ends it; its report stays.
+    pub(crate) fn end_shadowing(&self) {
+        let ended = self.shadowing.write().take();
+        if let Some(ended) = ended {
+            *self.last_shadow.lock() = Some(ended.report());
+        }
+    }
+
+    /// What the present or the last shadowing has shown.
+    pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
+        let present = self.shadowing.read().as_ref().map(|shadowing| shadowing.report());
+        present.or_else(|| self.last_shadow.lock().clone())
+    }
+
+    pub(super) fn sample(&self) -> Option<Sample> {
+        let shadowing = self.shadowing.read().clone()?;
+        let sample = shadowing.sample();
+        if sample.is_none() {
+            self.metrics.shadowed("skipped");
+        }
+        sample
+    }
+
+    /// Runs the new version on what the present one saw. Stops at the first difference: what follows would be about other answers.
+    pub(super) async fn compare(self: Arc<Self>, key: Key, sample: Sample) {
+        let Sample { shadowing, _slot, rounds } = sample;
+        // A present version that faults is no measure.
+        if rounds.iter().any(|(_, answer)| answer.is_err()) {
+            return;
+        }
+        let mut difference = None;
+        let mut fault = None;
+        for (view, old) in rounds {
+            let new = shadowing.candidate.guest.reconcile(&key, view).await.result;
+            if let Err(why) = &new {
+                fault = Some(format!("{key}: {why}"));
+            }
+            let (old, new) = (comparison::shown(&old), comparison::shown(&new));
+            if old != new {
+                difference = Some(Difference { key: key.to_string(), at: self.wall_time(), old, new });
+                break;
+            }
+        }
+        let result = match (&difference, &fault) {
+            (_, Some(_)) => "fault",
+            (Some(_), None) => "differs",
+            (None, None) => "same",
+        };
+        self.metrics.shadowed(result);
+        shadowing.take_in(difference, fault);
+    }
+}

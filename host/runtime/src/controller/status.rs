@@ -1,0 +1,107 @@
+//! What is told of one plugin.
+
+use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, SwapReport, VersionInfo};
+use serde::Serialize;
+
+use super::{Controller, Inner};
+
+/// State of one queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// Its name.
+    pub name: String,
+    /// Keys that must run.
+    pub n_dirty: usize,
+    /// Keys with a delay.
+    pub n_waiting: usize,
+    /// Keys that run.
+    pub n_running: usize,
+    /// Keys whose writes the caches have not shown yet.
+    pub n_held: usize,
+}
+
+/// State of one plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub phase: Phase,
+    /// The version that runs.
+    pub current: VersionInfo,
+    /// The version that a rollback would bring back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<VersionInfo>,
+    /// How far a new version has come; absent if none is about to take over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// The version that is about to take over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incoming: Option<VersionInfo>,
+    /// The last attempt to replace a version, failed ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_swap: Option<SwapReport>,
+    /// `Ready`, `Healthy` and `Progressing`.
+    pub conditions: Vec<Condition>,
+    /// Whether its caches are filled.
+    pub synced: bool,
+    /// Its queues.
+    pub queues: Vec<QueueStatus>,
+    /// Runs so far.
+    pub n_runs: u64,
+    /// Faults so far.
+    pub n_faults: u64,
+    /// Faults so far, by kind.
+    pub faults: Faults,
+    /// The last fault, declared error or failed write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Bytes that its watches keep in the caches.
+    pub cached_bytes: u64,
+}
+
+impl Inner {
+    pub(super) fn queue_status(&self) -> Vec<QueueStatus> {
+        let lanes = self.lanes.iter().filter(|lane| !lane.retired);
+        lanes
+            .map(|lane| QueueStatus {
+                name: lane.name.to_string(),
+                n_dirty: lane.queue.n_dirty(),
+                n_waiting: lane.queue.n_waiting(),
+                n_running: lane.queue.n_running(),
+                n_held: lane.queue.n_held(),
+            })
+            .collect()
+    }
+}
+
+impl Controller {
+    pub(crate) fn status(&self) -> PluginStatus {
+        let version = self.version();
+        // Read before the lock: it takes locks of the caches.
+        let (synced, cached_bytes) =
+            version.world().map_or((false, 0), |world| (world.is_synced(), world.cached_bytes()));
+        let mut inner = self.inner.lock();
+        self.refresh_conditions(&mut inner, synced);
+        let history = &inner.history;
+        PluginStatus {
+            name: self.name.to_string(),
+            phase: inner.phase(synced),
+            current: version.info(history.since.clone()),
+            previous: history.previous.as_ref().map(|(version, since)| version.info(since.clone())),
+            stage: history.stage(),
+            incoming: history.incoming.clone(),
+            last_swap: history.last_swap.clone(),
+            conditions: inner.health.conditions.clone(),
+            synced,
+            queues: inner.queue_status(),
+            n_runs: inner.n_runs,
+            n_faults: inner.health.n_faults,
+            faults: inner.health.faults.clone(),
+            last_error: inner.last_error.clone(),
+            cached_bytes,
+        }
+    }
+}

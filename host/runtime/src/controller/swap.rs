@@ -1,0 +1,352 @@
+//! One version takes over from another.
+//!
+//! ```text
+//! begin ──> stages ──> switch ──> probation ──proven──> settled
+//!             └─> refuse              └──taken back──> switch to the last proven one
+//! ```
+//!
+//! Invariants:
+//! 1. A run is carried out by one version from its beginning to its end. Runs in flight end with the version that they began
+//!    with; a key never runs twice at once, whatever versions.
+//! 2. Queues, rate limiters, keyed state and what waits for the caches stay.
+//! 3. No change is lost: the new version's changes wait from its subscription on and become keys once it has taken over; besides,
+//!    every key runs again at low priority.
+//! 4. A new version that is refused has changed nothing.
+//!
+//! Not here: making a version out of a component (`manager`), comparing two versions (`shadow`), when a version is proven
+//! (`pintle_core::probation`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
+use pintle_core::probation::{Ended, ErrorShare, Judgement, Probation};
+use pintle_core::queue::Priority;
+
+use super::lane::Lane;
+use super::{Controller, Inner, Version};
+
+/// Keys that are enqueued under one lock after a swap: others want it, too.
+const KEYS_AT_ONCE: usize = 500;
+
+/// Which versions there were, and what became of them.
+pub(super) struct History {
+    /// When the present version took over.
+    pub(super) since: String,
+    /// What a rollback brings back, and when it took over.
+    pub(super) previous: Option<(Arc<Version>, String)>,
+    /// The last version that has proven itself, while the present one is on probation.
+    stable: Option<(Arc<Version>, String)>,
+    pub(super) probation: Option<Probation>,
+    /// How the runs of the present version end.
+    errors: ErrorShare,
+    pub(super) last_swap: Option<SwapReport>,
+    /// An attempt to replace the version is under way.
+    stage: Option<Stage>,
+    pub(super) incoming: Option<VersionInfo>,
+    /// The version to take back, and why: found under the lock, done without it.
+    take_back: Option<(&'static str, String)>,
+    /// The present version has just proven itself: likewise.
+    proven: Option<()>,
+}
+
+impl History {
+    pub(super) fn new(since: String) -> Self {
+        Self {
+            since,
+            previous: None,
+            stable: None,
+            probation: None,
+            errors: ErrorShare::default(),
+            last_swap: None,
+            stage: None,
+            incoming: None,
+            take_back: None,
+            proven: None,
+        }
+    }
+
+    /// Whether [`Controller::follow_probation`] has something to do.
+    pub(super) fn has_concluded(&self) -> bool {
+        self.take_back.is_some() || self.proven.is_some()
+    }
+
+    pub(super) fn stage(&self) -> Option<Stage> {
+        self.stage.or(self.probation.as_ref().map(|_| Stage::Probation))
+    }
+}
+
+/// Why a version takes over.
+pub(crate) struct Reason {
+    pub(crate) result: SwapResult,
+    /// One word in CamelCase.
+    pub(crate) word: &'static str,
+    pub(crate) message: String,
+}
+
+/// An attempt to replace a version, from its first stage to its end. Dropping it ends the attempt.
+pub(crate) struct Attempt {
+    controller: Arc<Controller>,
+}
+
+impl Attempt {
+    pub(crate) fn stage(&self, stage: Stage, incoming: Option<VersionInfo>) {
+        let mut inner = self.controller.inner.lock();
+        inner.history.stage = Some(stage);
+        if incoming.is_some() {
+            inner.history.incoming = incoming;
+        }
+        drop(inner);
+        self.controller.bump();
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut inner = self.controller.inner.lock();
+        inner.history.stage = None;
+        inner.history.incoming = None;
+        drop(inner);
+        self.controller.bump();
+    }
+}
+
+impl Controller {
+    /// The version that takes keys now.
+    pub(crate) fn version(&self) -> Arc<Version> {
+        self.current.read().clone()
+    }
+
+    /// The version that a rollback would bring back.
+    pub(crate) fn previous(&self) -> Option<Arc<Version>> {
+        self.inner.lock().history.previous.as_ref().map(|(version, _)| version.clone())
+    }
+
+    /// Begins an attempt to replace the version; `None` while another one is under way. Probation is not in the way.
+    pub(crate) fn attempt(self: &Arc<Self>) -> Option<Attempt> {
+        let mut inner = self.inner.lock();
+        if inner.history.stage.is_some() {
+            return None;
+        }
+        inner.history.stage = Some(Stage::Validating);
+        drop(inner);
+        self.bump();
+        Some(Attempt { controller: self.clone() })
+    }
+
+    /// An attempt has failed before the new version ran.
+    pub(crate) fn refused(&self, to: Option<VersionInfo>, word: &'static str, message: &str) {
+        let mut inner = self.inner.lock();
+        let from = Some(self.version().info(inner.history.since.clone()));
+        inner.history.last_swap = Some(SwapReport {
+            from,
+            to,
+            result: SwapResult::Refused,
+            reason: word.to_owned(),
+            message: message.to_owned(),
+            at: self.wall_time(),
+            pause_micros: 0,
+        });
+        drop(inner);
+        self.metrics.swapped("refused");
+        tracing::warn!(plugin = %self.name, reason = word, message, "a new version is refused; the running one stays");
+        self.tell_of_plugin(true, "SwapRefused", format!("{word}: {message}"));
+        self.bump();
+    }
+
+    /// `to`, whose caches are filled, takes over between two runs of each key.
+    pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
+        let started = Instant::now();
+        let at = self.wall_time();
+        let now = super::dispatch::now();
+        let mut inner = self.inner.lock();
+        let from = std::mem::replace(&mut *self.current.write(), to.clone());
+        inner.adopt(&to, now);
+        inner.settle_history(&from, &to, rules, at.clone(), why.result, now);
+        inner.health.supervisor.start_anew();
+        inner.health.supervisor.set_policy(to.spec.failure_policy);
+        inner.health.forget_faults();
+        let history = &inner.history;
+        let report = SwapReport {
+            from: Some(from.info(String::new())),
+            to: Some(to.info(history.since.clone())),
+            result: why.result,
+            reason: why.word.to_owned(),
+            message: why.message,
+            at,
+            pause_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        };
+        inner.history.last_swap = Some(report.clone());
+        let kinds: Vec<_> = inner.pending.kinds().cloned().collect();
+        drop(inner);
+        self.metrics.pause.observe(Duration::from_micros(report.pause_micros).as_secs_f64());
+        self.after_switch(&from, &to, &kinds);
+        self.report(&report);
+        report
+    }
+
+    /// What follows a switch, without the lock.
+    fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::id::Kind]) {
+        self.metrics.quarantined(false);
+        self.count_workers();
+        let concurrent = to.share().zip(from.share());
+        if let Some(share) = to.share() {
+            share.handler.live(&share.world);
+        }
+        // Not before: what comes in between becomes keys twice, which costs nothing, and never not at all.
+        if let Some((new, old)) = concurrent.filter(|(new, old)| !Arc::ptr_eq(&new.handler, &old.handler)) {
+            old.handler.idle();
+            drop(new);
+        }
+        // The new version's caches decide from now on what is seen.
+        for kind in kinds {
+            self.progressed(kind);
+        }
+        self.switches.send_modify(|n| *n += 1);
+        for keys in to.world().map(|world| world.all_keys()).unwrap_or_default().chunks(KEYS_AT_ONCE) {
+            self.enqueue(keys.to_vec(), Priority::Low);
+        }
+        self.wake.notify_one();
+        self.bump();
+    }
+
+    fn report(&self, report: &SwapReport) {
+        let version = |info: &Option<VersionInfo>| {
+            info.as_ref().map_or_else(String::new, |info| {
+                format!("{} ({})", info.version, info.digest.get(..12).unwrap_or(&info.digest))
+            })
+        };
+        let (from, to) = (version(&report.from), version(&report.to));
+        let rolled_back = report.result == SwapResult::RolledBack;
+        self.metrics.swapped(if rolled_back { "rolled_back" } else { "switched" });
+        let pause_micros = report.pause_micros;
+        if rolled_back {
+            tracing::error!(plugin = %self.name, from, to, reason = report.reason, message = report.message, "rolled back");
+            self.tell_of_plugin(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
+        } else {
+            tracing::info!(plugin = %self.name, from, to, reason = report.reason, pause_micros, "swapped");
+            self.tell_of_plugin(false, "Swapped", format!("from {from} to {to}: {}", report.message));
+        }
+    }
+
+    /// What a run says of a version on probation. To be followed by [`Controller::follow_probation`] without the lock.
+    pub(super) fn judge_version(&self, inner: &mut Inner, ran: &Arc<Version>, ended: Ended, what: &str, now: Instant) {
+        // Runs of the version before say nothing of this one.
+        if !Arc::ptr_eq(ran, &*self.current.read()) {
+            return;
+        }
+        let history = &mut inner.history;
+        history.errors.ran(ended);
+        let judgement = history.probation.as_mut().and_then(|probation| probation.ran(ended, what, now));
+        history.conclude(judgement);
+    }
+
+    /// The time of a probation may be over.
+    pub(super) fn check_probation(&self, inner: &mut Inner, now: Instant) {
+        let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
+        inner.history.conclude(judgement);
+    }
+
+    /// Does what a judgement calls for.
+    pub(super) fn follow_probation(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        if let Some((word, message)) = inner.history.take_back.take() {
+            let back = inner.history.stable.take();
+            drop(inner);
+            if let Some((back, _)) = back {
+                self.switch(back, None, Reason { result: SwapResult::RolledBack, word, message });
+            }
+            return;
+        }
+        if inner.history.proven.take().is_none() {
+            return;
+        }
+        let previous = inner.history.previous.as_ref().map(|(version, _)| version.clone());
+        drop(inner);
+        // Kept compiled for a rollback, but its watches need not be kept up.
+        let current = self.version();
+        if let Some(previous) = previous {
+            let shared = current.share().zip(previous.share());
+            if shared.is_none_or(|(own, old)| !Arc::ptr_eq(&own.handler, &old.handler)) {
+                previous.detach();
+            }
+        }
+        tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version has proven itself");
+        self.metrics.swapped("proven");
+        self.bump();
+    }
+}
+
+impl History {
+    fn conclude(&mut self, judgement: Option<Judgement>) {
+        match judgement {
+            None => {}
+            Some(Judgement::Proven) => {
+                self.probation = None;
+                self.stable = None;
+                self.proven = Some(());
+                if let Some(swap) = &mut self.last_swap {
+                    swap.result = SwapResult::Proven;
+                }
+            }
+            Some(Judgement::TakeBack { reason, message }) => {
+                // Without a version to go back to the supervisor alone decides.
+                self.probation = None;
+                self.take_back = self.stable.is_some().then_some((reason, message));
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Queues follow the version's manifest.
+    fn adopt(&mut self, version: &Version, now: Instant) {
+        let manifest = version.manifest();
+        for lane in &mut self.lanes {
+            if !manifest.queues.iter().any(|queue| *queue.name == *lane.name) {
+                lane.retire();
+            }
+        }
+        for (queue, parts) in manifest.queues.iter().zip(&version.queues) {
+            match self.lanes.iter_mut().find(|lane| *lane.name == *queue.name) {
+                Some(lane) => lane.retune(queue, parts),
+                None => self.lanes.push(Lane::new(queue, parts)),
+            }
+        }
+        self.start_clocks(now);
+    }
+
+    fn settle_history(
+        &mut self,
+        from: &Arc<Version>,
+        to: &Arc<Version>,
+        rules: Option<Rules>,
+        at: String,
+        result: SwapResult,
+        now: Instant,
+    ) {
+        let history = &mut self.history;
+        let since = std::mem::replace(&mut history.since, at);
+        let was_on_probation = history.probation.take().is_some();
+        history.take_back = None;
+        history.proven = None;
+        let before = std::mem::take(&mut history.errors);
+        if result == SwapResult::RolledBack {
+            // To what was taken back nobody wants to go by `rollback`.
+            history.previous = None;
+            history.stable = None;
+            return;
+        }
+        if !was_on_probation || history.stable.is_none() {
+            history.stable = Some((from.clone(), since.clone()));
+        }
+        history.previous = Some((from.clone(), since));
+        match rules {
+            // To swap back to the proven version needs no proof.
+            Some(rules) if history.stable.as_ref().is_none_or(|(stable, _)| !Arc::ptr_eq(stable, to)) => {
+                history.probation = Some(Probation::begin(rules, before, now));
+            }
+            _ => history.stable = None,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One version of a plugin: everything that a swap replaces, and where its share of the caches leads.
+//!
+//! Queues, their rate limiters, the keyed state and what waits for the caches belong to the controller and stay.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pintle_core::grants::Grants;
+use pintle_core::guest::Guest;
+use pintle_core::id::Kind;
+use pintle_core::lifecycle::{Spec, VersionInfo};
+use pintle_core::manifest::{EffectiveLimits, Manifest};
+
+use super::{Controller, World};
+use crate::caches::{ChangeHandler, Delta};
+use crate::metrics::{DeclaredMetrics, QueueMetrics};
+
+/// What a version is made of.
+pub(crate) struct VersionParts {
+    pub(crate) guest: Arc<dyn Guest>,
+    /// SHA-256 of the component, in hexadecimal; empty if there is none.
+    pub(crate) digest: String,
+    /// Where the component came from.
+    pub(crate) origin: String,
+    /// What the operator says of it.
+    pub(crate) spec: Spec,
+    /// The configuration as the plugin sees it.
+    pub(crate) config: Arc<str>,
+    pub(crate) grants: Grants,
+    pub(crate) declared: DeclaredMetrics,
+    /// One for each queue of the manifest.
+    pub(crate) queues: Vec<LaneParts>,
+}
+
+/// What the operator has to say of a queue.
+#[derive(Clone)]
+pub(crate) struct LaneParts {
+    pub(crate) metrics: QueueMetrics,
+    /// Its workers.
+    pub(crate) concurrency: usize,
+    /// How often every key of it is run again.
+    pub(crate) resync: Option<Duration>,
+}
+
+/// A version of a plugin, compiled.
+pub(crate) struct Version {
+    pub(crate) guest: Arc<dyn Guest>,
+    pub(crate) spec: Spec,
+    pub(super) limits: EffectiveLimits,
+    pub(super) config: Arc<str>,
+    pub(super) grants: Grants,
+    pub(super) declared: DeclaredMetrics,
+    pub(super) queues: Vec<LaneParts>,
+    digest: String,
+    origin: String,
+    /// Its share of the caches. Absent before it is subscribed, and again when it is kept for a rollback only.
+    share: Mutex<Option<Share>>,
+}
+
+/// A subscription and the end of it that the caches call. Versions that watch the same share it.
+#[derive(Clone)]
+pub(crate) struct Share {
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) handler: Arc<Handler>,
+}
+
+impl Version {
+    pub(crate) fn new(parts: VersionParts) -> Arc<Self> {
+        Arc::new(Self {
+            limits: parts.guest.limits(),
+            guest: parts.guest,
+            spec: parts.spec,
+            config: parts.config,
+            grants: parts.grants,
+            declared: parts.declared,
+            queues: parts.queues,
+            digest: parts.digest,
+            origin: parts.origin,
+            share: Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn manifest(&self) -> &Arc<Manifest> {
+        self.guest.manifest()
+    }
+
+    pub(crate) fn info(&self, since: String) -> VersionInfo {
+        VersionInfo {
+            version: self.manifest().version.clone(),
+            digest: self.digest.clone(),
+            origin: self.origin.clone(),
+            since,
+        }
+    }
+
+    pub(crate) fn attach(&self, share: Share) {
+        *self.share.lock() = Some(share);
+    }
+
+    /// Gives up its share of the caches.
+    pub(super) fn detach(&self) {
+        let share = self.share.lock().take();
+        // Ends the subscription, which takes locks of the caches.
+        drop(share);
+    }
+
+    pub(crate) fn share(&self) -> Option<Share> {
+        self.share.lock().clone()
+    }
+
+    pub(crate) fn world(&self) -> Option<Arc<dyn World>> {
+        self.share.lock().as_ref().map(|share| share.world.clone())
+    }
+
+    /// Whether this version reads the same from the caches as the other one, so that both can have one subscription.
+    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+        let names = |version: &Self| -> Vec<String> {
+            version.manifest().queues.iter().map(|queue| queue.name.clone()).collect()
+        };
+        let (own, others) = (self.manifest(), other.manifest());
+        // Rules name queues, and those that name none mean the first.
+        own.watches == others.watches && own.discovery == others.discovery && names(self) == names(other)
+    }
+}
+
+/// The end of a subscription that the caches call. It does not keep the controller alive.
+pub(crate) struct Handler {
+    controller: Weak<Controller>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The version has not taken over yet: changes wait.
+    Early(Vec<Delta>),
+    /// Changes become keys by the rules of this world.
+    Live(Weak<dyn World>),
+    /// Another version has taken over: its own subscription brings the changes.
+    Idle,
+}
+
+impl Handler {
+    pub(crate) fn new(controller: &Arc<Controller>) -> Arc<Self> {
+        Arc::new(Self { controller: Arc::downgrade(controller), state: Mutex::new(State::Early(Vec::new())) })
+    }
+
+    /// Changes that waited, and all that come, become keys.
+    pub(super) fn live(&self, world: &Arc<dyn World>) {
+        let Some(controller) = self.controller.upgrade() else { return };
+        loop {
+            let mut state = self.state.lock();
+            match &mut *state {
+                State::Early(changes) if !changes.is_empty() => {
+                    let changes = std::mem::take(changes);
+                    drop(state);
+                    controller.changed(&**world, &changes);
+                }
+                _ => {
+                    *state = State::Live(Arc::downgrade(world));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Changes are another subscription's business.
+    pub(super) fn idle(&self) {
+        *self.state.lock() = State::Idle;
+    }
+
+    /// Whether changes still wait.
+    pub(super) fn is_early(&self) -> bool {
+        matches!(&*self.state.lock(), State::Early(_))
+    }
+}
+
+impl ChangeHandler for Handler {
+    fn on_changes(&self, batch: &[Delta]) {
+        let Some(controller) = self.controller.upgrade() else { return };
+        let world = match &mut *self.state.lock() {
+            State::Early(changes) => return changes.extend_from_slice(batch),
+            State::Idle => return,
+            State::Live(world) => world.upgrade(),
+        };
+        if let Some(world) = world {
+            controller.changed(&*world, batch);
+        }
+    }
+
+    fn on_progress(&self, kind: &Kind) {
+        if let Some(controller) = self.controller.upgrade() {
+            controller.progressed(kind);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Making a version of a plugin: settings, workers, resyncs, metrics, grants.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_core::grants::Grants;
+use pintle_core::guest::Guest;
+use pintle_core::manifest::{Grant, Manifest, To};
+use pintle_core::settings;
+
+use super::{Manager, ManagerError, PluginOptions};
+use crate::controller::{LaneParts, Version, VersionParts};
+
+impl Manager {
+    /// A version out of a compiled component. `given`: what the operator grants; all that is asked for if absent.
+    ///
+    /// # Errors
+    /// [`ManagerError`]; nothing has changed then.
+    pub(super) fn version(
+        &self,
+        guest: Arc<dyn Guest>,
+        options: PluginOptions,
+        given: Option<&[Grant]>,
+    ) -> Result<Arc<Version>, ManagerError> {
+        let manifest = guest.manifest().clone();
+        let name = &manifest.name;
+        let maps = manifest.watches.iter().flat_map(|watch| &watch.enqueue).any(|rule| rule.to == To::Plugin);
+        if maps && !guest.maps() {
+            return Err(ManagerError::NoMapping(name.clone()));
+        }
+        let config = settings::resolve(&manifest.config, &options.spec.config, read_file)
+            .map_err(|why| ManagerError::Settings { plugin: name.clone(), why })?;
+        let workers = workers(&manifest, &options.concurrency)?;
+        let resyncs = resyncs(&manifest, &options.resync)?;
+        let declared = self
+            .metrics
+            .declare(&manifest.metrics)
+            .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
+        let lanes = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
+        let queues = lanes.map(|(queue, (concurrency, resync))| LaneParts {
+            metrics: self.metrics.queue(&queue.name),
+            concurrency,
+            resync,
+        });
+        Ok(Version::new(VersionParts {
+            queues: queues.collect(),
+            grants: Grants::new(&manifest.grants, given),
+            guest,
+            digest: options.digest,
+            origin: options.origin,
+            spec: options.spec,
+            config: config.into(),
+            declared,
+        }))
+    }
+}
+
+fn has_queue(manifest: &Manifest, name: &str) -> bool {
+    manifest.queues.iter().any(|queue| queue.name == name)
+}
+
+fn known_queues(manifest: &Manifest) -> String {
+    manifest.queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn resyncs(manifest: &Manifest, given: &BTreeMap<String, Duration>) -> Result<Vec<Option<Duration>>, ManagerError> {
+    if let Some((queue, period)) = given.iter().find(|(name, _)| !has_queue(manifest, name)) {
+        return Err(ManagerError::Resync {
+            plugin: manifest.name.clone(),
+            queue: queue.clone(),
+            period: *period,
+            known: known_queues(manifest),
+        });
+    }
+    let of_manifest = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
+    let period = |queue: &pintle_core::manifest::Queue| match given.get(&queue.name) {
+        Some(period) => Some(*period).filter(|period| !period.is_zero()),
+        None => queue.resync_ms.map(of_manifest),
+    };
+    Ok(manifest.queues.iter().map(period).collect())
+}
+
+fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usize>, ManagerError> {
+    if let Some((queue, workers)) = given.iter().find(|(name, workers)| **workers == 0 || !has_queue(manifest, name)) {
+        return Err(ManagerError::Concurrency {
+            plugin: manifest.name.clone(),
+            queue: queue.clone(),
+            workers: *workers,
+            known: known_queues(manifest),
+        });
+    }
+    let workers =
+        |queue: &pintle_core::manifest::Queue| given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize;
+    Ok(manifest.queues.iter().map(workers).collect())
+}
+
+/// Reads a file that a setting names, if it is not too long.
+fn read_file(path: &str) -> Result<String, String> {
+    let length = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
+    if length > settings::MAX_FILE_BYTES as u64 {
+        return Err(format!("it has {length} bytes, more than {}", settings::MAX_FILE_BYTES));
+    }
+    std::fs::read_to_string(path).map_err(|why| why.to_string())
+}
