@@ -1,11 +1,11 @@
 //! The engine: one per process, shared by all plugins.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
 use pintle_core::manifest::Limits;
-use tokio::sync::Semaphore;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
@@ -14,6 +14,7 @@ use crate::error::{EngineError, LoadError, LoadProblem};
 use crate::guest::WasmGuest;
 use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
 use crate::ticker::Ticker;
+use crate::turns::Turns;
 use crate::{inspect, linker};
 
 /// The largest memory that a manifest can ask for.
@@ -27,12 +28,15 @@ const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 /// Instances of all plugins that may exist at once: running ones, and idle ones of pooled plugins.
 const MAX_INSTANCES: u32 = 1000;
 
+/// Most calls at once. The rest of the instances is for plugins that have no other call, and for idle instances.
+const MAX_CALLS: u32 = MAX_INSTANCES / 2;
+
 /// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct WasmConfig {
     /// Folder for compiled code, made if missing; it must be closed to other users. Without one, every start compiles.
     pub cache_dir: Option<PathBuf>,
-    /// Calls of all plugins at once; more wait. Default 128.
+    /// Calls of all plugins at once, running or interrupted; more wait, but for the only call of a plugin. Default 128.
     pub max_calls: u32,
     /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
     /// plugin. More save page faults, fewer save memory. Default 64.
@@ -59,8 +63,8 @@ pub(crate) struct Shared {
     linker: Linker<StoreState>,
     cache: Option<CodeCache>,
     pub(crate) ticker: Ticker,
-    /// One permit per call, so that the pool of instances is never exhausted by calls.
-    pub(crate) calls: Semaphore,
+    /// Who may run. Also bounds calls, so that the pool of instances is never exhausted by them.
+    pub(crate) turns: Arc<Turns>,
     max_limits: Limits,
 }
 
@@ -74,8 +78,9 @@ impl WasmEngine {
         let cache = config.cache_dir.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
-        let calls = Semaphore::new(config.max_calls.clamp(1, MAX_INSTANCES) as usize);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, calls, max_limits: config.max_limits }) })
+        let n_processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let turns = Turns::new(n_processors, config.max_calls.clamp(1, MAX_CALLS) as usize);
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, turns, max_limits: config.max_limits }) })
     }
 
     /// Checks and compiles a component. `name` (a name or path) is for errors.
@@ -167,7 +172,7 @@ fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     pool.total_tables(4 * MAX_INSTANCES);
     pool.max_tables_per_module(8);
     pool.table_elements(MAX_TABLE_ELEMENTS);
-    pool.total_stacks(config.max_calls.clamp(1, MAX_INSTANCES) + 8);
+    pool.total_stacks(MAX_INSTANCES);
     pool.max_memory_size(MAX_MEMORY_BYTES);
     pool.max_unused_warm_slots(config.warm_slots);
     if PoolingAllocationConfig::is_pagemap_scan_available() {

@@ -1,6 +1,7 @@
 //! A loaded plugin: makes instances and calls them.
 //!
-//! Flow of a call: permit -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check.
+//! Flow of a call: turn -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check.
+//! A call that runs for long passes its turn on after each tick, and goes on when it has the next one.
 //! An instance that met a fault is dropped with its store; a pooled one is also replaced when it has become old or large.
 
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::{EffectiveLimits, Instances, Manifest};
 use pintle_core::outcome::{Outcome, ReconcileError};
 use pintle_core::view::View;
-use tokio::sync::SemaphorePermit;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
 use wasmtime::{Store, UpdateDeadline};
@@ -26,9 +26,17 @@ use crate::error::LoadProblem;
 use crate::fault::{self, HostTrap};
 use crate::lift;
 use crate::logs::{About, Logs};
-use crate::store::{Lister, StoreState};
+use crate::store::{Clock, Lister, StoreState};
 use crate::ticker::Ticking;
+use crate::turns::{Member, Turn};
 
+/// Ticks after which a call is slow. Most calls take a fraction of one.
+const QUICK_TICKS: u64 = 2;
+/// Memory that the instances of one plugin may have together; decides how many calls it may have at once.
+const PLUGIN_MEMORY_BYTES: u64 = 1 << 30;
+/// Calls of one plugin at once, running or interrupted: at least as many as there are processors, at most so many.
+/// More would not be faster, since a call waits for nothing but its turn.
+const MAX_PLUGIN_CALLS: u64 = 16;
 /// Calls after which a pooled instance is replaced, so that what leaks in a guest is bounded.
 const MAX_USES: u32 = 10_000;
 /// Listers that a pooled instance may have forgotten to drop. wasmtime allows 100,000 per instance.
@@ -46,6 +54,8 @@ pub(crate) struct WasmGuest {
     pre: InstancePre<StoreState>,
     controller: ControllerIndices,
     keys_of: Option<ComponentExportIndex>,
+    /// Its share of the processors.
+    member: Member,
     /// Live instances that nobody is calling. Empty unless the plugin is pooled.
     idle: Mutex<Vec<Live>>,
     max_idle: usize,
@@ -62,7 +72,7 @@ struct Call<'a> {
     guest: &'a WasmGuest,
     started: Instant,
     live: Live,
-    _permit: Option<SemaphorePermit<'a>>,
+    _turn: Arc<Turn>,
     _ticking: Ticking<'a>,
 }
 
@@ -78,51 +88,54 @@ impl WasmGuest {
         let keys_of = keys_of(&pre).map_err(wrong_types)?;
         let n_workers: usize = manifest.queues.iter().map(|queue| queue.concurrency as usize).sum();
         let pooled = manifest.instances == Instances::Pooled;
+        let name: Arc<str> = manifest.name.as_str().into();
+        let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
+            member: shared.turns.member(&name, max_calls),
             shared,
-            name: manifest.name.as_str().into(),
+            name,
             limits,
             manifest,
             pre,
             controller,
             keys_of,
             idle: Mutex::new(Vec::new()),
-            max_idle: if pooled { n_workers } else { 0 },
+            max_idle: if pooled { n_workers.min(max_calls) } else { 0 },
         })
     }
 
     /// Makes an instance and a lister, or takes a live instance.
     async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
-        // The semaphore is never closed, and without a permit the pool's own limit holds.
-        let permit = self.shared.calls.acquire().await.ok();
-        let started = Instant::now();
+        let turn = self.member.begin().await;
+        let clock = Clock { started: Instant::now(), limit: self.limits.deadline, turn };
         let ticking = self.shared.ticker.run();
         let idle = self.idle.lock().pop();
         let mut live = match idle {
-            Some(live) => live,
-            None => self.instantiate(started).await.map_err(|error| Stopped {
+            Some(mut live) => {
+                live.store.data_mut().clock = Some(clock.clone());
+                live.store.set_epoch_deadline(QUICK_TICKS);
+                live
+            }
+            None => self.instantiate(clock.clone()).await.map_err(|error| Stopped {
                 fault: fault::classify(&error, true),
-                usage: Usage { elapsed: started.elapsed(), ..Usage::default() },
+                usage: Usage { elapsed: clock.started.elapsed(), ..Usage::default() },
             })?,
         };
         let logs = Logs::new(self.name.clone(), about, &self.limits);
-        let state = live.store.data_mut();
-        state.deadline = started + self.limits.deadline;
-        let lister = state.begin(&self.limits, view, logs);
-        Ok((Call { guest: self, started, live, _permit: permit, _ticking: ticking }, lister))
+        let lister = live.store.data_mut().begin(&self.limits, view, logs);
+        Ok((Call { guest: self, started: clock.started, live, _turn: clock.turn, _ticking: ticking }, lister))
     }
 
-    async fn instantiate(&self, started: Instant) -> wasmtime::Result<Live> {
-        let deadline = self.limits.deadline;
-        let mut store = Store::new(&self.shared.engine, StoreState::new(&self.limits, started + deadline));
+    async fn instantiate(&self, clock: Clock) -> wasmtime::Result<Live> {
+        let mut store = Store::new(&self.shared.engine, StoreState::new(&self.limits, clock));
         store.limiter(|state| &mut state.memory);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |store| {
-            if Instant::now() >= store.data().deadline {
-                return Err(HostTrap::Deadline(deadline.as_millis()).into());
+        store.set_epoch_deadline(QUICK_TICKS);
+        store.epoch_deadline_callback(|store| {
+            let Some(clock) = &store.data().clock else { return Ok(UpdateDeadline::Interrupt) };
+            if clock.is_over(Instant::now()) {
+                return Err(HostTrap::Deadline(clock.limit.as_millis()).into());
             }
-            // Other tasks of this thread have a turn once per tick.
-            Ok(UpdateDeadline::Yield(1))
+            Ok(UpdateDeadline::YieldCustom(1, clock.turn.clone().pass().boxed()))
         });
         store.set_hostcall_fuel(copied_bytes(&self.limits));
         let instance = self.pre.instantiate_async(&mut store).await?;
@@ -208,6 +221,7 @@ impl Call<'_> {
     fn finish<T>(mut self, result: wasmtime::Result<T>) -> (Result<T, PluginFault>, Usage) {
         let state = self.live.store.data_mut();
         let run = state.run.take();
+        state.clock = None;
         let usage = Usage {
             elapsed: self.started.elapsed(),
             memory_bytes: state.memory.n_bytes(),

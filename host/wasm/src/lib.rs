@@ -3,7 +3,7 @@
 //! *Flow*
 //! ```text
 //! bytes --inspect--> manifest, imports, exports --compile or cache--> Guest
-//! dispatcher --key, view--> Guest::reconcile --instance, lister--> component --outcome--> checked outcome or fault
+//! dispatcher --key, view--> Guest::reconcile --turn, instance, lister--> component --outcome--> checked outcome or fault
 //! ```
 //!
 //! *Invariants*
@@ -12,7 +12,8 @@
 //!    was kept cannot read the world of another run.
 //! 3. A run ends by its deadline, and an instance that trapped is never used again.
 //! 4. What a guest hands out is bounded before the host copies it, and checked before anybody acts on it.
-//! 5. Compiled code is loaded only from a folder that nobody else can write to, and only if its digest is right.
+//! 5. No plugin holds all processors, nor all places for calls, however many of its calls run and however long.
+//! 6. Compiled code is loaded only from a folder that nobody else can write to, and only if its digest is right.
 //!
 //! *Not here*: what reads and writes mean (`pintle_core::view`, `pintle_core::check`), when to run (`pintle-runtime`).
 
@@ -28,6 +29,7 @@ mod linker;
 mod logs;
 mod store;
 mod ticker;
+mod turns;
 
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pintle_core::manifest::EffectiveLimits;
 use pintle_core::view::{View, ViewError};
@@ -12,9 +12,13 @@ use wasmtime::component::Resource;
 
 use crate::fault::HostTrap;
 use crate::logs::Logs;
+use crate::turns::Turn;
 
 /// Table elements of all tables of an instance. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
+
+/// A call may take so many times its deadline if it has to wait for its turns, so that those who loop cannot keep it for ever.
+const MAX_STRETCH: u32 = 10;
 
 /// The resource that a guest holds; its number is that of a run, and there is nothing behind it but [`StoreState::run`].
 #[derive(Debug)]
@@ -24,13 +28,29 @@ pub struct Lister;
 /// Data of a wasmtime store.
 pub(crate) struct StoreState {
     pub(crate) memory: Memory,
-    /// When the current call ends at the latest.
-    pub(crate) deadline: Instant,
+    /// Of the current call. None between runs.
+    pub(crate) clock: Option<Clock>,
     /// Number of the current run, or of the last one. Never used again, so that a kept lister is recognised.
     n_run: u32,
     /// None between runs.
     pub(crate) run: Option<Run>,
     n_dropped: u32,
+}
+
+/// How long a call may take, and its turn.
+#[derive(Clone)]
+pub(crate) struct Clock {
+    pub(crate) started: Instant,
+    pub(crate) limit: Duration,
+    pub(crate) turn: Arc<Turn>,
+}
+
+impl Clock {
+    /// Time that the call has waited for its turns does not count, within reason.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let waited = self.turn.waited().min(self.limit * (MAX_STRETCH - 1));
+        now >= self.started + self.limit + waited
+    }
 }
 
 /// The run that an instance is busy with.
@@ -44,8 +64,8 @@ pub(crate) struct Run {
 }
 
 impl StoreState {
-    pub(crate) fn new(limits: &EffectiveLimits, deadline: Instant) -> Self {
-        Self { memory: Memory::new(limits.memory_bytes), deadline, n_run: 0, run: None, n_dropped: 0 }
+    pub(crate) fn new(limits: &EffectiveLimits, clock: Clock) -> Self {
+        Self { memory: Memory::new(limits.memory_bytes), clock: Some(clock), n_run: 0, run: None, n_dropped: 0 }
     }
 
     /// Begins a run and makes its lister.

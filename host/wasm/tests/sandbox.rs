@@ -47,6 +47,49 @@ fn endless_loops_leave_time_for_others_on_the_same_thread() {
     });
 }
 
+/// A plugin of its own that does what `faulty` does, with a deadline of 100 ms.
+fn another(name: &str) -> Arc<dyn pintle_core::guest::Guest> {
+    loaded_with("faulty", |manifest| {
+        manifest["name"] = json!(name);
+        manifest["limits"]["deadlineMs"] = json!(100);
+    })
+}
+
+#[test]
+fn endless_loops_of_a_plugin_delay_no_call_of_another() {
+    let (loops, quick) = (another("loops"), another("quick"));
+    let ended = Mutex::new(Vec::new());
+    RUNTIME.block_on(async {
+        let (loop_key, calls_key) = (key("loop"), key("calls"));
+        // More than may begin at once.
+        let looping = join_all((0..40).map(|_| async {
+            let run = loops.reconcile(&loop_key, Arc::new(TestView::default())).await;
+            assert_eq!(run.result.unwrap_err().kind, FaultKind::Deadline);
+            ended.lock().unwrap().push("loop");
+        }));
+        let calling = async {
+            for _ in 0..20 {
+                quick.reconcile(&calls_key, Arc::new(TestView::default())).await.result.unwrap().unwrap();
+                tokio::task::yield_now().await;
+            }
+            ended.lock().unwrap().push("quick");
+        };
+        futures::join!(looping, calling);
+    });
+    assert_eq!(ended.into_inner().unwrap()[0], "quick");
+}
+
+#[test]
+fn time_that_a_slow_call_waits_for_its_turns_is_not_its_own() {
+    let guest = another("loops-four-times");
+    let started = Instant::now();
+    let key = key("loop");
+    let runs = RUNTIME.block_on(join_all((0..4).map(|_| guest.reconcile(&key, Arc::new(TestView::default())))));
+    assert!(runs.iter().all(|run| run.result.as_ref().is_err_and(|fault| fault.kind == FaultKind::Deadline)));
+    // One at a time, but for the first ticks of each.
+    assert!(started.elapsed() > Duration::from_millis(350), "{:?}", started.elapsed());
+}
+
 #[test]
 fn memory_beyond_the_limit_is_refused() {
     let guest = loaded("faulty");

@@ -1,0 +1,241 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What can be known of the rules from outside.
+#[derive(Default)]
+struct Seen {
+    plugin_of: BTreeMap<CallId, PluginId>,
+    /// Not begun, in the order of their coming.
+    new: Vec<CallId>,
+    quick: BTreeSet<CallId>,
+    slow: BTreeSet<CallId>,
+    /// Slow calls without a turn, in the order of their coming.
+    waiting: Vec<CallId>,
+}
+
+struct Game {
+    rules: Rules,
+    width: usize,
+    max_calls: usize,
+    bounds: Vec<usize>,
+    seen: Seen,
+    next: CallId,
+}
+
+impl Game {
+    fn new(width: usize, max_calls: usize, bounds: &[usize]) -> Self {
+        let mut rules = Rules::new(width, max_calls);
+        for (plugin, bound) in bounds.iter().enumerate() {
+            rules.add_plugin(plugin as PluginId, *bound);
+        }
+        Self { rules, width, max_calls, bounds: bounds.to_vec(), seen: Seen::default(), next: 0 }
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Rules, &mut Vec<CallId>)) -> Vec<CallId> {
+        let mut given = Vec::new();
+        step(&mut self.rules, &mut given);
+        for call in &given {
+            let plugin = self.seen.plugin_of[call];
+            let first_of = |line: &[CallId]| line.iter().copied().find(|other| self.seen.plugin_of[other] == plugin);
+            if first_of(&self.seen.new) == Some(*call) {
+                self.seen.new.retain(|other| other != call);
+                self.seen.quick.insert(*call);
+            } else {
+                assert_eq!(first_of(&self.seen.waiting), Some(*call), "{call} was not the next of its plugin");
+                self.seen.waiting.retain(|other| other != call);
+                self.seen.slow.insert(*call);
+            }
+        }
+        self.check();
+        given
+    }
+
+    fn begin(&mut self, plugin: PluginId) -> (CallId, Vec<CallId>) {
+        let id = self.next;
+        self.next += 1;
+        self.seen.plugin_of.insert(id, plugin);
+        self.seen.new.push(id);
+        let given = self.step(|rules, given| rules.begin(id, plugin, given));
+        (id, given)
+    }
+
+    fn pass(&mut self, id: CallId) -> Vec<CallId> {
+        assert!(self.seen.quick.remove(&id) | self.seen.slow.remove(&id));
+        self.seen.waiting.push(id);
+        self.step(|rules, given| rules.pass(id, given))
+    }
+
+    fn end(&mut self, id: CallId) -> Vec<CallId> {
+        self.seen.quick.remove(&id);
+        self.seen.slow.remove(&id);
+        self.seen.new.retain(|other| *other != id);
+        self.seen.waiting.retain(|other| *other != id);
+        let given = self.step(|rules, given| rules.end(id, given));
+        self.seen.plugin_of.remove(&id);
+        given
+    }
+
+    /// Calls of a plugin in one of the lists.
+    fn of<'a>(&self, plugin: usize, calls: impl IntoIterator<Item = &'a CallId>) -> usize {
+        calls.into_iter().filter(|call| self.seen.plugin_of.get(call) == Some(&(plugin as PluginId))).count()
+    }
+
+    /// Every invariant, from what was seen.
+    fn check(&self) {
+        let Seen { new, quick, slow, waiting, .. } = &self.seen;
+        assert!(slow.len() <= self.width, "{} slow turns of {}", slow.len(), self.width);
+        let n_calls = quick.len() + slow.len() + waiting.len();
+        for (plugin, bound) in self.bounds.iter().enumerate() {
+            let (n_quick, n_slow, n_waiting) =
+                (self.of(plugin, quick), self.of(plugin, slow), self.of(plugin, waiting));
+            let n_own = n_quick + n_slow + n_waiting;
+            assert!(n_quick + n_slow <= self.width, "plugin {plugin} has {} turns", n_quick + n_slow);
+            assert!(n_slow <= 1, "plugin {plugin} has {n_slow} slow turns");
+            assert!(n_own <= *bound, "plugin {plugin} has {n_own} calls");
+            // Nobody waits for what is free.
+            let room = n_quick + n_slow < self.width;
+            let slow_room = room && n_slow == 0 && slow.len() < self.width;
+            assert!(!slow_room || n_waiting == 0, "a slow call of plugin {plugin} waits for nothing");
+            let place = room && n_own < *bound && (n_calls < self.max_calls || n_own == 0);
+            assert!(!place || self.of(plugin, new) == 0, "a new call of plugin {plugin} waits for nothing");
+        }
+        let beyond =
+            (0..self.bounds.len()).filter(|p| self.of(*p, quick) + self.of(*p, slow) + self.of(*p, waiting) > 0);
+        assert!(n_calls <= self.max_calls.max(beyond.count() + self.max_calls - 1), "{n_calls} calls");
+    }
+}
+
+#[test]
+fn a_plugin_that_loops_leaves_the_other_processor_alone() {
+    let mut game = Game::new(1, 10, &[4, 4]);
+    let (looping, given) = game.begin(0);
+    assert_eq!(given, [looping]);
+    let (behind, given) = game.begin(0);
+    assert!(given.is_empty());
+    let (other, given) = game.begin(1);
+    assert_eq!(given, [other]);
+    // It is slow now; the quick call behind it is next, then they take turns.
+    assert_eq!(game.pass(looping), [behind]);
+    assert_eq!(game.end(behind), [looping]);
+    assert_eq!(game.pass(looping), [looping]);
+}
+
+#[test]
+fn slow_calls_of_two_plugins_take_turns_however_many_one_has() {
+    let mut game = Game::new(1, 100, &[8, 8]);
+    let mut turns = Vec::new();
+    let mut running = Vec::new();
+    for plugin in [0, 0, 0, 0, 1] {
+        running.extend(game.begin(plugin).1);
+    }
+    for _ in 0..20 {
+        let call = running.remove(0);
+        running.extend(game.pass(call));
+        turns.extend(game.seen.slow.iter().map(|call| game.seen.plugin_of[call]));
+    }
+    let of_one = turns.iter().filter(|plugin| **plugin == 1).count();
+    assert!(of_one * 2 >= turns.len() - 5, "{turns:?}");
+}
+
+#[test]
+fn a_plugin_without_calls_may_begin_one_when_all_places_are_taken() {
+    let mut game = Game::new(4, 3, &[8, 8]);
+    for _ in 0..3 {
+        assert_eq!(game.begin(0).1.len(), 1);
+    }
+    assert!(game.begin(0).1.is_empty());
+    let (other, given) = game.begin(1);
+    assert_eq!(given, [other]);
+    assert!(game.begin(1).1.is_empty());
+}
+
+#[test]
+fn new_and_slow_calls_of_a_plugin_take_turns() {
+    let mut game = Game::new(1, 100, &[8]);
+    let (slow, _) = game.begin(0);
+    let news: Vec<CallId> = (0..3).map(|_| game.begin(0).0).collect();
+    let mut order = vec![game.pass(slow)];
+    order.push(game.end(news[0]));
+    order.push(game.pass(slow));
+    order.push(game.end(news[1]));
+    assert_eq!(order, [[news[0]], [slow], [news[1]], [slow]]);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin(usize),
+    /// The call with this place among those with a turn.
+    Pass(usize),
+    /// The call with this place among all.
+    End(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![(0..4_usize).prop_map(Op::Begin), any::<usize>().prop_map(Op::Pass), any::<usize>().prop_map(Op::End)]
+}
+
+proptest! {
+    /// [`Game::check`] compares each step with the rules as they are written.
+    #[test]
+    fn invariants_hold_after_each_step(
+        width in 1..4_usize,
+        max_calls in 1..8_usize,
+        bounds in prop::collection::vec(1..6_usize, 4),
+        ops in prop::collection::vec(op(), 0..200),
+    ) {
+        let mut game = Game::new(width, max_calls, &bounds);
+        for op in ops {
+            match op {
+                Op::Begin(plugin) => drop(game.begin(plugin as PluginId)),
+                Op::Pass(place) => {
+                    let with_turn: Vec<CallId> = game.seen.quick.iter().chain(&game.seen.slow).copied().collect();
+                    if !with_turn.is_empty() {
+                        game.pass(with_turn[place % with_turn.len()]);
+                    }
+                }
+                Op::End(place) => {
+                    let all: Vec<CallId> = game.seen.plugin_of.keys().copied().collect();
+                    if !all.is_empty() {
+                        game.end(all[place % all.len()]);
+                    }
+                }
+            }
+        }
+        // Whoever still waits is served when the others end one after the other.
+        while let Some(call) = game.seen.quick.iter().chain(&game.seen.slow).next().copied() {
+            game.end(call);
+        }
+        prop_assert!(game.seen.plugin_of.is_empty(), "{:?} were never served", game.seen.plugin_of);
+    }
+
+    /// Nobody is passed over: between two turns of a slow call, each other plugin has a bounded number of turns.
+    #[test]
+    fn slow_calls_are_served_round_about(width in 1..3_usize, n_calls in prop::collection::vec(1..6_usize, 2..5)) {
+        let mut game = Game::new(width, 100, &vec![8; n_calls.len()]);
+        for (plugin, n) in n_calls.iter().enumerate() {
+            for _ in 0..*n {
+                game.begin(plugin as PluginId);
+            }
+        }
+        // Until all calls are slow.
+        while let Some(call) = game.seen.quick.iter().next().copied() {
+            game.pass(call);
+        }
+        let mut since = vec![0_usize; n_calls.len()];
+        for round in 0..200 {
+            let with_turn: Vec<CallId> = game.seen.slow.iter().copied().collect();
+            let call = with_turn[round % with_turn.len()];
+            let given = game.pass(call);
+            for waits in &mut since {
+                *waits += given.len();
+            }
+            for call in given.iter().chain(&with_turn) {
+                since[game.seen.plugin_of[call] as usize] = 0;
+            }
+            prop_assert!(since.iter().all(|waits| *waits <= 2 * n_calls.len()), "{since:?}");
+        }
+    }
+}
