@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use pintle_core::comparison::{self, Answer};
 use pintle_core::id::Key;
 use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
+use pintle_core::queue::Priority;
 use pintle_core::view::View;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -125,6 +126,8 @@ impl Controller {
     pub(crate) fn begin_shadowing(&self, candidate: Arc<Version>, rules: Shadow) -> Arc<Shadowing> {
         let shadowing = Shadowing::new(candidate, rules);
         *self.shadowing.write() = Some(shadowing.clone());
+        // An idle plugin is compared as well.
+        self.enqueue(self.world().all_keys(), Priority::Low);
         shadowing
     }
 

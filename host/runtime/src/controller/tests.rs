@@ -1,4 +1,5 @@
 mod lost;
+mod swapping;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,6 +27,7 @@ struct Fixture {
     api: Arc<FakeWriter>,
     metrics: Arc<Metrics>,
     activity: Arc<Notify>,
+    events: Arc<FakeWriter>,
 }
 
 impl Fixture {
@@ -36,10 +38,11 @@ impl Fixture {
     fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: FakeReader) -> Self {
         let metrics = Metrics::new();
         let activity = Arc::new(Notify::new());
+        let events = FakeWriter::agreeable();
         let plugin = metrics.plugin("widgets");
         let config =
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: activity.clone() };
-        let (recorder, _) = Recorder::start(FakeWriter::agreeable(), config, plugin.clone());
+        let (recorder, _) = Recorder::start(events.clone(), config, plugin.clone());
         let parts = ControllerParts {
             reader: Arc::new(reader),
             writer: Writer { name: "widgets".into(), api: api.clone(), recorder, metrics: plugin.clone() },
@@ -50,7 +53,7 @@ impl Fixture {
             changes: watch::Sender::new(0),
         };
         let controller = Controller::new(parts, version(guest, &metrics));
-        Self { controller, world: FakeWorld::new(), api, metrics, activity }
+        Self { controller, world: FakeWorld::new(), api, metrics, activity, events }
     }
 
     fn start(&self) {
@@ -82,6 +85,12 @@ impl Fixture {
         self.start();
         self.add(names);
         self.idle(Duration::from_secs(3600)).await;
+    }
+
+    /// Reasons of the events that were written.
+    fn event_reasons(&self) -> Vec<String> {
+        let bodies = self.events.bodies();
+        bodies.iter().filter_map(|body| Some(body["reason"].as_str()?.to_owned())).collect()
     }
 
     fn metric(&self, line: &str) -> u64 {

@@ -1,0 +1,332 @@
+//! One version takes over from another, with fakes for the caches and the API server.
+
+use pintle_core::lifecycle::{Phase, Probation, Shadow, SwapResult};
+use pintle_core::outcome::Outcome;
+use pintle_core::view::View;
+
+use super::*;
+
+/// Rules that a few runs are enough for.
+fn rules() -> Probation {
+    Probation { runs: 5, for_ms: 1_000, max_faults: 2, max_error_percent: 50 }
+}
+
+fn requested() -> Reason {
+    Reason { result: SwapResult::Switched, word: "Requested", message: "because".into() }
+}
+
+fn trap() -> GuestResult {
+    Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() })
+}
+
+/// A guest of this version that notes its version and the key of each call.
+fn noting(
+    version: &'static str,
+    log: &Arc<Mutex<Vec<String>>>,
+    answer: impl Fn(&Key, &dyn View) -> GuestResult + Send + Sync + 'static,
+) -> FakeGuest {
+    let log = log.clone();
+    FakeGuest::new(manifest(|m| m["version"] = version.into()), move |key, view| {
+        log.lock().push(format!("{version}:{}:{}", key.object.name, view.attempt()));
+        answer(&key, &*view)
+    })
+}
+
+impl Fixture {
+    /// A version with a share of the caches of its own.
+    fn attached(&self, guest: FakeGuest) -> Arc<Version> {
+        let version = version(guest, &self.metrics);
+        version.attach(Share { world: self.world.clone(), handler: Handler::new(&self.controller) });
+        version
+    }
+
+    fn swap(&self, guest: FakeGuest) -> Arc<Version> {
+        let version = self.attached(guest);
+        self.controller.switch(version.clone(), Some(rules()), requested());
+        version
+    }
+
+    fn last_swap(&self) -> (SwapResult, String) {
+        let swap = self.controller.status().last_swap.unwrap();
+        (swap.result, swap.reason)
+    }
+
+    fn condition(&self, kind: &str) -> (String, String) {
+        let conditions = self.controller.status().conditions;
+        let found = conditions.into_iter().find(|condition| condition.kind == kind).unwrap();
+        (found.status, found.reason)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_in_flight_ends_with_its_version_and_the_next_one_begins_with_the_new() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let free = watch::Sender::new(false);
+    let (gate, entries) = (free.subscribe(), log.clone());
+    let old = FakeGuest::asynchronous(manifest(|_| {}), move |_, _| {
+        let (mut gate, entries) = (gate.clone(), entries.clone());
+        Box::pin(async move {
+            entries.lock().push("old begins".to_owned());
+            let _ = gate.wait_for(|free| *free).await;
+            entries.lock().push("old ends".to_owned());
+            creates(&["by-old"])
+        })
+    });
+    let fixture = Fixture::new(old, FakeWriter::agreeable());
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    *fixture.world.all_keys.lock() = vec![key("a"), key("b")];
+    fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"])));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Another key runs with the new version at once; this one waits for the end of its run.
+    assert_eq!(*log.lock(), ["old begins", "2.0.0:b:0"]);
+    free.send_replace(true);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(*log.lock(), ["old begins", "2.0.0:b:0", "old ends", "2.0.0:a:0"]);
+    assert_eq!(fixture.api.log(), ["create pods ns/by-new", "create pods ns/by-old", "create pods ns/by-new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_failures_and_delays_stay() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let old = noting("1.0.0", &log, |key, _| match &*key.object.name {
+        "fails" => retry(Some(Duration::from_secs(60))),
+        _ => Ok(Ok(Outcome { state: vec![("count".into(), Some("7".into()))], ..Outcome::default() })),
+    });
+    let fixture = Fixture::new(old, FakeWriter::agreeable());
+    fixture.start();
+    fixture.add(&["fails", "writes"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let entries = log.clone();
+    fixture.swap(noting("2.0.0", &log, move |_, view| {
+        entries.lock().push(format!("state {:?}", view.state("count")));
+        done()
+    }));
+    fixture.idle(Duration::from_secs(3600)).await;
+    // The delayed key kept its delay, and is on its second attempt.
+    assert_eq!(*log.lock(), ["1.0.0:fails:0", "1.0.0:writes:0", "2.0.0:fails:1", "state Some(\"7\")"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    let mapped = |name: &'static str| {
+        let guest = noting("2.0.0", &log, |_, _| done());
+        guest.mapping(move |_, _| Ok(vec![key(name)]))
+    };
+    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
+    let new = fixture.attached(mapped("early"));
+    let handler = new.share().unwrap().handler;
+    handler.on_changes(&[delta()]);
+    fixture.idle(Duration::ZERO).await;
+    assert!(log.lock().is_empty());
+    fixture.controller.switch(new, None, requested());
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(*log.lock(), ["2.0.0:early:0"]);
+    // What the old version's subscription still brings is the new one's business.
+    let old = fixture.controller.previous().unwrap().share().unwrap().handler;
+    old.on_changes(&[delta()]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(log.lock().len(), 1);
+    handler.on_changes(&[delta()]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(log.lock().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_follow_the_version() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    let other = || Key { queue: "other".into(), ..key("x") };
+    let entries = log.clone();
+    let manifest = manifest(|m| m["queues"] = serde_json::json!([{"name": "other", "tickMs": 10_000}]));
+    fixture.swap(FakeGuest::new(manifest, move |key, _| {
+        entries.lock().push(key.object.name.to_string());
+        done()
+    }));
+    fixture.controller.enqueue(vec![other(), key("nobody")], Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(*log.lock(), ["x", "tick", "tick"]);
+    let queues = |fixture: &Fixture| -> Vec<String> {
+        fixture.controller.status().queues.into_iter().map(|queue| queue.name).collect()
+    };
+    assert_eq!(queues(&fixture), ["other"]);
+    let back = fixture.controller.previous().unwrap();
+    fixture.controller.switch(back, None, requested());
+    fixture.controller.enqueue(vec![other(), key("a")], Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(log.lock()[3..], ["1.0.0:a:0"]);
+    assert_eq!(queues(&fixture), ["widgets"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_faults_is_taken_back() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    *fixture.world.all_keys.lock() = vec![key("a"), key("b"), key("c")];
+    fixture.swap(noting("2.0.0", &log, |_, _| trap()));
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
+    let status = fixture.controller.status();
+    assert_eq!((status.current.version.as_str(), status.previous, status.n_faults), ("1.0.0", None, 3));
+    // Every key has run again, with the version that works.
+    let ended: std::collections::BTreeSet<String> =
+        log.lock().iter().filter(|line| line.starts_with("1.")).map(|line| line[..7].to_owned()).collect();
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), ["1.0.0:a", "1.0.0:b", "1.0.0:c"]);
+    assert_eq!(fixture.condition("Progressing"), ("False".into(), "FaultsInProbation".into()));
+    assert_eq!(fixture.metric("pintle_plugin_swaps_total{plugin=\"widgets\",result=\"rolled_back\"}"), 1);
+    let reasons = fixture.event_reasons();
+    for reason in ["Swapped", "PluginFault", "RolledBack"] {
+        assert!(reasons.iter().any(|other| other == reason), "{reason} is not among {reasons:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_proven_version_takes_over_again() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    fixture.swap(noting("3.0.0", &log, |_, _| trap()));
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(fixture.controller.status().current.version, "1.0.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_proven_by_runs_and_time() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    assert_eq!(fixture.condition("Progressing"), ("True".into(), "Probation".into()));
+    fixture.add(&["a", "b", "c", "d"]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(fixture.last_swap().0, SwapResult::Switched);
+    fixture.add(&["a"]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(fixture.last_swap().0, SwapResult::Proven);
+    // The version before stays compiled for a rollback, without a share of the caches.
+    assert!(fixture.controller.previous().unwrap().share().is_none());
+    // Its time alone ends the next one.
+    fixture.swap(noting("3.0.0", &log, |_, _| done()));
+    fixture.add(&["a", "b", "c", "d", "e"]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(fixture.last_swap().0, SwapResult::Switched);
+    tokio::time::sleep(Duration::from_millis(1_001)).await;
+    assert_eq!(fixture.last_swap().0, SwapResult::Proven);
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_several_keys_pause_the_plugin_and_a_good_run_ends_it() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let good = Arc::new(AtomicUsize::new(0));
+    let works = good.clone();
+    let guest = noting("1.0.0", &log, move |_, _| if works.load(Ordering::Relaxed) > 0 { done() } else { trap() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.start();
+    fixture.add(&["a", "b", "c", "d"]);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(fixture.controller.status().phase, Phase::Quarantined);
+    let n_before = log.lock().len();
+    assert!((10..=13).contains(&n_before), "runs in flight may end: {n_before}");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(log.lock().len(), n_before);
+    assert_eq!(fixture.condition("Ready"), ("False".into(), "Quarantined".into()));
+    assert_eq!(fixture.condition("Healthy"), ("False".into(), "Faults".into()));
+    // One trial, then a pause of two seconds.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(log.lock().len(), n_before + 1);
+    good.store(1, Ordering::Relaxed);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(fixture.controller.status().phase, Phase::Running);
+    assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
+    assert_eq!(fixture.metric("pintle_plugin_quarantines_total{plugin=\"widgets\"}"), 2);
+    assert_eq!(fixture.metric("pintle_plugin_quarantined{plugin=\"widgets\"}"), 0);
+    let reasons = fixture.event_reasons();
+    assert!(reasons.contains(&"Quarantined".to_owned()) && reasons.contains(&"Recovered".to_owned()), "{reasons:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disabled_plugin_collects_keys_until_it_is_enabled() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    fixture.controller.disable("maintenance");
+    fixture.add(&["a", "b", "a"]);
+    // A swap does not enable it.
+    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(log.lock().is_empty());
+    assert_eq!(fixture.controller.status().phase, Phase::Disabled);
+    let ready = &fixture.controller.status().conditions[0];
+    assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("Disabled", "maintenance"));
+    fixture.controller.enable();
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(*log.lock(), ["2.0.0:a:0", "2.0.0:b:0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_shadow_wants_is_compared_and_never_written() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let wants = |name: &'static str| {
+        move |key: &Key, _: &dyn View| {
+            if &*key.object.name == "differs" { creates(&[name]) } else { creates(&["same"]) }
+        }
+    };
+    let fixture = Fixture::new(noting("1.0.0", &log, wants("old")), FakeWriter::agreeable());
+    fixture.start();
+    let candidate = fixture.attached(noting("2.0.0", &log, wants("new")));
+    let shadowing = fixture.controller.begin_shadowing(candidate, Shadow { runs: 3, for_ms: 0, max_differences: 1 });
+    for name in ["a", "differs", "b"] {
+        fixture.add(&[name]);
+        fixture.idle(Duration::ZERO).await;
+    }
+    shadowing.over().await;
+    assert_eq!(shadowing.objection(), None);
+    let report = fixture.controller.shadow_report().unwrap();
+    assert_eq!((report.n_runs, report.n_differences), (3, 1));
+    assert_eq!(report.differences[0].old["steps"][0]["mutations"][0]["object"]["metadata"]["name"], "old");
+    assert_eq!(report.differences[0].new["steps"][0]["mutations"][0]["object"]["metadata"]["name"], "new");
+    fixture.add(&["differs"]);
+    fixture.idle(Duration::ZERO).await;
+    tokio::task::yield_now().await;
+    assert_eq!(shadowing.objection().unwrap().0, "ShadowDiffers");
+    fixture.controller.end_shadowing();
+    fixture.add(&["a"]);
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(log.lock().iter().filter(|line| line.starts_with("2.")).count(), 4);
+    assert!(fixture.api.log().iter().all(|line| !line.ends_with("/new")), "{:?}", fixture.api.log());
+    assert_eq!(fixture.controller.shadow_report().unwrap().n_differences, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_in_the_shadow_is_an_objection_and_spoils_nothing() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| trap()));
+    let shadowing = fixture.controller.begin_shadowing(candidate, Shadow::default());
+    fixture.add(&["a"]);
+    shadowing.over().await;
+    assert_eq!(shadowing.objection().unwrap().0, "ShadowFaults");
+    let status = fixture.controller.status();
+    assert_eq!((status.n_faults, status.phase), (0, Phase::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_at_a_time() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    let first = fixture.controller.attempt().unwrap();
+    assert!(fixture.controller.attempt().is_none());
+    drop(first);
+    assert!(fixture.controller.attempt().is_some());
+    assert!(fixture.controller.status().stage.is_none());
+}

@@ -1,0 +1,325 @@
+//! Components that come while the host runs: every stage that may refuse one, and what is left when it does.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Fake, settle};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriterIdentity, Written};
+use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault, Run, Usage};
+use pintle_core::id::{Key, Kind};
+use pintle_core::lifecycle::{Phase, Spec, SwapResult};
+use pintle_core::manifest::{Limits, Manifest};
+use pintle_core::outcome::Outcome;
+use pintle_core::view::View;
+use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+/// What ran: version and key.
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// A component of these tests is JSON: a manifest, and whether it traps, or wants another key state.
+struct Scripted {
+    manifest: Arc<Manifest>,
+    traps: bool,
+    keeps: Option<String>,
+    log: Log,
+}
+
+impl Guest for Scripted {
+    fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    fn maps(&self) -> bool {
+        false
+    }
+
+    fn reconcile<'a>(&'a self, key: &'a Key, _: Arc<dyn View>) -> BoxFuture<'a, Run> {
+        self.log.lock().unwrap().push(format!("{} {}", self.manifest.version, key.object.name));
+        let result = if self.traps {
+            Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() })
+        } else {
+            let state = self.keeps.iter().map(|value| ("kept".to_owned(), Some(value.clone()))).collect();
+            Ok(Ok(Outcome { state, ..Outcome::default() }))
+        };
+        async move { Run { result, usage: Usage::default() } }.boxed()
+    }
+
+    fn keys_of<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: Option<&'a str>,
+        _: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+struct Scripts(Log);
+
+impl Loader for Scripts {
+    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure> {
+        let bad = |why: String| LoadFailure(format!("{origin}: {why}"));
+        let script: Value = serde_json::from_slice(bytes).map_err(|why| bad(why.to_string()))?;
+        let manifest =
+            Manifest::parse(script["manifest"].to_string().as_bytes()).map_err(|why| bad(why.to_string()))?;
+        Ok(Looked { manifest: Arc::new(manifest), digest: digest(bytes) })
+    }
+
+    fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {
+        let manifest = self.look(origin, bytes)?.manifest;
+        let maximum: Limits = serde_json::from_value(json!({"deadlineMs": 20_000})).unwrap();
+        manifest.limits.within(given, &maximum).map_err(|why| LoadFailure(why.to_string()))?;
+        let script: Value = serde_json::from_slice(bytes).unwrap();
+        if script["broken"] == true {
+            return Err(LoadFailure(format!("{origin}: component does not compile")));
+        }
+        let keeps = script["keeps"].as_str().map(ToOwned::to_owned);
+        Ok(Arc::new(Scripted { manifest, traps: script["traps"] == true, keeps, log: self.0.clone() }))
+    }
+}
+
+/// Any function of the bytes does.
+fn digest(bytes: &[u8]) -> String {
+    let sum = bytes.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    format!("{sum:064x}")
+}
+
+struct NoWrites;
+
+impl ApiWriter for NoWrites {
+    fn write<'a>(&'a self, _: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        async { Ok(Written::default()) }.boxed()
+    }
+}
+
+impl ApiWriters for NoWrites {
+    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
+        Arc::new(NoWrites)
+    }
+}
+
+fn script(version: &str, change: impl FnOnce(&mut Value)) -> Component {
+    let mut script = json!({"manifest": {
+        "name": "widgets", "version": version, "contract": "0.1",
+        "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
+        "queues": [{"name": "widgets"}],
+        "grants": [{"verbs": ["create"], "kinds": ["v1/Pod"]}],
+        "config": {"burst": {"type": "integer", "default": 5, "minimum": 1}},
+    }});
+    change(&mut script);
+    Component { origin: format!("widgets-{version}.wasm"), bytes: script.to_string().into_bytes() }
+}
+
+fn spec(json: Value) -> Spec {
+    serde_json::from_value(json).unwrap()
+}
+
+struct Host {
+    manager: Arc<Manager>,
+    server: Arc<Fake>,
+    log: Log,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Host {
+    /// A host with version 1.0.0 of `widgets`, and two Pods.
+    async fn start() -> Self {
+        let server = Fake::new();
+        server.put("pods", "ns", "a", json!({}));
+        server.put("pods", "ns", "b", json!({}));
+        let manager = Arc::new(Manager::new(server.clone(), Arc::new(NoWrites), ManagerConfig::default()));
+        let log = Log::default();
+        let loader = Arc::new(Scripts(log.clone()));
+        let first = script("1.0.0", |_| {});
+        let guest = loader.load("first", &first.bytes, &Limits::default()).unwrap();
+        let digest = digest(&first.bytes);
+        manager.add(guest, PluginOptions { digest, origin: first.origin, ..PluginOptions::default() }).unwrap();
+        manager.set_loader(loader);
+        let (stop, stopped) = oneshot::channel();
+        let inner = manager.clone();
+        tokio::spawn(async move { inner.run(async { drop(stopped.await) }).await });
+        let host = Self { manager, server, log, _stop: stop };
+        host.idle().await;
+        assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
+        host
+    }
+
+    async fn idle(&self) {
+        settle().await;
+        self.manager.idle(Duration::from_secs(3600)).await;
+    }
+
+    /// What has run since the last call, without repetitions.
+    fn ran(&self) -> Vec<String> {
+        let ran: BTreeSet<String> = std::mem::take(&mut *self.log.lock().unwrap()).into_iter().collect();
+        ran.into_iter().collect()
+    }
+
+    fn status(&self) -> PluginStatus {
+        self.manager.status().into_iter().find(|status| status.name == "widgets").unwrap()
+    }
+
+    async fn apply(&self, component: Component, json: Value) -> Result<SwapResult, SwapError> {
+        self.manager.apply(component, &spec(json), Some("widgets")).await.map(|report| report.result)
+    }
+
+    /// The component is refused for this reason, with a message that holds this text; and version 1.0.0 goes on.
+    async fn refuses(&self, component: Component, json: Value, reason: &str, text: &str) {
+        let why = self.apply(component, json).await.unwrap_err();
+        assert_eq!(why.reason, reason, "{why}");
+        assert!(why.message.contains(text), "{why}");
+        let status = self.status();
+        let swap = status.last_swap.unwrap();
+        assert_eq!((swap.result, swap.reason.as_str(), &swap.message), (SwapResult::Refused, reason, &why.message));
+        assert_eq!((status.current.version.as_str(), status.phase, status.stage), ("1.0.0", Phase::Running, None));
+        assert_eq!(status.current.digest, digest(&script("1.0.0", |_| {}).bytes));
+        self.ran();
+        self.server.put("pods", "ns", "a", json!({"spec": {"touched": reason}}));
+        self.idle().await;
+        assert_eq!(self.ran(), ["1.0.0 a"], "after {reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_takes_over_and_goes_back() {
+    let host = Host::start().await;
+    let next = script("2.0.0", |_| {});
+    let wanted = json!({"digest": format!("sha256:{}", digest(&next.bytes)), "config": {"burst": 7}});
+    assert_eq!(host.apply(next.clone(), wanted).await, Ok(SwapResult::Switched));
+    host.idle().await;
+    assert_eq!(host.ran(), ["2.0.0 a", "2.0.0 b"]);
+    let status = host.status();
+    assert_eq!(status.current.origin, "widgets-2.0.0.wasm");
+    assert_eq!(status.previous.unwrap().version, "1.0.0");
+    assert_eq!(host.manager.spec("widgets").unwrap().config, json!({"burst": 7}));
+    let lists = |host: &Host| host.server.state().requests.iter().filter(|line| line.contains("pods")).count();
+    let n_lists = lists(&host);
+    assert_eq!(host.manager.rollback("widgets").await.unwrap().reason, "RollbackRequested");
+    host.idle().await;
+    assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
+    // The caches stayed.
+    assert_eq!(lists(&host), n_lists);
+    assert_eq!(host.manager.spec("widgets").unwrap().config, Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_component_leaves_the_running_one_alone() {
+    let host = Host::start().await;
+    let garbage = Component { origin: "x.wasm".into(), bytes: b"garbage".to_vec() };
+    host.refuses(garbage, json!({}), "BadComponent", "x.wasm: expected value").await;
+    let older = script("2.0.0", |s| s["manifest"]["contract"] = "0.0".into());
+    host.refuses(older, json!({}), "BadComponent", "version \"0.0\" is not known to this host").await;
+    let tampered = json!({"digest": "sha256:abc"});
+    host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "but sha256:abc is wanted").await;
+    let other = script("2.0.0", |s| s["manifest"]["name"] = "gadgets".into());
+    host.refuses(other, json!({}), "OtherPlugin", "is plugin \"gadgets\", not \"widgets\"").await;
+    let broken = script("2.0.0", |s| s["broken"] = true.into());
+    host.refuses(broken, json!({}), "BadComponent", "does not compile").await;
+    host.refuses(script("2.0.0", |_| {}), json!({"config": {"burst": 0}}), "BadSpec", "burst").await;
+    let limits = json!({"limits": {"deadlineMs": 20_001}});
+    host.refuses(script("2.0.0", |_| {}), limits, "BadComponent", "limits.deadlineMs: 20001 is more than").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_so() {
+    let host = Host::start().await;
+    let greedy = || script("2.0.0", |s| s["manifest"]["grants"][0]["verbs"] = json!(["create", "delete"]));
+    host.refuses(greedy(), json!({}), "NotGranted", "delete").await;
+    let curious = || {
+        script("2.0.0", |s| {
+            let watch = json!({"kind": "apps/v1/ReplicaSet", "enqueue": []});
+            s["manifest"]["watches"].as_array_mut().unwrap().push(watch);
+        })
+    };
+    host.refuses(curious(), json!({}), "NotGranted", "apps/v1/ReplicaSet").await;
+    let pods = json!({"verbs": ["list", "watch", "create"], "kinds": ["v1/Pod"]});
+    // What may be denied one by one is a write; a watch is granted or not.
+    let deny = json!({"grants": [pods], "ungranted": "Deny"});
+    host.refuses(curious(), deny.clone(), "NotGranted", "apps/v1/ReplicaSet").await;
+    assert_eq!(host.apply(greedy(), deny).await, Ok(SwapResult::Switched));
+    let all = json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}]});
+    assert_eq!(host.apply(curious(), all).await, Ok(SwapResult::Switched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn caches_that_do_not_fill_refuse_it() {
+    let host = Host::start().await;
+    let refusal = common::error(pintle_core::api::ApiErrorClass::Forbidden, 403);
+    host.server.state().refusals.insert("replicasets".into(), refusal);
+    let curious = script("2.0.0", |s| {
+        let watch = json!({"kind": "apps/v1/ReplicaSet", "enqueue": []});
+        s["manifest"]["watches"].as_array_mut().unwrap().push(watch);
+    });
+    let spec = json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}], "strategy": {"syncTimeoutMs": 5_000}});
+    host.refuses(curious, spec, "NotSynced", "missing: apps/v1/ReplicaSet").await;
+    // Nobody watches it any more.
+    assert!(host.manager.caches().stats().iter().all(|stats| &*stats.kind.name != "ReplicaSet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shadow_decides() {
+    let host = Host::start().await;
+    let shadow = || json!({"strategy": {"shadow": {"runs": 2}}});
+    let differs = script("2.0.0", |s| s["keeps"] = "x".into());
+    // Every key runs once for the comparison, so that an idle plugin is compared as well.
+    host.refuses(differs, shadow(), "ShadowDiffers", "differ, more than 0").await;
+    assert!(host.manager.diff("widgets").unwrap().n_differences > 0);
+    host.refuses(script("2.0.0", |s| s["traps"] = true.into()), shadow(), "ShadowFaults", "trap: unreachable").await;
+    assert_eq!(host.status().n_faults, 0);
+    assert_eq!(host.apply(script("2.0.0", |_| {}), shadow()).await, Ok(SwapResult::Switched));
+    assert_eq!(host.manager.diff("widgets").unwrap().n_differences, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_traps_is_rolled_back_by_itself() {
+    let host = Host::start().await;
+    let traps = script("2.0.0", |s| s["traps"] = true.into());
+    assert_eq!(host.apply(traps, json!({})).await, Ok(SwapResult::Switched));
+    host.idle().await;
+    let status = host.status();
+    assert_eq!(status.current.version, "1.0.0");
+    assert_eq!(status.last_swap.unwrap().result, SwapResult::RolledBack);
+    let why = host.manager.rollback("widgets").await.unwrap_err();
+    assert_eq!(why.reason, "NoPrevious");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_is_loaded_and_unloaded() {
+    let host = Host::start().await;
+    let gadgets = || {
+        script("1.0.0", |s| {
+            s["manifest"]["name"] = "gadgets".into();
+            s["manifest"]["queues"][0]["name"] = "gadgets".into();
+        })
+    };
+    let manager = &host.manager;
+    let why = manager.apply(gadgets(), &Spec::default(), None).await.unwrap_err();
+    assert_eq!(why.reason, "NotGranted");
+    let all = spec(json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}]}));
+    assert_eq!(manager.apply(gadgets(), &all, None).await.unwrap().reason, "Loaded");
+    host.ran();
+    host.idle().await;
+    assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
+    assert_eq!(manager.status().len(), 2);
+    assert!(manager.remove("gadgets").await);
+    assert_eq!(manager.status().len(), 1);
+    let why = manager.rollback("gadgets").await.unwrap_err();
+    assert_eq!(why.to_string(), "there is no plugin \"gadgets\"; loaded are widgets");
+    let disabled = spec(json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}], "disabled": true}));
+    manager.apply(gadgets(), &disabled, None).await.unwrap();
+    settle().await;
+    assert!(host.ran().is_empty());
+    manager.enable("gadgets").unwrap();
+    host.idle().await;
+    assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
+}
