@@ -352,3 +352,26 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
     settle().await;
     assert!(pods.sees(&write("q", 0, true)), "another object has its name");
 }
+
+/// What is granted is a namespace: a list of a cluster-scoped kind would be one of all objects.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_one_namespace_shows_nothing_that_lives_in_none() {
+    let server = Fake::new();
+    let node = pintle_core::api::ApiResource { namespaced: false, ..resource("v1/Node", "nodes") };
+    server.state().resources.push(node);
+    server.put("nodes", "", "n1", json!({}));
+    server.put("pods", "a", "p1", json!({}));
+    let caches = caches(&server);
+    let (by_name, _) = subscribe(&caches, json!([{"kind": "v1/Node", "namespace": "a"}])).await;
+    let (every, _) = subscribe(&caches, json!([{"every": {}, "namespace": "a"}])).await;
+    for (subscription, pods) in [(&by_name, None), (&every, Some("a/p1"))] {
+        let view = subscription.snapshot().view(context());
+        assert_eq!(list(&*view, "v1/Node", Query::default()), "");
+        if let Some(pods) = pods {
+            assert_eq!(list(&*view, POD, Query::default()), pods);
+        }
+    }
+    let requests = server.state().requests.clone();
+    assert!(requests.iter().all(|request| !request.contains("nodes")), "{requests:?}");
+    assert!(requests.iter().any(|request| request.contains("pods")), "{requests:?}");
+}

@@ -308,10 +308,14 @@ impl Inner {
             return known.clone();
         }
         let watched = &self.watches[watch];
+        if !resource.namespaced && watched.watch.namespace.is_some() {
+            // What is asked for, and granted, is one namespace: no object of this kind is in it.
+            return Bound { kind: kind.clone(), watch, namespaced: false, source: Source::Absent };
+        }
         let scope = Scope {
             kind: kind.clone(),
             plural: resource.plural.clone(),
-            namespace: watched.watch.namespace.clone().filter(|_| resource.namespaced),
+            namespace: watched.watch.namespace.clone(),
             label_selector: watched.watch.label_selector.clone(),
             field_selector: watched.watch.field_selector.clone(),
         };
