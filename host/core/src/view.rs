@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::api::ApiResource;
 use crate::id::{Kind, ObjectKey};
+use crate::object::Object;
 use crate::outcome::{MutationFailure, Need, NeedError};
 
 /// Selects by owner references; the strings are uids.
@@ -87,4 +88,9 @@ pub trait View: Send + Sync {
     fn attempt(&self) -> u32;
     fn failures(&self) -> &[MutationFailure];
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>>;
+    /// What the caches know of an object, for the host's own judgement of who owns it; in whatever version it is watched. Nothing
+    /// is known of what is not watched, and then nothing is owned.
+    fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
 }

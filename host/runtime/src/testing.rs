@@ -14,10 +14,12 @@ use pintle_core::api::{
 use pintle_core::guest::{Guest, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
+use pintle_core::object::{Meta, Object, OwnerRef};
 use pintle_core::outcome::{
     Action, Event, Mutation, MutationFailure, Need, NeedError, Order, Outcome, Preconditions, ReconcileError, Step,
 };
 use pintle_core::pending::PendingWrite;
+use pintle_core::version::Uid;
 use pintle_core::view::{Query, View, ViewError};
 use tokio::sync::watch;
 
@@ -32,7 +34,7 @@ pub(crate) fn resource(kind: &Kind) -> Arc<ApiResource> {
     Arc::new(ApiResource {
         kind: kind.clone(),
         plural: format!("{}s", kind.name.to_lowercase()),
-        namespaced: true,
+        namespaced: &*kind.name != "Node",
         verbs: Vec::new(),
         subresources: Vec::new(),
         preferred: true,
@@ -215,11 +217,15 @@ impl FakeWriter {
 impl ApiWriter for FakeWriter {
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
         Box::pin(async move {
+            let preconditions_text;
             let (verb, body) = match &request.verb {
                 WriteVerb::Create { body } => ("create", body.as_str()),
                 WriteVerb::Update { body } => ("update", body.as_str()),
                 WriteVerb::Patch { body, .. } => ("patch", body.as_str()),
-                WriteVerb::Delete { .. } => ("delete", "{}"),
+                WriteVerb::Delete { preconditions, .. } => {
+                    preconditions_text = serde_json::json!({"uid": preconditions.uid}).to_string();
+                    ("delete", preconditions_text.as_str())
+                }
                 WriteVerb::DeleteCollection { .. } => ("deletecollection", "{}"),
             };
             let parsed: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -352,7 +358,7 @@ impl World for FakeWorld {
     }
 
     fn view(&self, context: RunContext) -> Arc<dyn View> {
-        Arc::new(FakeView(context))
+        Arc::new(FakeView { context, objects: Vec::new() })
     }
 
     fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {
@@ -412,11 +418,46 @@ impl World for FakeWorld {
     }
 }
 
-struct FakeView(RunContext);
+/// A view that shows nothing to guests, and these objects to the host.
+pub(crate) struct FakeView {
+    context: RunContext,
+    objects: Vec<(Kind, Arc<Object>)>,
+}
+
+impl FakeView {
+    pub(crate) fn showing(objects: Vec<(Kind, Arc<Object>)>) -> Self {
+        let context = RunContext {
+            now: String::new(),
+            config: "{}".into(),
+            state: imbl::OrdMap::new(),
+            attempt: 0,
+            failures: Vec::new(),
+            answers: Vec::new(),
+        };
+        Self { context, objects }
+    }
+}
+
+/// An object of namespace `ns` with the uid `uid-NAME`, and the name of its controller (a Pod).
+pub(crate) fn cached(name: &str, controller: Option<&str>) -> Arc<Object> {
+    let owner = |name: &str| OwnerRef {
+        kind: pod(),
+        name: name.into(),
+        uid: Uid::parse(&format!("uid-{name}")),
+        controller: true,
+    };
+    let meta = Meta {
+        key: ObjectKey::new("ns", name),
+        uid: Uid::parse(&format!("uid-{name}")),
+        owners: controller.into_iter().map(owner).collect(),
+        ..Meta::default()
+    };
+    Arc::new(Object { meta, texts: Box::default(), index_values: Box::default(), selectors: Box::default() })
+}
 
 impl View for FakeView {
     fn now(&self) -> &str {
-        &self.0.now
+        &self.context.now
     }
     fn get(&self, _: &Kind, _: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
         Ok(None)
@@ -440,19 +481,23 @@ impl View for FakeView {
         Err(ViewError::NoDiscovery)
     }
     fn config(&self) -> Arc<str> {
-        self.0.config.clone()
+        self.context.config.clone()
     }
     fn state(&self, name: &str) -> Option<Arc<str>> {
-        self.0.state.get(name).cloned()
+        self.context.state.get(name).cloned()
     }
     fn attempt(&self) -> u32 {
-        self.0.attempt
+        self.context.attempt
     }
     fn failures(&self) -> &[MutationFailure] {
-        &self.0.failures
+        &self.context.failures
     }
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
-        self.0.answers.iter().find(|(other, _)| other == need).map(|(_, answer)| answer.clone())
+        self.context.answers.iter().find(|(other, _)| other == need).map(|(_, answer)| answer.clone())
+    }
+    fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
+        let found = self.objects.iter().find(|(other, cached)| other == kind && cached.meta.key == *object);
+        found.map(|(_, cached)| cached.clone())
     }
 }
 

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pintle_core::api::{ApiError, ApiReader, ApiResource, Detail, Target};
-use pintle_core::grants::{Access, Grants};
 use pintle_core::id::Kind;
 use pintle_core::outcome::{Answers, Need, NeedError};
 
 use super::World;
-use crate::writer::{Members, quote};
+use crate::writer::{Members, Rights, quote};
 
 /// Reads of one round that are under way at once.
 const MAX_PARALLEL: usize = 8;
@@ -29,16 +28,27 @@ pub(crate) async fn perform(
     needs: Vec<Need>,
     answers: &mut Answers,
     reader: &dyn ApiReader,
-    grants: &Grants,
+    rights: &Rights<'_>,
     world: &dyn World,
 ) -> usize {
-    let n_denied = needs.iter().filter(|need| !granted(need, grants)).count();
+    let mut n_denied = 0;
+    let needs: Vec<_> = needs
+        .into_iter()
+        .map(|need| {
+            let denied = denied(&need, rights);
+            n_denied += usize::from(denied.is_some());
+            (need, denied)
+        })
+        .collect();
     // What is asked for again is answered again.
-    answers.retain(|(need, _)| !needs.contains(need));
+    answers.retain(|(answered, _)| needs.iter().all(|(need, _)| need != answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
-        .map(|need| async move {
-            let answer = if granted(&need, grants) { read(&need, reader, world).await } else { Err(not_granted()) };
+        .map(|(need, denied)| async move {
+            let answer = match denied {
+                Some(denial) => Err(denial),
+                None => read(&need, reader, world).await,
+            };
             (need, answer)
         })
         .buffered(MAX_PARALLEL);
@@ -56,30 +66,32 @@ pub(crate) async fn perform(
     n_denied
 }
 
-fn granted(need: &Need, grants: &Grants) -> bool {
-    match need {
-        Need::LiveObject { kind, object } => grants.allow(&Access {
-            verb: "get",
-            kind,
-            subresource: None,
-            namespace: &object.namespace,
-            name: &object.name,
-        }),
-        Need::LiveList { kind, namespace, .. } => {
-            grants.allow(&Access { verb: "list", kind, subresource: None, namespace, name: "" })
-        }
-        Need::RawPath(path) => grants.allow_path(path),
+/// Why a need may not be answered, if it may not.
+fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
+    let allowed = match need {
+        Need::LiveObject { kind, object } => rights.get(kind, object),
+        Need::LiveList { kind, namespace, .. } => rights.list(kind, namespace),
+        Need::RawPath(path) => rights.grants.check_path(path),
         // The manifest has been asked already.
-        Need::Discovery => true,
-    }
-}
-
-fn not_granted() -> NeedError {
-    NeedError { code: 0, reason: "NotGranted".into(), message: "the read is not granted to this plugin".into() }
+        Need::Discovery => Ok(()),
+    };
+    let plugin = &rights.manifest.name;
+    allowed.err().map(|denial| {
+        let message = denial.message(plugin);
+        tracing::warn!(plugin, "{message}");
+        NeedError { code: 0, reason: "NotGranted".into(), message }
+    })
 }
 
 fn refused(error: ApiError) -> NeedError {
     NeedError { code: error.code, reason: error.reason, message: error.message }
+}
+
+/// What was granted is one namespace; the path of such a request would be one outside of it.
+fn wrong_scope(resource: &ApiResource, namespace: &str) -> NeedError {
+    let is = if resource.namespaced { "namespaced" } else { "cluster-scoped" };
+    let message = format!("{} is {is}, the namespace is {namespace:?}", resource.kind);
+    NeedError { code: 400, reason: "BadRequest".into(), message }
 }
 
 fn too_long(limit: usize) -> NeedError {
@@ -96,10 +108,18 @@ async fn read(need: &Need, reader: &dyn ApiReader, world: &dyn World) -> Result<
     };
     let answer = match need {
         Need::LiveObject { kind, object } => {
-            reader.get(&*resource(kind)?, object).await.map_err(refused)?.into_string()
+            let resource = resource(kind)?;
+            if resource.namespaced == object.namespace.is_empty() {
+                return Err(wrong_scope(&resource, &object.namespace));
+            }
+            reader.get(&resource, object).await.map_err(refused)?.into_string()
         }
         Need::LiveList { kind, namespace, label_selector, limit } => {
-            list(&*resource(kind)?, namespace, label_selector.as_deref(), *limit, reader).await?
+            let resource = resource(kind)?;
+            if !resource.namespaced && !namespace.is_empty() {
+                return Err(wrong_scope(&resource, namespace));
+            }
+            list(&resource, namespace, label_selector.as_deref(), *limit, reader).await?
         }
         Need::RawPath(path) => reader.raw(path, MAX_ANSWER_BYTES).await.map_err(refused)?.into_string(),
         Need::Discovery => serde_json::Value::from(world.refreshed(Duration::ZERO).await.map_err(refused)?).to_string(),
@@ -153,5 +173,88 @@ async fn list(
             out.push(']');
             return Ok(out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use expect_test::expect;
+    use pintle_core::grants::Grants;
+    use pintle_core::id::ObjectKey;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{FakeReader, FakeView, FakeWorld, cached, key, manifest, pod};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_is_of_what_was_granted() {
+        let manifest = manifest(|m| {
+            m["grants"] = json!([
+                {"verbs": ["get"], "kinds": ["v1/Pod"], "of": "controlled"},
+                {"verbs": ["get"], "kinds": ["v1/ConfigMap"], "of": "key"},
+                {"verbs": ["get", "list"], "kinds": ["*"], "namespaces": ["one"]},
+            ]);
+        });
+        let shown = [("a", None), ("mine", Some("a")), ("orphan", None), ("theirs", Some("b"))];
+        let view = FakeView::showing(shown.map(|(name, owner)| (pod(), cached(name, owner))).into());
+        let grants = Grants::new(&manifest.grants, None);
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let get = |kind: &str, namespace: &str, name: &str| Need::LiveObject {
+            kind: kind.parse().unwrap(),
+            object: ObjectKey::new(namespace, name),
+        };
+        let list = |kind: &str, namespace: &str| Need::LiveList {
+            kind: kind.parse().unwrap(),
+            namespace: namespace.into(),
+            label_selector: None,
+            limit: 1,
+        };
+        let needs = vec![
+            get("v1/Pod", "ns", "mine"),
+            get("v1/Pod", "ns", "orphan"),
+            get("v1/Pod", "ns", "theirs"),
+            get("v1/Pod", "ns", "unseen"),
+            get("v1/ConfigMap", "ns", "a"),
+            get("v1/Secret", "one", "s"),
+            list("v1/Secret", "one"),
+            list("v1/Secret", ""),
+            // The namespace is granted, and Nodes live in none: their path would hold no namespace.
+            get("v1/Node", "one", "n"),
+            list("v1/Node", "one"),
+        ];
+        let mut answers = Answers::new();
+        let world = FakeWorld::new();
+        let n_denied = perform(needs, &mut answers, &FakeReader::default(), &rights, &*world).await;
+        assert_eq!(n_denied, 5);
+        let lines: Vec<String> = answers
+            .into_iter()
+            .map(|(need, answer)| {
+                let need = match need {
+                    Need::LiveObject { kind, object } => format!("get {kind} {object}"),
+                    Need::LiveList { kind, namespace, .. } => format!("list {kind} {namespace:?}"),
+                    other => format!("{other:?}"),
+                };
+                let answer: Arc<str> = answer.unwrap_or_else(|error| {
+                    // The hint has a test of its own.
+                    let message = error.message.split("; ").next().unwrap_or_default().to_owned();
+                    format!("{}: {message}", error.reason).into()
+                });
+                format!("{need} -> {answer}\n")
+            })
+            .collect();
+        expect![[r#"
+            get v1/Pod ns/mine -> {"live":"mine"}
+            get v1/Pod ns/orphan -> NotGranted: get v1/Pod ns/orphan is not granted to plugin widgets, whose manifest asks for objects of the key only: the caches show ns/orphan controlled by nothing, not by v1/Pod a
+            get v1/Pod ns/theirs -> NotGranted: get v1/Pod ns/theirs is not granted to plugin widgets, whose manifest asks for objects of the key only: the caches show ns/theirs controlled by v1/Pod b, not by v1/Pod a
+            get v1/Pod ns/unseen -> NotGranted: get v1/Pod ns/unseen is not granted to plugin widgets, whose manifest asks for objects of the key only: the caches of the plugin do not show v1/Pod ns/unseen
+            get v1/ConfigMap ns/a -> NotGranted: get v1/ConfigMap ns/a is not granted to plugin widgets, whose manifest asks for objects of the key only: the key is v1/Pod ns/a
+            get v1/Secret one/s -> {"live":"s"}
+            list v1/Secret "one" -> [{"apiVersion":"v1","kind":"Secret","metadata":{"name":"secrets0"}}]
+            list v1/Secret "" -> NotGranted: list v1/Secret is not granted to plugin widgets: its manifest does not ask for it
+            get v1/Node one/n -> BadRequest: v1/Node is cluster-scoped, the namespace is "one"
+            list v1/Node "one" -> BadRequest: v1/Node is cluster-scoped, the namespace is "one"
+        "#]].assert_eq(&lines.concat());
     }
 }

@@ -24,7 +24,7 @@ use pintle_core::view::View;
 use super::shadow::Sample;
 use super::{Controller, Version, World, needs};
 use crate::caches::RunContext;
-use crate::writer::{Report, kind_of};
+use crate::writer::{Report, Rights, kind_of};
 
 /// Calls of one run, the first included.
 pub(crate) const MAX_ROUNDS: usize = 8;
@@ -104,7 +104,7 @@ impl Controller {
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answers.clone());
             let (view, beside) = views(&**world, context, sample.as_ref());
-            let run = version.guest.reconcile(key, view).await;
+            let run = version.guest.reconcile(key, view.clone()).await;
             self.metrics.host_calls.inc_by(run.usage.host_calls.into());
             self.metrics.bytes_read.inc_by(run.usage.bytes_read);
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
@@ -119,15 +119,16 @@ impl Controller {
             if let Err(why) = check::outcome(&outcome, version.manifest(), &version.limits) {
                 return fault(FaultKind::Output, why);
             }
+            let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**world, outcome).await;
+                return self.carry_out(version, &**world, &rights, outcome).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
                 Need::RawPath(_) | Need::Discovery => None,
             });
             know(&**world, kinds).await;
-            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &version.grants, &**world).await;
+            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &rights, &**world).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
@@ -149,10 +150,10 @@ impl Controller {
         }
     }
 
-    async fn carry_out(&self, version: &Version, world: &dyn World, outcome: Outcome) -> Verdict {
+    async fn carry_out(&self, version: &Version, world: &dyn World, rights: &Rights<'_>, outcome: Outcome) -> Verdict {
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         know(world, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        let plan = match self.writer.plan(&version.grants, outcome.steps, |kind| world.resource(kind)) {
+        let plan = match self.writer.plan(rights, outcome.steps, |kind| world.resource(kind)) {
             Ok(plan) => plan,
             Err(fault) => return Verdict::Fault(fault),
         };

@@ -6,6 +6,7 @@ use pintle_core::api::ApiResource;
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::object::{Meta, Object};
 use pintle_core::outcome::{MutationFailure, Need, NeedError};
+use pintle_core::rules::RuleCache;
 use pintle_core::selector::Selector;
 use pintle_core::version::Uid;
 use pintle_core::view::{OwnedBy, Query, View, ViewError};
@@ -219,6 +220,12 @@ impl View for RunView {
 
     fn failures(&self) -> &[MutationFailure] {
         &self.context.failures
+    }
+
+    fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
+        let watched = self.snapshot.kind(kind).map(|(bound, _)| &bound.kind);
+        let watched = watched.or_else(|| self.snapshot.watched(&kind.group, &kind.name))?;
+        RuleCache::object(&self.snapshot, watched, object)
     }
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {

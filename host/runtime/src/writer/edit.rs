@@ -55,6 +55,11 @@ impl<'a> Members<'a> {
         self.members.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 
+    /// The members' names, in their order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Sets a member to a JSON text; a new one goes to the front, where readers expect `apiVersion`.
     pub(crate) fn set(&mut self, name: &str, json: String) {
         match self.members.iter_mut().find(|(other, _)| other == name) {

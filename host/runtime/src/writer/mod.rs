@@ -17,7 +17,9 @@
 //! what may be under way at once; from there on it does not wait for the last of a batch.
 
 mod edit;
+mod ownership;
 mod request;
+mod rights;
 mod unclear;
 
 use std::collections::BTreeSet;
@@ -28,7 +30,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, WriteRequest, Written};
 use pintle_core::correlator::cut;
-use pintle_core::grants::Grants;
+use pintle_core::grants::Denial;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::outcome::{Action, Event, Mutation, MutationFailure, Order, Refusal, Step};
@@ -37,11 +39,12 @@ use tokio::time::Instant;
 
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
-use request::{Target, as_conflict, prepare};
+use request::{Target, as_conflict, pin, prepare};
 use unclear::{may_have_happened, question};
 
 pub(crate) use edit::{Members, quote};
 pub(crate) use request::kind_of;
+pub(crate) use rights::Rights;
 pub(crate) use unclear::Question;
 
 /// Writes of one run that are under way at once; who waits is the same run.
@@ -107,7 +110,7 @@ struct Planned {
 enum Go {
     Send(WriteRequest),
     /// The operator or the manifest does not allow it.
-    Denied,
+    Denied(Denial),
     /// The API server has no such kind.
     NoKind,
 }
@@ -139,7 +142,7 @@ impl Writer {
     /// The plugin's fault.
     pub(crate) fn plan(
         &self,
-        grants: &Grants,
+        rights: &Rights<'_>,
         steps: Vec<Step>,
         resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
     ) -> Result<Plan, PluginFault> {
@@ -147,28 +150,73 @@ impl Writer {
         let mut planned = Vec::with_capacity(steps.len());
         for (i, step) in steps.into_iter().enumerate() {
             let mut mutations = Vec::with_capacity(step.mutations.len());
-            for (j, mutation) in step.mutations.into_iter().enumerate() {
-                let resource = kind_of(&mutation.action).and_then(&resolve);
-                let prepared = prepare(&mutation.action, resource.as_ref(), &self.name).map_err(|why| PluginFault {
+            for (j, mut mutation) in step.mutations.into_iter().enumerate() {
+                if let Action::Event(event) = &mutation.action
+                    && !rights.tell(event)
+                {
+                    self.not_told(event);
+                    n_denied += 1;
+                    continue;
+                }
+                let planned = self.planned(&mut mutation, rights, &resolve);
+                let (write, n_refused) = planned.map_err(|why| PluginFault {
                     kind: FaultKind::Output,
                     message: format!("steps[{i}].mutations[{j}]: {why}"),
                 })?;
-                let write = prepared.map(|(target, request)| {
-                    let go = match request {
-                        _ if !grants.allow(&target.access()) => {
-                            n_denied += 1;
-                            Go::Denied
-                        }
-                        Some(request) => Go::Send(request),
-                        None => Go::NoKind,
-                    };
-                    (target, go)
-                });
+                n_denied += n_refused;
                 mutations.push(Planned { step: place(i), position: place(j), mutation, write });
             }
             planned.push(PlannedStep { order: step.order, always: step.always, mutations });
         }
         Ok(Plan { steps: planned, n_denied })
+    }
+
+    /// What becomes of a mutation, and how much of it is not granted. Events that may not be recorded are taken out of it.
+    fn planned(
+        &self,
+        mutation: &mut Mutation,
+        rights: &Rights<'_>,
+        resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
+    ) -> Result<(Option<(Target, Go)>, usize), String> {
+        let mut n_refused = 0;
+        for told in [&mut mutation.on_success, &mut mutation.on_failure] {
+            if let Some(event) = told.take_if(|event| !rights.tell(event)) {
+                self.not_told(&event);
+                n_refused += 1;
+            }
+        }
+        let resource = kind_of(&mutation.action).and_then(resolve);
+        let Some((target, request)) = prepare(&mutation.action, resource.as_ref(), &self.name)? else {
+            return Ok((None, n_refused));
+        };
+        let allowed = rights.write(&mutation.action, &target);
+        let go = match (allowed, request) {
+            (Err(denial), _) => {
+                n_refused += 1;
+                Go::Denied(denial)
+            }
+            (Ok(_), None) => Go::NoKind,
+            (Ok(None), Some(request)) => Go::Send(request),
+            (Ok(Some(uid)), Some(_)) => {
+                pin(&mut mutation.action, &uid)?;
+                let pinned = prepare(&mutation.action, resource.as_ref(), &self.name)?;
+                pinned.and_then(|(_, request)| request).map_or(Go::NoKind, Go::Send)
+            }
+        };
+        Ok((Some((target, go)), n_refused))
+    }
+
+    /// An event that the plugin may not record fails nothing, as any event that is not written.
+    fn not_told(&self, event: &Event) {
+        let Event { regarding_kind, regarding, .. } = event;
+        self.metrics.fault(FaultKind::Grant);
+        self.metrics.event("not_granted");
+        tracing::warn!(
+            plugin = %self.name,
+            "an event about {regarding_kind} {regarding} is not granted to plugin {}: events are about what the manifest watches, \
+             or what lives beside the key; add `- kind: {regarding_kind}` to `watches` of the manifest",
+            self.name
+        );
     }
 
     /// Carries out a plan.
@@ -280,10 +328,10 @@ impl Writer {
                     causes: Vec::new(),
                 }
             }
-            Go::Denied => {
+            Go::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
                 self.metrics.fault(FaultKind::Grant);
-                let message = format!("{} is not granted to this plugin", target.access());
+                let message = denial.message(&self.name);
                 tracing::warn!(plugin = %self.name, "{message}");
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());

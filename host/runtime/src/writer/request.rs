@@ -11,6 +11,7 @@ use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest, Write
 use pintle_core::grants::{Access, is_path_segment};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::outcome::{Action, PatchType, Preconditions};
+use pintle_core::version::Uid;
 
 use super::edit::{Members, MetaFields, prepend_operations, quote};
 
@@ -149,6 +150,35 @@ pub(crate) fn prepare(
         verb,
     };
     Ok(Some((target, Some(request))))
+}
+
+/// The uid in an object's metadata, if it is there.
+///
+/// # Errors
+/// It is no object.
+pub(super) fn uid_of(object: &str) -> Result<Option<String>, String> {
+    let meta = MetaFields::of(&Members::parse(object)?)?;
+    Ok(meta.uid.filter(|uid| !uid.is_empty()))
+}
+
+/// Adds the uid of the object that a write must hit, unless it has one.
+///
+/// # Errors
+/// The body is no object.
+pub(super) fn pin(action: &mut Action, wanted: &Uid) -> Result<(), String> {
+    match action {
+        Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } => {
+            preconditions.uid.get_or_insert_with(|| wanted.to_string());
+        }
+        Action::Update { object, .. } if uid_of(object)?.is_none() => {
+            let mut body = Members::parse(object)?;
+            body.edit("metadata", |metadata| metadata.set_string("uid", &wanted.to_string()))?;
+            let text = body.text();
+            *object = text;
+        }
+        Action::Update { .. } | Action::Create { .. } | Action::DeleteCollection { .. } | Action::Event(_) => {}
+    }
+    Ok(())
 }
 
 /// Fills in `apiVersion` and `kind`, in the version that the API server has.

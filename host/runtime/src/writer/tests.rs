@@ -1,12 +1,18 @@
+mod rights;
+
 use std::sync::Arc;
 
-use pintle_core::manifest::Grant;
+use pintle_core::grants::Grants;
+use pintle_core::manifest::{Grant, Manifest};
+use pintle_core::object::Object;
 use serde_json::json;
 
 use super::*;
 use crate::metrics::Metrics;
 use crate::recorder::RecorderConfig;
-use crate::testing::{FakeWriter, create, delete, event, pod, refusal, resource, step, wall_clock};
+use crate::testing::{
+    FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
+};
 
 struct Fixture {
     api: Arc<FakeWriter>,
@@ -15,28 +21,39 @@ struct Fixture {
     grants: Grants,
     metrics: Arc<Metrics>,
     recorder: tokio::task::JoinHandle<()>,
+    manifest: Arc<Manifest>,
+    /// What the caches show.
+    shown: Vec<(Kind, Arc<Object>)>,
 }
 
 impl Fixture {
     fn new(api: Arc<FakeWriter>) -> Self {
+        let asked =
+            json!([{"verbs": ["create", "patch", "delete", "deletecollection"], "kinds": ["v1/Pod", "v1/Unknown"]}]);
+        Self::granted(api, asked)
+    }
+
+    fn granted(api: Arc<FakeWriter>, asked: serde_json::Value) -> Self {
         let metrics = Metrics::new();
         let events = FakeWriter::agreeable();
         let config =
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: Arc::default() };
         let (sender, recorder) = Recorder::start(events.clone(), config, metrics.plugin("widgets"));
-        let asked: Vec<Grant> = serde_json::from_value(json!([
-            {"verbs": ["create", "patch", "delete", "deletecollection"], "kinds": ["v1/Pod", "v1/Unknown"]},
-        ]))
-        .unwrap();
+        let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
         let writer =
             Writer { name: "widgets".into(), api: api.clone(), recorder: sender, metrics: metrics.plugin("widgets") };
-        Self { api, events, writer, grants: Grants::new(&asked, None), metrics, recorder }
+        let grants = Grants::new(&asked, None);
+        Self { api, events, writer, grants, metrics, recorder, manifest: manifest(|_| {}), shown: Vec::new() }
+    }
+
+    fn plan(&self, steps: Vec<Step>) -> Result<Plan, PluginFault> {
+        let view = FakeView::showing(self.shown.clone());
+        let rights = Rights { grants: &self.grants, manifest: &self.manifest, key: &key("key"), view: &view };
+        self.writer.plan(&rights, steps, |kind| (&*kind.name != "Unknown").then(|| resource(kind)))
     }
 
     async fn carry_out(&self, steps: Vec<Step>) -> Report {
-        let known = |kind: &Kind| (&*kind.name != "Unknown").then(|| resource(kind));
-        let plan = self.writer.plan(&self.grants, steps, known).unwrap();
-        self.writer.carry_out(plan).await
+        self.writer.carry_out(self.plan(steps).unwrap()).await
     }
 
     /// Messages of all events that were written.
@@ -233,9 +250,7 @@ async fn a_malformed_mutation_is_a_fault_and_nothing_is_sent() {
     if let Action::Create { object, .. } = &mut broken.action {
         object.push('}');
     }
-    let fault = fixture
-        .writer
-        .plan(&fixture.grants, vec![step(Order::Parallel, vec![create("a"), broken])], |kind| Some(resource(kind)));
+    let fault = fixture.plan(vec![step(Order::Parallel, vec![create("a"), broken])]);
     let fault = fault.err().unwrap();
     assert_eq!(fault.kind, FaultKind::Output);
     assert!(fault.message.starts_with("steps[0].mutations[1]: object: trailing characters"), "{fault}");

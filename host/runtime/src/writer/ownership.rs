@@ -1,0 +1,373 @@
+//! Which controllers the body of a write sets.
+//!
+//! Invariant: a body passes only if all of its owner references were understood, and none of them is that of another controller.
+//! Names of members that an API server could take for another meaning (`$patch` where it replaces more than one reference, a
+//! member that stands twice, operations inside a reference) are refused.
+
+use std::sync::Arc;
+
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::object::Object;
+use pintle_core::outcome::{Action, PatchType};
+use pintle_core::version::Uid;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::edit::Members;
+
+/// The object of a key, as controller references name it.
+pub(super) struct Controller {
+    pub(super) kind: Kind,
+    pub(super) name: Arc<str>,
+    /// Empty for cluster-scoped objects.
+    pub(super) namespace: Arc<str>,
+    pub(super) uid: Uid,
+}
+
+impl Controller {
+    /// Whether an object is its own.
+    pub(super) fn controls(&self, object: &Object) -> Result<(), String> {
+        let ObjectKey { namespace, name } = &object.meta.key;
+        let found = match object.meta.controller() {
+            Some(owner) if owner.uid == self.uid => return Ok(()),
+            Some(owner) => format!("{} {}", owner.kind, owner.name),
+            None => "nothing".to_owned(),
+        };
+        Err(format!("the caches show {namespace}/{name} controlled by {found}, not by {} {}", self.kind, self.name))
+    }
+
+    /// Whether a reference to a controller is to this one. A patch may leave fields out that the reference has already.
+    fn is(&self, reference: &Reference, complete: bool) -> bool {
+        let says = |field: &Option<String>, wanted: &str| match field {
+            Some(given) => given == wanted,
+            None => !complete,
+        };
+        let group = match &reference.api_version {
+            Some(version) => Kind::from_api_version(version, &self.kind.name).group == self.kind.group,
+            None => !complete,
+        };
+        let uid = reference.uid.as_deref().is_some_and(|uid| Uid::parse(uid) == self.uid);
+        uid && group && says(&reference.kind, &self.kind.name) && says(&reference.name, &self.name)
+    }
+}
+
+/// An owner reference in a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct Reference {
+    api_version: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    controller: Option<bool>,
+    #[serde(rename = "blockOwnerDeletion")]
+    _block_owner_deletion: Option<bool>,
+    /// Strategic merge: `delete` takes the reference out.
+    #[serde(rename = "$patch")]
+    directive: Option<String>,
+}
+
+/// Which controllers a body names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sets {
+    Nobody,
+    TheKey,
+}
+
+/// Whether a write sets no other controller than the key's object; a create must set that one.
+///
+/// # Errors
+/// What it sets, or what cannot be understood.
+pub(super) fn sets_only(key: &Controller, action: &Action) -> Result<(), String> {
+    let sets = match action {
+        Action::Create { object, .. } | Action::Update { object, .. } => of_object(key, object, Form::Whole)?,
+        Action::Patch { patch_type: PatchType::Json, body, .. } => of_operations(key, body)?,
+        Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => of_object(key, body, Form::Strategic)?,
+        Action::Patch { patch_type: PatchType::Merge | PatchType::Apply { .. }, body, .. } => {
+            of_object(key, body, Form::Merge)?
+        }
+        Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => Sets::Nobody,
+    };
+    match (action, sets) {
+        (Action::Create { subresource: None, .. }, Sets::Nobody) => {
+            Err(format!("what is created must name {} {} as its controller", key.kind, key.name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a text about an object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The object.
+    Whole,
+    /// Members that replace those of the object.
+    Merge,
+    /// The same with directives.
+    Strategic,
+}
+
+fn of_object(key: &Controller, text: &str, form: Form) -> Result<Sets, String> {
+    let body = Members::parse(text)?;
+    let plain = |members: &Members<'_>| match members.names().find(|name| name.starts_with('$')) {
+        Some(name) => Err(format!("the directive {name:?} is not understood")),
+        None => Ok(()),
+    };
+    plain(&body)?;
+    let Some(text) = body.get("metadata") else { return Ok(Sets::Nobody) };
+    let metadata = Members::parse(text).map_err(|why| format!("metadata: {why}"))?;
+    plain(&metadata)?;
+    of_list(key, metadata.get("ownerReferences"), form)
+}
+
+fn of_list(key: &Controller, text: Option<&str>, form: Form) -> Result<Sets, String> {
+    let Some(text) = text else { return Ok(Sets::Nobody) };
+    let list: Option<Vec<Reference>> = serde_json::from_str(text).map_err(|why| format!("ownerReferences: {why}"))?;
+    let mut sets = Sets::Nobody;
+    for reference in list.unwrap_or_default() {
+        if of_reference(key, &reference, form)? == Sets::TheKey {
+            sets = Sets::TheKey;
+        }
+    }
+    Ok(sets)
+}
+
+fn of_reference(key: &Controller, reference: &Reference, form: Form) -> Result<Sets, String> {
+    match (reference.directive.as_deref(), form) {
+        (None, _) => {}
+        (Some("delete"), Form::Strategic) => return Ok(Sets::Nobody),
+        (Some(directive), _) => return Err(format!("the directive $patch: {directive:?} is not understood")),
+    }
+    if reference.controller != Some(true) {
+        return Ok(Sets::Nobody);
+    }
+    if key.is(reference, form != Form::Strategic) {
+        return Ok(Sets::TheKey);
+    }
+    let Reference { kind, name, uid, .. } = reference;
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    Err(format!(
+        "it would set {} {} ({}) as the controller, which is not {} {}",
+        text(kind),
+        text(name),
+        text(uid),
+        key.kind,
+        key.name
+    ))
+}
+
+/// One operation of a JSON patch.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Operation<'a> {
+    op: String,
+    path: String,
+    #[serde(default)]
+    from: Option<String>,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
+/// How a path of a JSON patch lies to the owner references.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Elsewhere,
+    /// It holds them.
+    Above,
+    List,
+    Element,
+    Within,
+}
+
+fn place(path: &str) -> Place {
+    let parts: Vec<String> = path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] | ["metadata"] => Place::Above,
+        ["metadata", "ownerReferences"] => Place::List,
+        ["metadata", "ownerReferences", _] => Place::Element,
+        ["metadata", "ownerReferences", ..] => Place::Within,
+        _ => Place::Elsewhere,
+    }
+}
+
+fn of_operations(key: &Controller, text: &str) -> Result<Sets, String> {
+    let operations: Vec<Operation<'_>> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let mut sets = Sets::Nobody;
+    for Operation { op, path, from, value } in operations {
+        let unclear = || Err(format!("what {op:?} does at {path:?} is not understood"));
+        let value = value.map(RawValue::get);
+        let found = match (op.as_str(), place(&path)) {
+            ("test", _) => Sets::Nobody,
+            ("add" | "replace" | "remove", Place::Elsewhere) => Sets::Nobody,
+            ("remove", Place::List | Place::Element) => Sets::Nobody,
+            ("add" | "replace", Place::List) => of_list(key, value, Form::Merge)?,
+            ("add" | "replace", Place::Element) => {
+                let Some(value) = value else { return unclear() };
+                let reference: Reference = serde_json::from_str(value).map_err(|why| format!("{path}: {why}"))?;
+                of_reference(key, &reference, Form::Merge)?
+            }
+            ("copy" | "move", Place::Elsewhere)
+                if from.as_deref().is_some_and(|from| place(from) == Place::Elsewhere) =>
+            {
+                Sets::Nobody
+            }
+            _ => return unclear(),
+        };
+        if found == Sets::TheKey {
+            sets = Sets::TheKey;
+        }
+    }
+    Ok(sets)
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_core::outcome::Preconditions;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn key() -> Controller {
+        Controller {
+            kind: "apps/v1/ReplicaSet".parse().unwrap(),
+            name: "rs".into(),
+            namespace: "ns".into(),
+            uid: Uid::parse("uid-rs"),
+        }
+    }
+
+    fn ours() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "uid-rs", "controller": true})
+    }
+
+    fn theirs() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "uid-other", "controller": true})
+    }
+
+    /// A reference with other fields.
+    fn with(mut reference: Value, field: &str, value: Value) -> Value {
+        reference[field] = value;
+        reference
+    }
+
+    fn patched(patch_type: PatchType, body: impl ToString) -> Result<(), String> {
+        let action = Action::Patch {
+            kind: "v1/Pod".parse().unwrap(),
+            object: ObjectKey::new("ns", "a"),
+            subresource: None,
+            patch_type,
+            body: body.to_string(),
+            preconditions: Preconditions::default(),
+        };
+        sets_only(&key(), &action)
+    }
+
+    fn created(object: impl ToString) -> Result<(), String> {
+        let (kind, namespace) = ("v1/Pod".parse().unwrap(), "ns".to_owned());
+        sets_only(&key(), &Action::Create { kind, namespace, object: object.to_string(), subresource: None })
+    }
+
+    fn owners(references: impl Into<Value>) -> Value {
+        json!({"metadata": {"ownerReferences": references.into()}})
+    }
+
+    #[test]
+    fn what_is_created_is_controlled_by_the_key() {
+        assert_eq!(created(owners(vec![ours()])), Ok(()));
+        // Others may own it as well.
+        let owner = with(theirs(), "controller", json!(false));
+        assert_eq!(created(owners(vec![owner.clone(), ours()])), Ok(()));
+        for wrong in [
+            json!({}),
+            json!({"metadata": {"name": "a"}}),
+            owners(json!([])),
+            owners(vec![owner]),
+            owners(vec![theirs()]),
+            owners(vec![ours(), theirs()]),
+            owners(vec![with(ours(), "uid", json!("uid-other"))]),
+            owners(vec![with(ours(), "name", json!("other"))]),
+            owners(vec![with(ours(), "kind", json!("Deployment"))]),
+            owners(vec![with(ours(), "apiVersion", json!("v1"))]),
+            owners(vec![with(ours(), "apiVersion", Value::Null)]),
+            owners(vec![with(ours(), "controller", json!("true"))]),
+            owners(vec![with(ours(), "more", json!(1))]),
+            owners("x"),
+            json!({"metadata": "x"}),
+        ] {
+            assert!(created(&wrong).is_err(), "{wrong}");
+        }
+        let twice = ours().to_string().replace('{', r#"{"uid":"uid-other","#);
+        assert!(created(format!(r#"{{"metadata":{{"ownerReferences":[{twice}]}}}}"#)).is_err());
+    }
+
+    #[test]
+    fn merges_set_no_other_controller() {
+        let apply = || PatchType::Apply { field_manager: "m".into(), force: true };
+        let released = json!({"$patch": "delete", "uid": "uid-rs"});
+        for patch_type in [PatchType::Merge, PatchType::StrategicMerge, apply()] {
+            let patched = |body: Value| patched(patch_type.clone(), body);
+            for right in [json!({"spec": {"x": 1}}), owners(vec![ours()]), owners(Value::Null), owners(json!([]))] {
+                assert_eq!(patched(right), Ok(()));
+            }
+            for wrong in [
+                owners(vec![theirs()]),
+                owners(vec![ours(), theirs()]),
+                owners(json!({"0": theirs()})),
+                json!({"metadata": null}),
+                json!({"$patch": "replace", "metadata": {}}),
+                json!({"metadata": {"$patch": "replace"}}),
+                json!({"metadata": {"$setElementOrder/ownerReferences": []}}),
+                owners(vec![json!({"$patch": "replace"})]),
+                owners(vec![with(ours(), "$retainKeys", json!([]))]),
+                // Merged by uid: the controller would be one that was no controller before.
+                owners(vec![json!({"uid": "uid-other", "controller": true})]),
+            ] {
+                assert!(patched(wrong.clone()).is_err(), "{patch_type:?} {wrong}");
+            }
+            let is_strategic = patch_type == PatchType::StrategicMerge;
+            assert_eq!(patched(owners(vec![released.clone()])).is_ok(), is_strategic);
+            assert_eq!(patched(owners(vec![json!({"uid": "uid-rs", "controller": true})])).is_ok(), is_strategic);
+        }
+    }
+
+    #[test]
+    fn operations_set_no_other_controller() {
+        let patched = |operations: Value| patched(PatchType::Json, operations);
+        let list = "/metadata/ownerReferences";
+        for right in [
+            json!([{"op": "replace", "path": "/spec/x", "value": theirs()}]),
+            json!([{"op": "test", "path": list, "value": [theirs()]}]),
+            json!([{"op": "add", "path": list, "value": [ours()]}]),
+            json!([{"op": "add", "path": format!("{list}/-"), "value": ours()}]),
+            json!([{"op": "remove", "path": format!("{list}/0")}]),
+            json!([{"op": "remove", "path": list}]),
+            json!([{"op": "move", "from": "/spec/x", "path": "/spec/y"}]),
+            json!([{"op": "remove", "path": "/metadata/finalizers"}]),
+        ] {
+            assert_eq!(patched(right.clone()), Ok(()), "{right}");
+        }
+        for wrong in [
+            json!([{"op": "add", "path": list, "value": [theirs()]}]),
+            json!([{"op": "replace", "path": list, "value": [ours(), theirs()]}]),
+            json!([{"op": "add", "path": format!("{list}/-"), "value": theirs()}]),
+            json!([{"op": "replace", "path": format!("{list}/0"), "value": theirs()}]),
+            json!([{"op": "add", "path": format!("{list}/0"), "value": ours()}, {"op": "add", "path": format!("{list}/0"), "value": theirs()}]),
+            json!([{"op": "replace", "path": format!("{list}/0/controller"), "value": true}]),
+            json!([{"op": "replace", "path": format!("{list}/0/uid"), "value": "uid-other"}]),
+            json!([{"op": "replace", "path": "/metadata", "value": owners(vec![theirs()])["metadata"]}]),
+            json!([{"op": "replace", "path": "", "value": owners(vec![theirs()])}]),
+            json!([{"op": "copy", "from": "/spec/x", "path": format!("{list}/0")}]),
+            json!([{"op": "move", "from": "/spec/x", "path": list}]),
+            json!([{"op": "move", "from": "/metadata", "path": "/spec/x"}]),
+            json!([{"op": "add", "path": format!("{list}/-")}]),
+            json!([{"op": "merge", "path": list, "value": [ours()]}]),
+            json!([{"op": "add", "path": list, "value": [ours()], "Path": "/spec"}]),
+            json!({"op": "add"}),
+        ] {
+            assert!(patched(wrong.clone()).is_err(), "{wrong}");
+        }
+        assert!(patched(json!([{"op": "add", "path": "/metadata/owner~0References", "value": [theirs()]}])).is_ok());
+        let twice = r#"[{"op":"add","path":"/spec/x","path":"/metadata/ownerReferences","value":[]}]"#;
+        assert!(super::tests::patched(PatchType::Json, twice).is_err());
+    }
+}

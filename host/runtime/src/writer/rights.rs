@@ -1,0 +1,179 @@
+//! What one run may do: its plugin's grants, and what the caches say of who owns what.
+//!
+//! Invariants:
+//! 1. Ownership is judged by the view that the run saw: a plugin can only write what it has seen to be its own.
+//! 2. What is allowed by ownership alone is sent with the uid of the object that was judged, so that a namesake is never hit.
+//! 3. What the caches do not show is not owned.
+//!
+//! Not here: which grants there are (`pintle_core::grants`), what a body says of controllers (`ownership`).
+
+use std::sync::Arc;
+
+use pintle_core::grants::{Access, Allowed, Denial, Grants};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::manifest::{Manifest, Of};
+use pintle_core::object::Object;
+use pintle_core::outcome::{Action, Event};
+use pintle_core::version::Uid;
+use pintle_core::view::View;
+
+use super::ownership::{Controller, sets_only};
+use super::request::Target;
+
+/// What a run may do, and by what that is judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Rights<'a> {
+    pub(crate) grants: &'a Grants,
+    pub(crate) manifest: &'a Manifest,
+    /// The key of the run.
+    pub(crate) key: &'a Key,
+    /// What the run saw.
+    pub(crate) view: &'a dyn View,
+}
+
+impl Rights<'_> {
+    /// Whether a mutation may be sent, and the uid of the object that it must hit, if that matters.
+    ///
+    /// # Errors
+    /// [`Denial`]; another run may see another owner.
+    pub(crate) fn write(&self, action: &Action, target: &Target) -> Result<Option<Uid>, Denial> {
+        match self.grants.check(&target.access(), |of| self.owns(of, action, target))? {
+            Allowed::Owned if !is_new(action) => {
+                Ok(self.view.object(&target.kind, &target.object).map(|object| object.meta.uid.clone()))
+            }
+            Allowed::Freely | Allowed::Owned => Ok(None),
+        }
+    }
+
+    /// Whether an object may be read from the API server itself.
+    ///
+    /// # Errors
+    /// [`Denial`]; another run may see another owner.
+    pub(crate) fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
+        let access = Access { verb: "get", kind, subresource: None, namespace: &object.namespace, name: &object.name };
+        let owned = |of| match of {
+            Of::Any => Ok(()),
+            Of::Key => self.is_key(kind, object),
+            Of::Controlled => self.is_controlled(&self.controller()?, kind, object).map(|_| ()),
+        };
+        self.grants.check(&access, owned).map(|_| ())
+    }
+
+    /// Whether objects may be listed from the API server itself.
+    ///
+    /// # Errors
+    /// [`Denial`]; trying again does not help.
+    pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> Result<(), Denial> {
+        let access = Access { verb: "list", kind, subresource: None, namespace, name: "" };
+        self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
+    }
+
+    /// Whether an event may be recorded: it speaks of what the plugin watches, or of a neighbour of its key.
+    pub(crate) fn tell(&self, event: &Event) -> bool {
+        let same = |kind: &Kind| is_same(kind, &event.regarding_kind);
+        let namespace = &*event.regarding.namespace;
+        let watched = self.manifest.watches.iter().any(|watch| {
+            let kind = match (&watch.kind, &watch.every) {
+                (Some(kind), _) => same(kind),
+                (None, Some(every)) => !every.except.iter().any(same),
+                (None, None) => false,
+            };
+            kind && watch.namespace.as_deref().is_none_or(|ours| ours == namespace)
+        });
+        watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace)
+    }
+
+    fn owns(&self, of: Of, action: &Action, target: &Target) -> Result<(), String> {
+        match of {
+            Of::Any => Ok(()),
+            Of::Key => {
+                if target.object.name.is_empty() {
+                    return Err("it is not about one object".into());
+                }
+                self.is_key(&target.kind, &target.object)?;
+                match is_new(action) {
+                    true => Ok(()),
+                    false => self.shown(&target.kind, &target.object).and_then(|object| hits(action, &object)),
+                }
+            }
+            Of::Controlled => self.controls(action, target),
+        }
+    }
+
+    fn controls(&self, action: &Action, target: &Target) -> Result<(), String> {
+        let key = self.controller()?;
+        // An owner in another namespace owns nothing.
+        if !key.namespace.is_empty() && *key.namespace != *target.object.namespace {
+            return Err(format!("{} does not control objects of other namespaces", self.key.object));
+        }
+        match action {
+            Action::DeleteCollection { .. } => return Err("a collection is of many objects".into()),
+            Action::Event(_) => return Err("it writes no object".into()),
+            _ if is_new(action) => {}
+            Action::Create { .. } | Action::Update { .. } | Action::Patch { .. } | Action::Delete { .. } => {
+                let object = self.shown(&target.kind, &target.object)?;
+                let adoptable = matches!(action, Action::Update { .. } | Action::Patch { .. })
+                    && target.subresource.is_none()
+                    && object.meta.controller().is_none();
+                if !adoptable {
+                    key.controls(&object)?;
+                }
+                hits(action, &object)?;
+            }
+        }
+        sets_only(&key, action)
+    }
+
+    fn is_key(&self, kind: &Kind, object: &ObjectKey) -> Result<(), String> {
+        match is_same(kind, &self.key.kind) && *object == self.key.object {
+            true => Ok(()),
+            false => Err(format!("the key is {} {}", self.key.kind, self.key.object)),
+        }
+    }
+
+    fn is_controlled(&self, key: &Controller, kind: &Kind, object: &ObjectKey) -> Result<Arc<Object>, String> {
+        let object = self.shown(kind, object)?;
+        key.controls(&object).map(|()| object)
+    }
+
+    /// The key's object, as a controller.
+    fn controller(&self) -> Result<Controller, String> {
+        let object = self.shown(&self.key.kind, &self.key.object)?;
+        Ok(Controller {
+            kind: self.key.kind.clone(),
+            name: self.key.object.name.clone(),
+            namespace: self.key.object.namespace.clone(),
+            uid: object.meta.uid.clone(),
+        })
+    }
+
+    fn shown(&self, kind: &Kind, object: &ObjectKey) -> Result<Arc<Object>, String> {
+        let found = self.view.object(kind, object).filter(|object| !object.meta.uid.is_empty());
+        found.ok_or_else(|| format!("the caches of the plugin do not show {kind} {object}"))
+    }
+}
+
+/// Whether an object is made. A subresource that is created belongs to an object that is there.
+fn is_new(action: &Action) -> bool {
+    matches!(action, Action::Create { subresource: None, .. })
+}
+
+/// Kinds are the same in all versions.
+fn is_same(one: &Kind, other: &Kind) -> bool {
+    one.group == other.group && one.name == other.name
+}
+
+/// A write that means another object of that name than the caches show is not about what was judged.
+fn hits(action: &Action, object: &Object) -> Result<(), String> {
+    let given = match action {
+        Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } => preconditions.uid.clone(),
+        Action::Update { object, .. } => super::request::uid_of(object)?,
+        Action::Create { .. } | Action::DeleteCollection { .. } | Action::Event(_) => None,
+    };
+    match given {
+        Some(uid) if Uid::parse(&uid) != object.meta.uid => {
+            Err(format!("the caches show {} with another uid than {uid:?}", object.meta.key))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,258 @@
+//! What leaves the process under grants of objects of the key, and what is smuggled in bodies.
+
+use pintle_core::outcome::{PatchType, Preconditions};
+use serde_json::Value;
+
+use super::*;
+use crate::testing::cached;
+
+const UID: &str = "uid-key";
+
+/// Shows the key's object, one that it controls, one that another one controls, and one that nobody controls.
+fn owned(asked: Value) -> Fixture {
+    let mut fixture = Fixture::granted(FakeWriter::agreeable(), asked);
+    let shown = [("key", None), ("mine", Some("key")), ("theirs", Some("other")), ("orphan", None)];
+    fixture.shown = shown.into_iter().map(|(name, controller)| (pod(), cached(name, controller))).collect();
+    fixture
+}
+
+fn mutation(action: Action) -> Mutation {
+    Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() }
+}
+
+fn delete_of(name: &str, uid: Option<&str>) -> Mutation {
+    let mut delete = delete(name);
+    if let Action::Delete { preconditions, .. } = &mut delete.action {
+        preconditions.uid = uid.map(Into::into);
+    }
+    delete
+}
+
+fn patch_of(name: &str, subresource: Option<&str>, patch_type: PatchType, body: &Value) -> Mutation {
+    mutation(Action::Patch {
+        kind: pod(),
+        object: ObjectKey::new("ns", name),
+        subresource: subresource.map(Into::into),
+        patch_type,
+        body: body.to_string(),
+        preconditions: Preconditions::default(),
+    })
+}
+
+fn update_of(object: &Value, subresource: Option<&str>) -> Mutation {
+    mutation(Action::Update { kind: pod(), object: object.to_string(), subresource: subresource.map(Into::into) })
+}
+
+fn create_of(object: &Value) -> Mutation {
+    mutation(Action::Create { kind: pod(), namespace: "ns".into(), object: object.to_string(), subresource: None })
+}
+
+fn reference(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": format!("uid-{name}"), "controller": true})
+}
+
+/// The failure's message, if the mutation was refused; it must not have been sent then.
+async fn refusal_of(fixture: &Fixture, mutation: Mutation) -> Option<String> {
+    let before = fixture.api.log().len();
+    let report = fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
+    let failure = report.failures.into_iter().next();
+    assert_eq!(fixture.api.log().len() - before, usize::from(failure.is_none()));
+    assert_eq!(report.n_denied, usize::from(failure.is_some()));
+    failure.map(|failure| {
+        assert_eq!((failure.reason.as_str(), failure.code), ("NotGranted", 0));
+        failure.message
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_deletes_only_what_it_has_seen_to_be_its_own() {
+    let fixture = owned(json!([{"verbs": ["delete", "deletecollection"], "kinds": ["v1/Pod"], "of": "controlled"}]));
+    assert_eq!(refusal_of(&fixture, delete_of("mine", None)).await, None);
+    assert_eq!(refusal_of(&fixture, delete_of("mine", Some("uid-mine"))).await, None);
+    // A namesake that came since is not hit.
+    assert_eq!(fixture.api.bodies(), [json!({"uid": "uid-mine"}), json!({"uid": "uid-mine"})]);
+    let why = refusal_of(&fixture, delete_of("theirs", None)).await.unwrap();
+    assert_eq!(
+        why,
+        "delete v1/Pod ns/theirs is not granted to plugin widgets, whose manifest asks for objects of the key only: the caches show \
+         ns/theirs controlled by v1/Pod other, not by v1/Pod key; for all objects add `- {verbs: [delete], kinds: [v1/Pod]}` to \
+         `grants` of the manifest"
+    );
+    for (name, uid) in [("orphan", None), ("unseen", None), ("key", None), ("mine", Some("uid-other"))] {
+        assert!(refusal_of(&fixture, delete_of(name, uid)).await.is_some(), "{name}");
+    }
+    let collection =
+        Action::DeleteCollection { kind: pod(), namespace: "ns".into(), label_selector: None, propagation: None };
+    assert!(refusal_of(&fixture, mutation(collection)).await.unwrap().contains("a collection is of many objects"));
+    let mut elsewhere = delete_of("mine", None);
+    if let Action::Delete { object, .. } = &mut elsewhere.action {
+        *object = ObjectKey::new("other", "mine");
+    }
+    assert!(refusal_of(&fixture, elsewhere).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_owned_by_a_key_that_the_caches_do_not_show() {
+    let mut fixture = owned(json!([{"verbs": ["*"], "kinds": ["v1/Pod"], "of": "controlled"}]));
+    fixture.shown.remove(0);
+    let why = refusal_of(&fixture, delete_of("mine", None)).await.unwrap();
+    assert!(why.contains("the caches of the plugin do not show v1/Pod ns/key"), "{why}");
+    let object = json!({"metadata": {"generateName": "a-", "ownerReferences": [reference("key")]}});
+    assert!(refusal_of(&fixture, create_of(&object)).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_and_patches_adopt_and_release_but_give_nothing_away() {
+    let asked = json!([
+        {"verbs": ["update", "patch"], "kinds": ["v1/Pod"], "of": "controlled"},
+        {"verbs": ["update", "patch"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "controlled"},
+    ]);
+    let fixture = owned(asked);
+    let adopt = json!({"metadata": {"ownerReferences": [reference("key")]}});
+    let release = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": UID}]}});
+    let give = json!({"metadata": {"ownerReferences": [reference("other")]}});
+    let strategic = |name, body| patch_of(name, None, PatchType::StrategicMerge, body);
+    assert_eq!(refusal_of(&fixture, strategic("orphan", &adopt)).await, None);
+    assert_eq!(refusal_of(&fixture, strategic("mine", &release)).await, None);
+    assert_eq!(refusal_of(&fixture, patch_of("mine", None, PatchType::Merge, &json!({"spec": {}}))).await, None);
+    let bodies = fixture.api.bodies();
+    let uids: Vec<&Value> = bodies.iter().map(|body| &body["metadata"]["uid"]).collect();
+    assert_eq!(uids, [&json!("uid-orphan"), &json!("uid-mine"), &json!("uid-mine")]);
+    assert!(refusal_of(&fixture, strategic("theirs", &adopt)).await.is_some());
+    assert!(refusal_of(&fixture, strategic("mine", &give)).await.unwrap().contains("as the controller"));
+    assert!(refusal_of(&fixture, strategic("orphan", &give)).await.is_some());
+    // What is not its own has no status for it either, and nobody is adopted by a status.
+    let status = |name| patch_of(name, Some("status"), PatchType::Merge, &json!({"status": {}}));
+    assert_eq!(refusal_of(&fixture, status("mine")).await, None);
+    assert!(refusal_of(&fixture, status("orphan")).await.is_some());
+
+    let object = |name: &str, owner: &str, uid: Option<&str>| {
+        let meta = json!({"name": name, "namespace": "ns", "resourceVersion": "5", "uid": uid});
+        let mut object = json!({ "metadata": meta });
+        object["metadata"]["ownerReferences"] = json!([reference(owner)]);
+        object
+    };
+    assert_eq!(refusal_of(&fixture, update_of(&object("orphan", "key", None), None)).await, None);
+    assert_eq!(fixture.api.bodies().last().unwrap()["metadata"]["uid"], "uid-orphan");
+    assert_eq!(refusal_of(&fixture, update_of(&object("mine", "key", Some("uid-mine")), None)).await, None);
+    for (name, owner, uid) in [("mine", "other", None), ("theirs", "key", None), ("mine", "key", Some("uid-other"))] {
+        assert!(refusal_of(&fixture, update_of(&object(name, owner, uid), None)).await.is_some(), "{name} {owner}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_created_belongs_to_the_key() {
+    let fixture = owned(json!([{"verbs": ["create"], "kinds": ["v1/Pod"], "of": "controlled"}]));
+    let object = |owners: Value| json!({"metadata": {"generateName": "a-", "ownerReferences": owners}});
+    assert_eq!(refusal_of(&fixture, create_of(&object(json!([reference("key")])))).await, None);
+    for owners in [json!([]), json!([reference("other")]), json!([reference("key"), reference("other")])] {
+        assert!(refusal_of(&fixture, create_of(&object(owners.clone()))).await.is_some(), "{owners}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_of_the_key_reach_its_object_alone() {
+    let asked = json!([
+        {"verbs": ["patch", "delete"], "kinds": ["v1/Pod"], "of": "key"},
+        {"verbs": ["update"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "key"},
+    ]);
+    let fixture = owned(asked);
+    let status = |name: &str| {
+        let metadata = json!({"name": name, "namespace": "ns", "resourceVersion": "5"});
+        update_of(&json!({"metadata": metadata, "status": {}}), Some("status"))
+    };
+    assert_eq!(refusal_of(&fixture, status("key")).await, None);
+    assert_eq!(refusal_of(&fixture, delete_of("key", None)).await, None);
+    let bodies = fixture.api.bodies();
+    assert_eq!((&bodies[0]["metadata"]["uid"], &bodies[1]), (&json!(UID), &json!({"uid": UID})));
+    for other in ["mine", "theirs", "orphan", "unseen"] {
+        assert!(refusal_of(&fixture, status(other)).await.unwrap().contains("the key is v1/Pod ns/key"));
+        assert!(refusal_of(&fixture, delete_of(other, None)).await.is_some());
+    }
+    assert!(refusal_of(&fixture, delete_of("key", Some("uid-other"))).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_about_what_the_plugin_watches_or_the_neighbours_of_its_key() {
+    let mut fixture = owned(json!([{"verbs": ["create"], "kinds": ["v1/Pod"]}]));
+    fixture.manifest = manifest(|m| {
+        m["watches"] = json!([{"kind": "apps/v1/ReplicaSet", "namespace": "ns"}, {"kind": "v1/Node"}]);
+    });
+    let about = |kind: &str, namespace: &str| Event {
+        regarding_kind: kind.parse().unwrap(),
+        regarding: ObjectKey::new(namespace, "a"),
+        ..event(&format!("{kind} {namespace}"))
+    };
+    let told = [("apps/v1/ReplicaSet", "ns"), ("apps/v2/ReplicaSet", "ns"), ("v1/Node", ""), ("v1/Pod", "ns")];
+    let not_told = [("apps/v1/ReplicaSet", "other"), ("v1/ReplicaSet", "ns"), ("v1/Secret", "ns"), ("v1/Pod", "other")];
+    let events = told.iter().chain(&not_told).map(|(kind, namespace)| about(kind, namespace));
+    let mut mutations: Vec<Mutation> = events.clone().map(|event| mutation(Action::Event(event))).collect();
+    // Those that tell of a write are events too; the write goes on.
+    mutations.extend(events.map(|event| {
+        let message = format!("by {}", event.message);
+        Mutation { on_success: Some(Event { message, ..event }), ..create("x") }
+    }));
+    let report = fixture.carry_out(vec![step(Order::Sequential, mutations)]).await;
+    assert_eq!((report.failures.len(), report.n_denied, report.writes.len()), (0, 8, 8));
+    let text = fixture.metrics.text();
+    assert!(text.contains(r#"pintle_plugin_faults_total{plugin="widgets",kind="grant"} 8"#), "{text}");
+    let expected: Vec<String> = told.iter().map(|(kind, namespace)| format!("{kind} {namespace}")).collect();
+    let by = expected.iter().map(|message| format!("by {message}"));
+    let expected: Vec<String> = expected.iter().cloned().chain(by).collect();
+    assert_eq!(fixture.events().await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_smuggled_in_a_body() {
+    let asked = json!([
+        {"verbs": ["create", "update", "patch"], "kinds": ["v1/Pod"], "namespaces": ["ns"], "names": ["a"]},
+    ]);
+    let fixture = owned(asked);
+    let meta = |name: &str, namespace: &str| json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}});
+    // The namespace and the name are those of the body, which is where the API server reads them.
+    assert!(refusal_of(&fixture, update_of(&meta("a", "kube-system"), None)).await.is_some());
+    assert!(refusal_of(&fixture, update_of(&meta("b", "ns"), None)).await.is_some());
+    assert!(refusal_of(&fixture, create_of(&json!({"metadata": {"generateName": "a"}}))).await.is_some());
+    assert!(refusal_of(&fixture, create_of(&json!({"metadata": {"name": "b", "generateName": "a"}}))).await.is_some());
+    // A subresource is a grant of its own.
+    for subresource in ["status", "finalizers", "scale", "ephemeralcontainers"] {
+        assert!(refusal_of(&fixture, update_of(&meta("a", "ns"), Some(subresource))).await.is_some());
+        let patch = patch_of("a", Some(subresource), PatchType::Merge, &json!({}));
+        assert!(refusal_of(&fixture, patch).await.is_some(), "{subresource}");
+    }
+    // The type is that of the mutation.
+    let mut other = meta("a", "ns");
+    other["apiVersion"] = json!("v1");
+    other["kind"] = json!("Secret");
+    let apply = PatchType::Apply { field_manager: "m".into(), force: false };
+    for mutation in [update_of(&other, None), create_of(&other), patch_of("a", None, apply, &other)] {
+        assert_eq!(refusal_of(&fixture, mutation).await, None);
+        assert_eq!(fixture.api.bodies().last().unwrap()["kind"], "Pod");
+    }
+    assert!(fixture.api.log().iter().all(|line| line.ends_with("pods ns/a")), "{:?}", fixture.api.log());
+    // What has two meanings, or is no name, is a fault.
+    let sent = fixture.api.log().len();
+    let faults = [
+        create_of(&meta("a", "kube-system")),
+        update_of(&meta("../../secrets/a", "ns"), None),
+        update_of(&meta("a", "../kube-system"), None),
+        update_of(&meta("..", "ns"), None),
+        patch_of("a/../b", None, PatchType::Merge, &json!({})),
+        delete_of("a?x=y", None),
+        mutation(Action::Update {
+            kind: pod(),
+            object: r#"{"metadata":{"name":"a","name":"b","resourceVersion":"1"}}"#.into(),
+            subresource: None,
+        }),
+        mutation(Action::Update {
+            kind: pod(),
+            object: r#"{"metadata":{"name":"a","resourceVersion":"1"},"metadata":{"name":"b"}}"#.into(),
+            subresource: None,
+        }),
+    ];
+    for mutation in faults {
+        let text = format!("{mutation:?}");
+        assert!(fixture.plan(vec![step(Order::Sequential, vec![mutation])]).is_err(), "{text}");
+    }
+    assert_eq!(fixture.api.log().len(), sent);
+}
