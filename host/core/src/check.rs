@@ -8,12 +8,20 @@ use std::time::Duration;
 use crate::grants::is_path_segment;
 use crate::id::{Key, Kind, ObjectKey};
 use crate::manifest::{EffectiveLimits, Manifest, MetricSource};
-use crate::outcome::{Action, Event, Mutation, Need, Outcome, PatchType};
+use crate::outcome::{Action, Event, Mutation, Need, Outcome, PatchType, Preconditions};
 
 /// The largest number that the contract lets pass.
 pub const MAX_U32: u32 = i32::MAX as u32;
 /// Reads that one round of a run may ask for: a few rounds must do for a list of every kind that a server has.
 pub const MAX_NEEDS: usize = 256;
+/// Samples in one outcome.
+const MAX_OBSERVATIONS: usize = 1_000;
+/// Values of the keyed state that one outcome may write.
+const MAX_STATE_WRITES: usize = 1_000;
+/// Keys that the change of one object may touch.
+const MAX_MAPPED_KEYS: usize = 10_000;
+/// Refusals that one mutation may tolerate: each kind of refusal once.
+const MAX_TOLERATED: usize = 6;
 /// Longest name of a value of the keyed state.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
@@ -28,6 +36,19 @@ pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits)
     }
     if outcome.needs.len() > MAX_NEEDS {
         return Err(format!("the outcome has {} needs, more than {MAX_NEEDS}", outcome.needs.len()));
+    }
+    // An empty step is no mutation, but somebody has to look at it.
+    if outcome.steps.len() > (limits.mutations as usize).max(1) {
+        let (n, limit) = (outcome.steps.len(), limits.mutations);
+        return Err(format!("the outcome has {n} steps, more than the limit of {limit} mutations allows"));
+    }
+    for (what, found, most) in [
+        ("observations", outcome.observations.len(), MAX_OBSERVATIONS),
+        ("values of the state", outcome.state.len(), MAX_STATE_WRITES),
+    ] {
+        if found > most {
+            return Err(format!("the outcome has {found} {what}, more than {most}"));
+        }
     }
     let bytes = size(outcome);
     if bytes > limits.outcome_bytes {
@@ -73,6 +94,9 @@ pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits)
 /// # Errors
 /// The fault's message.
 pub fn mapped_keys(keys: &[Key], manifest: &Manifest) -> Result<(), String> {
+    if keys.len() > MAX_MAPPED_KEYS {
+        return Err(format!("the mapping has {} keys for one change, more than {MAX_MAPPED_KEYS}", keys.len()));
+    }
     for key in keys {
         if !manifest.queues.iter().any(|queue| *queue.name == *key.queue) {
             let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
@@ -138,6 +162,9 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
 }
 
 fn check_mutation(mutation: &Mutation) -> Result<(), String> {
+    if mutation.tolerate.len() > MAX_TOLERATED {
+        return Err(format!("{} refusals are tolerated; there are {MAX_TOLERATED}", mutation.tolerate.len()));
+    }
     for event in mutation.on_success.iter().chain(&mutation.on_failure) {
         check_event(event)?;
     }
@@ -185,6 +212,7 @@ fn size(outcome: &Outcome) -> u64 {
         let object = event.regarding.name.len() + event.regarding.namespace.len();
         event.message.len() + event.reason.len() + event.regarding_uid.len() + object
     };
+    let of = |conditions: &Preconditions| optional(&conditions.uid) + optional(&conditions.resource_version);
     let mut bytes = 0;
     for need in &outcome.needs {
         bytes += match need {
@@ -198,10 +226,8 @@ fn size(outcome: &Outcome) -> u64 {
         bytes += mutation.on_success.iter().chain(&mutation.on_failure).map(event).sum::<usize>();
         bytes += match &mutation.action {
             Action::Create { object, .. } | Action::Update { object, .. } => object.len(),
-            Action::Patch { body, .. } => body.len(),
-            Action::Delete { preconditions, .. } => {
-                optional(&preconditions.uid) + optional(&preconditions.resource_version)
-            }
+            Action::Patch { body, preconditions, .. } => body.len() + of(preconditions),
+            Action::Delete { preconditions, .. } => of(preconditions),
             Action::DeleteCollection { label_selector, .. } => optional(label_selector),
             Action::Event(one) => event(one),
         };
@@ -220,7 +246,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::outcome::{Observation, Order, Preconditions, Step};
+    use crate::outcome::{Observation, Order, Step};
 
     fn manifest() -> Manifest {
         let manifest = serde_json::json!({
@@ -276,6 +302,32 @@ mod tests {
         let requeue = |ms| Outcome { requeue_after: Some(Duration::from_millis(ms)), ..Outcome::default() };
         check(requeue(2_147_483_647), expect!["ok"]);
         check(requeue(2_147_483_648), expect!["requeue-after-ms is more than 2147483647"]);
+    }
+
+    #[test]
+    fn lists_without_bytes_are_limited_too() {
+        let empty = Step { order: Order::Parallel, mutations: Vec::new(), always: false };
+        let steps = |n| Outcome { steps: vec![empty.clone(); n], ..Outcome::default() };
+        check(steps(2), expect!["ok"]);
+        check(steps(3), expect!["the outcome has 3 steps, more than the limit of 2 mutations allows"]);
+        let sample = Observation { metric: "widgets_total".into(), labels: vec![String::new()], value: 1.0 };
+        let observations = |n| Outcome { observations: vec![sample.clone(); n], ..Outcome::default() };
+        check(observations(1_000), expect!["ok"]);
+        check(observations(1_001), expect!["the outcome has 1001 observations, more than 1000"]);
+        let state = |n| Outcome { state: vec![(String::new(), None); n], ..Outcome::default() };
+        check(state(1_001), expect!["the outcome has 1001 values of the state, more than 1000"]);
+        let tolerates =
+            |n| step(vec![Mutation { tolerate: vec![crate::outcome::Refusal::Conflict; n], ..delete("a") }]);
+        check(tolerates(6), expect!["ok"]);
+        check(tolerates(7), expect!["steps[0].mutations[0]: 7 refusals are tolerated; there are 6"]);
+    }
+
+    #[test]
+    fn the_keys_of_a_change_are_limited() {
+        let key = Key { queue: "widgets".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
+        let keys = |n| mapped_keys(&vec![key.clone(); n], &manifest());
+        assert_eq!(keys(10_000), Ok(()));
+        assert_eq!(keys(10_001), Err("the mapping has 10001 keys for one change, more than 10000".to_owned()));
     }
 
     #[test]

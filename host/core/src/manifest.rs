@@ -3,6 +3,7 @@
 //! It travels as JSON in the custom section [`SECTION`] at the top level of the component. Authors write it as YAML
 //! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
 
+mod bounds;
 mod grant;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,7 +239,7 @@ pub enum Change {
 pub struct Queue {
     /// The `name` label of the `workqueue_*` metrics.
     pub name: String,
-    /// Runs at once. Default 5.
+    /// Runs at once. Default 5, at most 1,000.
     #[serde(default = "default_concurrency")]
     pub concurrency: u32,
     /// Delay after failures of a key.
@@ -247,10 +248,10 @@ pub struct Queue {
     /// Failures in a row after which a key is dropped until its next change; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
-    /// Every key of these kinds again after so many milliseconds.
+    /// Every key of these kinds again after so many milliseconds, at least 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<u32>,
-    /// Also a key of its own, `tick`, every so many milliseconds (kind `v1/Namespace`, no namespace, name `tick`).
+    /// Also a key of its own, `tick`, every so many milliseconds, at least 10 (kind `v1/Namespace`, no namespace, name `tick`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u32>,
 }
@@ -263,11 +264,11 @@ fn default_concurrency() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Backoff {
-    /// Delay after the first failure. Default 5.
+    /// Delay after the first failure. Default 5, which is the least.
     pub base_ms: u32,
     /// Longest delay. Default 1,000,000.
     pub max_ms: u32,
-    /// Always this delay, instead of an exponential one.
+    /// Always this delay, at least 5, instead of an exponential one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_ms: Option<u32>,
     /// Retries per second of the whole queue. Default 10.
@@ -547,6 +548,7 @@ impl Manifest {
         if self.queues.is_empty() {
             return Err("queues: at least one is needed".into());
         }
+        bounds::check(self)?;
         let mut queues = BTreeSet::new();
         for (i, queue) in self.queues.iter().enumerate() {
             if !queues.insert(queue.name.as_str()) {

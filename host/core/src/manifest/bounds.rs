@@ -1,0 +1,165 @@
+//! How much a manifest may ask for: each watch costs the API server and the cache, each queue and metric the host, and periods and
+//! delays decide how often a plugin's keys come.
+//!
+//! The built-in plugins need a fraction of each.
+
+use super::{Backoff, Manifest, Queue, Watch};
+
+/// Items of a list, if there is no bound of its own.
+const MAX_ITEMS: usize = 256;
+const MAX_QUEUES: usize = 16;
+/// Runs of one queue at once.
+const MAX_CONCURRENCY: u32 = 1_000;
+/// Bytes of a name that becomes a label of metrics or a source of events.
+const MAX_NAME_BYTES: usize = 128;
+/// Labels and buckets of a metric.
+const MAX_LABELS: usize = 16;
+const MAX_BUCKETS: usize = 64;
+/// All keys are enqueued again.
+const MIN_RESYNC_MS: u32 = 1_000;
+const MIN_TICK_MS: u32 = 10;
+/// client-go's first delay.
+const MIN_BACKOFF_MS: u32 = 5;
+const MAX_QPS: f32 = 10_000.0;
+
+/// # Errors
+/// Which field asks for too much, and how much it may be.
+pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
+    name("version", &manifest.version)?;
+    if let Some(source) = &manifest.event_source {
+        name("eventSource", source)?;
+    }
+    items("aliases", manifest.aliases.len(), MAX_ITEMS)?;
+    items("watches", manifest.watches.len(), MAX_ITEMS)?;
+    items("queues", manifest.queues.len(), MAX_QUEUES)?;
+    items("grants", manifest.grants.len(), MAX_ITEMS)?;
+    items("config", manifest.config.len(), MAX_ITEMS)?;
+    items("metrics", manifest.metrics.len(), MAX_ITEMS)?;
+    for (i, watch) in manifest.watches.iter().enumerate() {
+        check_watch(watch).map_err(|why| format!("watches[{i}].{why}"))?;
+    }
+    for (i, queue) in manifest.queues.iter().enumerate() {
+        check_queue(queue).map_err(|why| format!("queues[{i}].{why}"))?;
+    }
+    for (i, metric) in manifest.metrics.iter().enumerate() {
+        items("labels", metric.labels.len(), MAX_LABELS).map_err(|why| format!("metrics[{i}].{why}"))?;
+        items("buckets", metric.buckets.len(), MAX_BUCKETS).map_err(|why| format!("metrics[{i}].{why}"))?;
+    }
+    Ok(())
+}
+
+fn items(of: &str, found: usize, most: usize) -> Result<(), String> {
+    if found > most { Err(format!("{of}: {found} are too many, at most {most}")) } else { Ok(()) }
+}
+
+fn name(of: &str, name: &str) -> Result<(), String> {
+    match name.len() {
+        1..=MAX_NAME_BYTES => Ok(()),
+        n => Err(format!("{of}: has {n} bytes; 1 to {MAX_NAME_BYTES} are valid")),
+    }
+}
+
+fn at_least(of: &str, found: Option<u32>, least: u32) -> Result<(), String> {
+    match found {
+        Some(found) if found < least => Err(format!("{of}: {found} is too little, at least {least}")),
+        _ => Ok(()),
+    }
+}
+
+fn check_watch(watch: &Watch) -> Result<(), String> {
+    items("fields", watch.fields.len(), MAX_ITEMS)?;
+    items("indexes", watch.indexes.len(), MAX_ITEMS)?;
+    items("enqueue", watch.enqueue.len(), MAX_ITEMS)?;
+    for (i, rule) in watch.enqueue.iter().enumerate() {
+        items("via", rule.via.len(), MAX_ITEMS).map_err(|why| format!("enqueue[{i}].{why}"))?;
+        items("changed", rule.changed.len(), MAX_ITEMS).map_err(|why| format!("enqueue[{i}].{why}"))?;
+    }
+    Ok(())
+}
+
+fn check_queue(queue: &Queue) -> Result<(), String> {
+    name("name", &queue.name)?;
+    if queue.concurrency > MAX_CONCURRENCY {
+        return Err(format!("concurrency: {} is too much, at most {MAX_CONCURRENCY}", queue.concurrency));
+    }
+    at_least("resyncMs", queue.resync_ms, MIN_RESYNC_MS)?;
+    at_least("tickMs", queue.tick_ms, MIN_TICK_MS)?;
+    let Backoff { base_ms, fixed_ms, qps, burst, .. } = queue.backoff;
+    at_least("backoff.baseMs", Some(base_ms), MIN_BACKOFF_MS)?;
+    at_least("backoff.fixedMs", fixed_ms, MIN_BACKOFF_MS)?;
+    at_least("backoff.burst", Some(burst), 1)?;
+    if !(qps > 0.0 && qps <= MAX_QPS) {
+        return Err(format!("backoff.qps: {qps} is not more than 0 and at most {MAX_QPS}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut Value), expect: Expect) {
+        let mut manifest = json!({
+            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "watches": [{"kind": "example.com/v1/Widget", "enqueue": [{"to": "self"}]}],
+            "queues": [{"name": "widgets"}],
+        });
+        change(&mut manifest);
+        let manifest: Manifest = serde_json::from_value(manifest).unwrap();
+        expect.assert_eq(&super::check(&manifest).err().unwrap_or_else(|| "ok".into()));
+    }
+
+    fn many(n: usize, item: impl Fn(usize) -> Value) -> Value {
+        (0..n).map(item).collect()
+    }
+
+    #[test]
+    fn lists_are_bounded() {
+        check(|_| {}, expect!["ok"]);
+        let watches = |n| many(n, |i| json!({"kind": format!("example.com/v1/W{i}")}));
+        check(|m| m["watches"] = watches(256), expect!["ok"]);
+        check(|m| m["watches"] = watches(257), expect!["watches: 257 are too many, at most 256"]);
+        let queues = |n| many(n, |i| json!({"name": format!("q{i}")}));
+        check(|m| m["queues"] = queues(16), expect!["ok"]);
+        check(|m| m["queues"] = queues(17), expect!["queues: 17 are too many, at most 16"]);
+        let rules = |n| many(n, |_| json!({"to": "self"}));
+        check(
+            |m| m["watches"][0]["enqueue"] = rules(257),
+            expect!["watches[0].enqueue: 257 are too many, at most 256"],
+        );
+        let labels =
+            |n| json!([{"name": "x", "help": "", "type": "gauge", "labels": many(n, |i| json!(i.to_string()))}]);
+        check(|m| m["metrics"] = labels(16), expect!["ok"]);
+        check(|m| m["metrics"] = labels(17), expect!["metrics[0].labels: 17 are too many, at most 16"]);
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        check(|m| m["queues"][0]["name"] = json!("x".repeat(128)), expect!["ok"]);
+        check(
+            |m| m["queues"][0]["name"] = json!("x".repeat(129)),
+            expect!["queues[0].name: has 129 bytes; 1 to 128 are valid"],
+        );
+        check(|m| m["version"] = json!(""), expect!["version: has 0 bytes; 1 to 128 are valid"]);
+    }
+
+    #[test]
+    fn keys_cannot_come_again_and_again_without_a_pause() {
+        let queue = |field: &str, value: Value, expect: Expect| check(|m| m["queues"][0][field] = value, expect);
+        queue("resyncMs", json!(1_000), expect!["ok"]);
+        queue("resyncMs", json!(999), expect!["queues[0].resyncMs: 999 is too little, at least 1000"]);
+        queue("tickMs", json!(9), expect!["queues[0].tickMs: 9 is too little, at least 10"]);
+        queue("backoff", json!({"fixedMs": 0}), expect!["queues[0].backoff.fixedMs: 0 is too little, at least 5"]);
+        queue("backoff", json!({"baseMs": 4}), expect!["queues[0].backoff.baseMs: 4 is too little, at least 5"]);
+        queue(
+            "backoff",
+            json!({"qps": -1.0}),
+            expect!["queues[0].backoff.qps: -1 is not more than 0 and at most 10000"],
+        );
+        queue("concurrency", json!(1_000), expect!["ok"]);
+        queue("concurrency", json!(1_001), expect!["queues[0].concurrency: 1001 is too much, at most 1000"]);
+    }
+}
