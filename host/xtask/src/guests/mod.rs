@@ -8,6 +8,8 @@
 //! 2. Concurrent calls, also of several processes, wait for one another.
 //! 3. A component appears under its name complete or not at all.
 //!
+//! A test guest may be written as the text of a core module (`guest.wat`) instead, for what no compiler would make.
+//!
 //! A folder without `manifest.yaml` is a library that the others may share.
 
 mod component;
@@ -66,6 +68,8 @@ struct Source {
     /// Stem of the output file.
     name: String,
     manifest: Vec<u8>,
+    /// Its core module in text; it is not built by cargo then.
+    text: Option<PathBuf>,
 }
 
 /// Builds every component of a set whose inputs have changed, and removes those whose source is gone.
@@ -116,13 +120,14 @@ fn sources(set: Set) -> anyhow::Result<Vec<Source>> {
     for entry in entries {
         let folder = entry.with_context(|| format!("read {}", folder.display()))?.path();
         let manifest = folder.join("manifest.yaml");
-        if !folder.join("Cargo.toml").is_file() || !manifest.is_file() {
+        let text = Some(folder.join("guest.wat")).filter(|text| text.is_file());
+        if !(text.is_some() || folder.join("Cargo.toml").is_file()) || !manifest.is_file() {
             continue;
         }
         let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (manifest, name) = manifest_json(&manifest)?;
         let name = if set == Set::Plugins { name } else { folder_name.clone() };
-        sources.push(Source { folder, folder_name, name, manifest });
+        sources.push(Source { folder, folder_name, name, manifest, text });
     }
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = sources.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -164,21 +169,8 @@ fn build_set(set: Set, sources: &[Source], work: &Path) -> anyhow::Result<Vec<Co
         return Ok(components);
     }
 
-    let packages = packages(&set.sources())?;
-    let package = |source: &Source| {
-        let found = packages.get(&source.folder.join("Cargo.toml"));
-        found.with_context(|| format!("{} is not a package of its workspace", source.folder.display()))
-    };
-    let mut names = Vec::new();
-    for i in &stale {
-        names.push(package(&sources[*i])?.as_str());
-    }
-    let modules = toolchain::compile(&set.sources(), &names, work)?;
-    for i in stale {
-        let module = modules.join(names_to_file(package(&sources[i])?));
-        let core = fs::read(&module).with_context(|| {
-            format!("read {} (is crate-type of {} [\"cdylib\"]?)", module.display(), sources[i].folder.display())
-        })?;
+    let modules = compile(set, stale.iter().map(|i| &sources[*i]), work)?;
+    for (i, core) in stale.into_iter().zip(modules) {
         let bytes = assemble(&core, &sources[i].manifest)
             .with_context(|| format!("make a component of {}", sources[i].folder.display()))?;
         write_whole(&components[i].path, &bytes)?;
@@ -187,6 +179,34 @@ fn build_set(set: Set, sources: &[Source], work: &Path) -> anyhow::Result<Vec<Co
         write_whole(&components[i].path.with_extension("inputs"), digest.as_bytes())?;
     }
     Ok(components)
+}
+
+/// The core modules of these guests, in their order.
+fn compile<'s>(set: Set, sources: impl Iterator<Item = &'s Source>, work: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
+    let sources: Vec<&Source> = sources.collect();
+    let packages = packages(&set.sources())?;
+    let package = |source: &Source| {
+        let found = packages.get(&source.folder.join("Cargo.toml"));
+        found.with_context(|| format!("{} is not a package of its workspace", source.folder.display()))
+    };
+    let mut names = Vec::new();
+    for source in sources.iter().filter(|source| source.text.is_none()) {
+        names.push(package(source)?.as_str());
+    }
+    let modules = match names.as_slice() {
+        [] => PathBuf::new(),
+        names => toolchain::compile(&set.sources(), names, work)?,
+    };
+    let read = |source: &Source| {
+        if let Some(text) = &source.text {
+            return component::module_of_text(text);
+        }
+        let module = modules.join(names_to_file(package(source)?));
+        fs::read(&module).with_context(|| {
+            format!("read {} (is crate-type of {} [\"cdylib\"]?)", module.display(), source.folder.display())
+        })
+    };
+    sources.into_iter().map(read).collect()
 }
 
 fn names_to_file(package: &str) -> String {
