@@ -95,6 +95,11 @@ pub trait Guest: Send + Sync {
     /// Whether it exports `mapping`.
     fn maps(&self) -> bool;
 
+    /// Instances that there are now: running, interrupted and idle ones.
+    fn n_instances(&self) -> usize {
+        0
+    }
+
     /// Calls `reconcile` with a view.
     ///
     /// # Cancel safety

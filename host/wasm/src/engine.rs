@@ -3,13 +3,15 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
 use pintle_core::manifest::Limits;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
 use crate::cache::CodeCache;
+use crate::compile::Compiler;
 use crate::error::{EngineError, LoadError, LoadProblem};
 use crate::guest::WasmGuest;
 use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
@@ -30,6 +32,8 @@ const MAX_INSTANCES: u32 = 1000;
 
 /// Most calls at once. The rest of the instances is for plugins that have no other call, and for idle instances.
 const MAX_CALLS: u32 = MAX_INSTANCES / 2;
+/// Most idle instances; those of further calls are dropped as if their plugins were not pooled.
+pub(crate) const MAX_IDLE: usize = MAX_INSTANCES as usize / 4;
 
 /// Settings of the engine.
 #[derive(Clone, Debug)]
@@ -62,9 +66,12 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     linker: Linker<StoreState>,
     cache: Option<CodeCache>,
+    compiler: Compiler,
     pub(crate) ticker: Ticker,
     /// Who may run. Also bounds calls, so that the pool of instances is never exhausted by them.
     pub(crate) turns: Arc<Turns>,
+    /// Instances of pooled plugins that nobody is calling.
+    pub(crate) n_idle: AtomicUsize,
     max_limits: Limits,
 }
 
@@ -78,9 +85,11 @@ impl WasmEngine {
         let cache = config.cache_dir.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
-        let n_processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let turns = Turns::new(n_processors, config.max_calls.clamp(1, MAX_CALLS) as usize);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, ticker, turns, max_limits: config.max_limits }) })
+        let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let compiler = Compiler::start(n_processors)?;
+        let turns = Turns::new(n_processors.get(), config.max_calls.clamp(1, MAX_CALLS) as usize);
+        let (n_idle, max_limits) = (AtomicUsize::new(0), config.max_limits);
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, turns, n_idle, max_limits }) })
     }
 
     /// Checks and compiles a component. `name` (a name or path) is for errors.
@@ -106,9 +115,12 @@ impl WasmEngine {
     fn try_load(&self, bytes: &[u8], given: &Limits) -> Result<WasmGuest, LoadProblem> {
         let inspection = inspect::look(bytes)?;
         let limits = inspection.manifest.limits.within(given, &self.shared.max_limits).map_err(LoadProblem::Limits)?;
+        if inspection.memory_bytes > limits.memory_bytes {
+            return Err(LoadProblem::Memory { declared: inspection.memory_bytes, limit: limits.memory_bytes });
+        }
         let component = match &self.shared.cache {
-            Some(cache) => cache.component(&self.shared.engine, bytes),
-            None => Component::new(&self.shared.engine, bytes),
+            Some(cache) => cache.component(&self.shared.engine, &self.shared.compiler, bytes),
+            None => self.shared.compiler.compile(&self.shared.engine, bytes),
         };
         let component = component.map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
         let pre = self.shared.linker.instantiate_pre(&component);
@@ -166,10 +178,14 @@ fn settings() -> Config {
 fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(MAX_INSTANCES);
-    // Components of language runtimes consist of up to some 20 core modules, several of which may have tables.
-    pool.total_core_instances(20 * MAX_INSTANCES);
-    pool.total_memories(MAX_INSTANCES);
-    pool.total_tables(4 * MAX_INSTANCES);
+    // Components of language runtimes consist of up to some 20 core modules, several of which may have tables. What one component
+    // may have times the number of instances is there, so that nobody can take what others need.
+    pool.max_core_instances_per_component(32);
+    pool.total_core_instances(32 * MAX_INSTANCES);
+    pool.max_memories_per_component(2);
+    pool.total_memories(2 * MAX_INSTANCES);
+    pool.max_tables_per_component(16);
+    pool.total_tables(16 * MAX_INSTANCES);
     pool.max_tables_per_module(8);
     pool.table_elements(MAX_TABLE_ELEMENTS);
     pool.total_stacks(MAX_INSTANCES);

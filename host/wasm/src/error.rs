@@ -13,6 +13,9 @@ pub enum EngineError {
     /// The thread that interrupts guests cannot be started.
     #[error("start the thread that interrupts plugins")]
     Ticker(#[source] std::io::Error),
+    /// The threads that compile cannot be started.
+    #[error("start the threads that compile plugins: {0}")]
+    Compiler(String),
     /// The folder for compiled code cannot be made or looked at.
     #[error("use {} for compiled code", folder.display())]
     CacheFolder {
@@ -56,6 +59,26 @@ pub enum LoadProblem {
     /// The bytes end too early, or are no valid component.
     #[error("the component is damaged: {0}")]
     Damaged(String),
+    /// It is larger than the host takes, in one respect: what compiling and holding it costs must be bounded.
+    #[error("the component is too large: {found} {what}, at most {limit} are taken")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        found: u64,
+        /// How much is taken.
+        limit: u64,
+    },
+    /// It begins with more memory than it may have.
+    #[error(
+        "the component declares a memory of {declared} bytes, more than its limit of {limit} (limits.memoryBytes of the manifest)"
+    )]
+    Memory {
+        /// What it begins with.
+        declared: u64,
+        /// What it may have.
+        limit: u64,
+    },
     /// There is no custom section `pintle:manifest`.
     #[error("the component has no manifest (custom section {:?} at its top level)", pintle_core::manifest::SECTION)]
     NoManifest,

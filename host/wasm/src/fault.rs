@@ -2,7 +2,7 @@
 
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::view::ViewError;
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::logs::printable;
 
@@ -24,6 +24,8 @@ pub(crate) enum HostTrap {
     HostCalls,
     #[error("the lister was asked for more bytes than the limit allows")]
     ReadBytes,
+    #[error("the arguments of a call of the lister have {given} bytes, more than {limit}")]
+    Argument { given: usize, limit: usize },
     #[error("{0}")]
     View(ViewError),
     #[error("the host panicked while it answered: {0}")]
@@ -36,7 +38,7 @@ impl HostTrap {
             Self::Deadline(_) => FaultKind::Deadline,
             Self::Memory { .. } | Self::Tables { .. } => FaultKind::Memory,
             Self::StaleLister => FaultKind::Trap,
-            Self::HostCalls | Self::ReadBytes | Self::Panic(_) => FaultKind::HostCall,
+            Self::HostCalls | Self::ReadBytes | Self::Argument { .. } | Self::Panic(_) => FaultKind::HostCall,
             Self::View(ViewError::BadSelector(..)) => FaultKind::Output,
             Self::View(_) => FaultKind::Grant,
         }
@@ -57,7 +59,11 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool) -> Pl
     } else if error.is::<PoolConcurrencyLimitError>() || while_instantiating {
         FaultKind::Instantiate
     } else if message.contains("fuel allocated for hostcalls has been exhausted") {
-        // wasmtime's type for this is private.
+        // wasmtime's type for this is private. A trace of calls is there only if the guest was running.
+        if error.is::<WasmBacktrace>() {
+            let message = "the arguments of a host call are too large to be copied".to_owned();
+            return PluginFault { kind: FaultKind::HostCall, message };
+        }
         return output(&"the outcome is too large to be copied");
     } else {
         // What remains is output that breaks the canonical ABI: invalid UTF-8, a pointer out of bounds.

@@ -5,11 +5,11 @@
 //! An instance that met a fault is dropped with its store; a pooled one is also replaced when it has become old or large.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use pintle_core::check;
 use pintle_core::guest::{Guest, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind};
@@ -24,9 +24,10 @@ use crate::contract::{Controller, ControllerIndices, KEYS_OF, MAPPING, types};
 use crate::engine::Shared;
 use crate::error::LoadProblem;
 use crate::fault::{self, HostTrap};
+use crate::idle::Idle;
 use crate::lift;
 use crate::logs::{About, Logs};
-use crate::store::{Clock, Lister, StoreState};
+use crate::store::{Alive, Clock, Lister, StoreState};
 use crate::ticker::Ticking;
 use crate::turns::{Member, Turn};
 
@@ -56,13 +57,13 @@ pub(crate) struct WasmGuest {
     keys_of: Option<ComponentExportIndex>,
     /// Its share of the processors.
     member: Member,
-    /// Live instances that nobody is calling. Empty unless the plugin is pooled.
-    idle: Mutex<Vec<Live>>,
-    max_idle: usize,
+    idle: Idle,
+    /// Instances that there are, called or idle.
+    n_instances: Arc<AtomicUsize>,
 }
 
 /// An instance.
-struct Live {
+pub(crate) struct Live {
     store: Store<StoreState>,
     instance: Instance,
 }
@@ -92,6 +93,7 @@ impl WasmGuest {
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
             member: shared.turns.member(&name, max_calls),
+            idle: Idle::new(shared.clone(), if pooled { n_workers.min(max_calls) } else { 0 }),
             shared,
             name,
             limits,
@@ -99,8 +101,7 @@ impl WasmGuest {
             pre,
             controller,
             keys_of,
-            idle: Mutex::new(Vec::new()),
-            max_idle: if pooled { n_workers.min(max_calls) } else { 0 },
+            n_instances: Arc::default(),
         })
     }
 
@@ -109,8 +110,7 @@ impl WasmGuest {
         let turn = self.member.begin().await;
         let clock = Clock { started: Instant::now(), limit: self.limits.deadline, turn };
         let ticking = self.shared.ticker.run();
-        let idle = self.idle.lock().pop();
-        let mut live = match idle {
+        let mut live = match self.idle.take() {
             Some(mut live) => {
                 live.store.data_mut().clock = Some(clock.clone());
                 live.store.set_epoch_deadline(QUICK_TICKS);
@@ -127,7 +127,8 @@ impl WasmGuest {
     }
 
     async fn instantiate(&self, clock: Clock) -> wasmtime::Result<Live> {
-        let mut store = Store::new(&self.shared.engine, StoreState::new(&self.limits, clock));
+        let mut store =
+            Store::new(&self.shared.engine, StoreState::new(&self.limits, clock, Alive::new(&self.n_instances)));
         store.limiter(|state| &mut state.memory);
         store.set_epoch_deadline(QUICK_TICKS);
         store.epoch_deadline_callback(|store| {
@@ -232,11 +233,8 @@ impl Call<'_> {
             || state.n_undropped() >= MAX_UNDROPPED
             // A leak must meet this mark, where it costs an instance, before it meets the limit, where it costs a run.
             || state.memory.n_bytes() > self.guest.limits.memory_bytes / 2;
-        if result.is_ok() && !worn && self.guest.max_idle > 0 {
-            let mut idle = self.guest.idle.lock();
-            if idle.len() < self.guest.max_idle {
-                idle.push(self.live);
-            }
+        if result.is_ok() && !worn && self.guest.idle.keeps() {
+            self.guest.idle.put(self.live);
         }
         (result.map_err(|error| fault::classify(&error, false)), usage)
     }
@@ -253,6 +251,10 @@ impl Guest for WasmGuest {
 
     fn maps(&self) -> bool {
         self.keys_of.is_some()
+    }
+
+    fn n_instances(&self) -> usize {
+        self.n_instances.load(Ordering::Relaxed)
     }
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {

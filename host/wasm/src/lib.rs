@@ -18,15 +18,18 @@
 //! *Not here*: what reads and writes mean (`pintle_core::view`, `pintle_core::check`), when to run (`pintle-runtime`).
 
 mod cache;
+mod compile;
 mod contract;
 mod engine;
 mod error;
 mod fault;
 mod guest;
+mod idle;
 mod inspect;
 mod lift;
 mod linker;
 mod logs;
+mod size;
 mod store;
 mod ticker;
 mod turns;

@@ -4,7 +4,7 @@
 
 use pintle_core::api::ApiResource;
 use pintle_core::check::MAX_U32;
-use pintle_core::outcome::{MutationFailure, Need, NeedError};
+use pintle_core::outcome::{MutationFailure, NeedError};
 use pintle_core::view::{OwnedBy, Query};
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime::{Engine, Result, StoreContextMut};
@@ -13,6 +13,7 @@ use crate::contract::log::Level;
 use crate::contract::types::{Kind, ObjectKey};
 use crate::contract::{self, types, view};
 use crate::lift;
+use crate::size::Size;
 use crate::store::{Lister, StoreState};
 
 type Cx<'a> = StoreContextMut<'a, StoreState>;
@@ -25,7 +26,11 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<StoreState>> {
     linker.instance(contract::LOG)?.func_wrap("write", |mut cx: Cx<'_>, (level, message): (Level, WasmStr)| {
         // Outside a run (while an instance is made) there is nobody to log for.
         let Some(mut run) = cx.data_mut().run.take() else { return Ok(()) };
-        let written = message.to_str(&cx).map(|text| run.logs.write(level, &text));
+        // What is dropped anyway is not looked at: a guest could have the host look at megabytes again and again.
+        let written = match run.logs.has_room() {
+            true => message.to_str(&cx).map(|text| run.logs.write(level, &text)),
+            false => Ok(()),
+        };
         cx.data_mut().run = Some(run);
         written
     })?;
@@ -38,47 +43,53 @@ fn add_lister(view: &mut LinkerInstance<'_, StoreState>) -> Result<()> {
         Ok(())
     })?;
     view.func_wrap("[method]lister.now", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-        cx.data_mut().read(&lister, |view| Ok(view.now().to_owned()))
+        cx.data_mut().read(&lister, 0, |view| Ok(view.now().to_owned()))
     })?;
     view.func_wrap("[method]lister.get", |mut cx: Cx<'_>, (lister, kind, object): (Handle, Kind, ObjectKey)| {
-        cx.data_mut().read(&lister, |view| view.get(&lift::kind(&kind), &lift::object(&object)))
+        cx.data_mut()
+            .read(&lister, (&kind, &object).n_bytes(), |view| view.get(&lift::kind(&kind), &lift::object(&object)))
     })?;
     view.func_wrap("[method]lister.list", |mut cx: Cx<'_>, (lister, kind, query): (Handle, Kind, view::Query)| {
-        cx.data_mut().read(&lister, |view| view.list(&lift::kind(&kind), &lift_query(query)))
+        cx.data_mut().read(&lister, (&kind, &query).n_bytes(), |view| view.list(&lift::kind(&kind), &lift_query(query)))
     })?;
     view.func_wrap("[method]lister.count", |mut cx: Cx<'_>, (lister, kind, query): (Handle, Kind, view::Query)| {
-        cx.data_mut().read(&lister, |view| Ok(saturate(view.count(&lift::kind(&kind), &lift_query(query))?)))
+        cx.data_mut().read(&lister, (&kind, &query).n_bytes(), |view| {
+            Ok(saturate(view.count(&lift::kind(&kind), &lift_query(query))?))
+        })
     })?;
     view.func_wrap(
         "[method]lister.selecting",
         |mut cx: Cx<'_>, (lister, kind, namespace, labels): (Handle, Kind, String, Vec<(String, String)>)| {
-            cx.data_mut().read(&lister, |view| view.selecting(&lift::kind(&kind), &namespace, &labels))
+            cx.data_mut().read(&lister, (&kind, (&namespace, &labels)).n_bytes(), |view| {
+                view.selecting(&lift::kind(&kind), &namespace, &labels)
+            })
         },
     )?;
     view.func_wrap("[method]lister.dependents", |mut cx: Cx<'_>, (lister, uid): (Handle, String)| {
-        cx.data_mut().read(&lister, |view| view.dependents(&uid))
+        cx.data_mut().read(&lister, uid.n_bytes(), |view| view.dependents(&uid))
     })?;
     view.func_wrap("[method]lister.by-uid", |mut cx: Cx<'_>, (lister, uid): (Handle, String)| {
-        cx.data_mut().read(&lister, |view| view.by_uid(&uid))
+        cx.data_mut().read(&lister, uid.n_bytes(), |view| view.by_uid(&uid))
     })?;
     view.func_wrap("[method]lister.resources", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-        cx.data_mut().read(&lister, |view| Ok(view.resources()?.iter().map(lower_resource).collect::<Vec<_>>()))
+        cx.data_mut().read(&lister, 0, |view| Ok(view.resources()?.iter().map(lower_resource).collect::<Vec<_>>()))
     })?;
     view.func_wrap("[method]lister.config", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-        cx.data_mut().read(&lister, |view| Ok(view.config()))
+        cx.data_mut().read(&lister, 0, |view| Ok(view.config()))
     })?;
     view.func_wrap("[method]lister.state", |mut cx: Cx<'_>, (lister, name): (Handle, String)| {
-        cx.data_mut().read(&lister, |view| Ok(view.state(&name)))
+        cx.data_mut().read(&lister, name.n_bytes(), |view| Ok(view.state(&name)))
     })?;
     view.func_wrap("[method]lister.attempt", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-        cx.data_mut().read(&lister, |view| Ok(view.attempt().min(MAX_U32)))
+        cx.data_mut().read(&lister, 0, |view| Ok(view.attempt().min(MAX_U32)))
     })?;
     view.func_wrap("[method]lister.failures", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-        cx.data_mut().read(&lister, |view| Ok(view.failures().iter().map(lower_failure).collect::<Vec<_>>()))
+        cx.data_mut().read(&lister, 0, |view| Ok(view.failures().iter().map(lower_failure).collect::<Vec<_>>()))
     })?;
     view.func_wrap("[method]lister.answer", |mut cx: Cx<'_>, (lister, need): (Handle, types::Need)| {
-        let need: Need = lift::need(need);
-        cx.data_mut().read(&lister, |view| Ok(view.answer(&need).map(|answer| answer.map_err(lower_need_error))))
+        let (n_bytes, need) = (need.n_bytes(), lift::need(need));
+        cx.data_mut()
+            .read(&lister, n_bytes, |view| Ok(view.answer(&need).map(|answer| answer.map_err(lower_need_error))))
     })
 }
 

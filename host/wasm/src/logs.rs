@@ -43,12 +43,20 @@ impl Logs {
         Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0 }
     }
 
-    pub(crate) fn write(&mut self, level: Level, message: &str) {
-        let Some(left) = self.lines_left.checked_sub(1) else {
-            self.n_dropped = self.n_dropped.saturating_add(1);
-            return;
-        };
-        self.lines_left = left;
+    /// Whether there is room for another line, which is counted either way.
+    pub(crate) fn has_room(&mut self) -> bool {
+        match self.lines_left.checked_sub(1) {
+            Some(left) => self.lines_left = left,
+            None => {
+                self.n_dropped = self.n_dropped.saturating_add(1);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes a line for which there is room.
+    pub(crate) fn write(&self, level: Level, message: &str) {
         let message = printable(message, MAX_LINE_BYTES);
         let (plugin, about) = (&*self.plugin, &self.about);
         match level {

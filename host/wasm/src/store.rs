@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pintle_core::manifest::EffectiveLimits;
@@ -12,11 +13,14 @@ use wasmtime::component::Resource;
 
 use crate::fault::HostTrap;
 use crate::logs::Logs;
+use crate::size::Size;
 use crate::turns::Turn;
 
 /// Table elements of all tables of an instance. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
 
+/// Bytes of the arguments of one call of the lister. Objects have at most 1.5 MB; what reads them needs their names and labels.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 /// A call may take so many times its deadline if it has to wait for its turns, so that those who loop cannot keep it for ever.
 const MAX_STRETCH: u32 = 10;
 
@@ -35,6 +39,24 @@ pub(crate) struct StoreState {
     /// None between runs.
     pub(crate) run: Option<Run>,
     n_dropped: u32,
+    _alive: Alive,
+}
+
+/// Counts the instance for as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// How long a call may take, and its turn.
@@ -64,8 +86,9 @@ pub(crate) struct Run {
 }
 
 impl StoreState {
-    pub(crate) fn new(limits: &EffectiveLimits, clock: Clock) -> Self {
-        Self { memory: Memory::new(limits.memory_bytes), clock: Some(clock), n_run: 0, run: None, n_dropped: 0 }
+    pub(crate) fn new(limits: &EffectiveLimits, clock: Clock, alive: Alive) -> Self {
+        let memory = Memory::new(limits.memory_bytes);
+        Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, _alive: alive }
     }
 
     /// Begins a run and makes its lister.
@@ -97,10 +120,12 @@ impl StoreState {
         self.n_run.saturating_sub(self.n_dropped)
     }
 
-    /// One call of the lister: checks that it is the current run's, that the limits hold, and reads.
+    /// One call of the lister: checks that it is the current run's, that the limits hold, and reads. `n_given`: bytes of the
+    /// call's arguments, which the host has copied, but not looked at yet.
     pub(crate) fn read<R: Size>(
         &mut self,
         lister: &Resource<Lister>,
+        n_given: usize,
         read: impl FnOnce(&dyn View) -> Result<R, ViewError>,
     ) -> wasmtime::Result<(R,)> {
         let current = self.n_run;
@@ -109,6 +134,9 @@ impl StoreState {
         };
         run.n_host_calls += 1;
         run.host_calls_left = run.host_calls_left.checked_sub(1).ok_or(HostTrap::HostCalls)?;
+        if n_given > MAX_ARGUMENT_BYTES {
+            return Err(HostTrap::Argument { given: n_given, limit: MAX_ARGUMENT_BYTES }.into());
+        }
         let view = &*run.view;
         let answer = catch_unwind(AssertUnwindSafe(|| read(view)))
             .map_err(|panic| HostTrap::Panic(panic_message(&*panic)))?
@@ -123,73 +151,6 @@ impl StoreState {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
-}
-
-/// How many bytes a read hands over; texts only, since what surrounds them is bounded by their number.
-pub(crate) trait Size {
-    fn n_bytes(&self) -> usize;
-}
-
-impl Size for u32 {
-    fn n_bytes(&self) -> usize {
-        4
-    }
-}
-
-impl Size for String {
-    fn n_bytes(&self) -> usize {
-        self.len()
-    }
-}
-
-impl Size for Arc<str> {
-    fn n_bytes(&self) -> usize {
-        self.len()
-    }
-}
-
-impl<T: Size> Size for Option<T> {
-    fn n_bytes(&self) -> usize {
-        self.as_ref().map_or(0, Size::n_bytes)
-    }
-}
-
-impl<T: Size> Size for Vec<T> {
-    fn n_bytes(&self) -> usize {
-        // Each element costs the guest a pointer and a length.
-        self.iter().map(|item| item.n_bytes() + 8).sum()
-    }
-}
-
-impl<T: Size, E: Size> Size for Result<T, E> {
-    fn n_bytes(&self) -> usize {
-        match self {
-            Ok(value) => value.n_bytes(),
-            Err(error) => error.n_bytes(),
-        }
-    }
-}
-
-impl Size for crate::contract::view::ApiError {
-    fn n_bytes(&self) -> usize {
-        self.reason.len() + self.message.len()
-    }
-}
-
-impl Size for crate::contract::view::ApiResource {
-    fn n_bytes(&self) -> usize {
-        self.kind.group.len()
-            + self.kind.name.len()
-            + self.plural.len()
-            + self.verbs.n_bytes()
-            + self.subresources.n_bytes()
-    }
-}
-
-impl Size for crate::contract::view::MutationFailure {
-    fn n_bytes(&self) -> usize {
-        self.reason.len() + self.message.len() + self.causes.n_bytes()
-    }
 }
 
 /// The memory account of an instance.

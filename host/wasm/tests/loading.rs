@@ -154,6 +154,96 @@ fn features_of_webassembly_that_no_plugin_needs_are_off() {
     );
 }
 
+/// A component of one module, with the export of a controller by name.
+fn module(fields: &str) -> Vec<u8> {
+    text(&format!(
+        r#"(component
+            (core module $m {fields} (func (export "f")))
+            (core instance $i (instantiate $m))
+            (func (export "reconcile") (canon lift (core func $i "f")))
+        )"#
+    ))
+}
+
+#[test]
+fn a_component_that_costs_too_much_to_compile_is_refused_before() {
+    let mut bytes = component("everything").to_vec();
+    bytes.resize((64 << 20) + 1, 0);
+    check(&bytes, expect!["plugin.wasm: the component is too large: 67108865 bytes, at most 67108864 are taken"]);
+    check(
+        &module(&"(func)".repeat(100_000)),
+        expect!["plugin.wasm: the component is too large: 100001 functions, at most 100000 are taken"],
+    );
+    check(
+        &module(&format!("(func {})", "nop ".repeat(600_000))),
+        expect!["plugin.wasm: the component is too large: 600002 bytes of a function, at most 524288 are taken"],
+    );
+    check(
+        &text(&format!("(component {})", "(core module)".repeat(65))),
+        expect!["plugin.wasm: the component is too large: 65 modules and components, at most 64 are taken"],
+    );
+    check(
+        &text(&format!("(component (core module $m) {})", "(core instance (instantiate $m))".repeat(65))),
+        expect!["plugin.wasm: the component is too large: 65 instances, at most 64 are taken"],
+    );
+    let manifest = minimal_manifest().replace("widgets", &"x".repeat(300_000));
+    check(
+        &with_manifest(&without_manifest(component("everything")), &manifest),
+        expect!["plugin.wasm: the component is too large: 300089 bytes of its manifest, at most 262144 are taken"],
+    );
+}
+
+#[test]
+fn a_component_that_begins_with_too_much_is_refused() {
+    // 1,024 pages are 64 MiB, what there is by default.
+    check(
+        &module("(memory 1025)"),
+        expect![
+            "plugin.wasm: the component declares a memory of 67174400 bytes, more than its limit of 67108864 (limits.memoryBytes of the manifest)"
+        ],
+    );
+    check(
+        &module("(memory 1024)"),
+        expect![
+            "plugin.wasm: component does not fit the contract: type-checking export func `reconcile`: expected 2-tuple, found 0-tuple"
+        ],
+    );
+    check(
+        &module("(memory 1) (memory 1) (memory 1)"),
+        expect!["plugin.wasm: the component is too large: 3 memories, at most 2 are taken"],
+    );
+    check(
+        &module("(table 50001 funcref)"),
+        expect![
+            "plugin.wasm: component does not compile: module table does not fit in pooling allocator requirements: table index 0 has a minimum element size of 50001 which exceeds the limit of 50000"
+        ],
+    );
+    check(
+        &module(&"(table 1 funcref)".repeat(9)),
+        expect![
+            "plugin.wasm: component does not compile: module table does not fit in pooling allocator requirements: defined tables count of 9 exceeds the per-instance limit of 8"
+        ],
+    );
+}
+
+#[test]
+fn a_manifest_cannot_be_a_bomb() {
+    let bare = without_manifest(component("everything"));
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    check(
+        &with_manifest(&bare, &minimal_manifest().replace("[]", &deep)),
+        expect![
+            "plugin.wasm: the manifest does not parse: invalid type: sequence, expected a string at line 1 column 65"
+        ],
+    );
+    let deep = format!(r#"{{"a":{{"type":"string","default":{deep}}}}}"#);
+    let with_default = minimal_manifest().replacen('{', &format!(r#"{{"config":{deep},"#), 1);
+    check(
+        &with_manifest(&bare, &with_default),
+        expect!["plugin.wasm: the manifest does not parse: recursion limit exceeded at line 1 column 167"],
+    );
+}
+
 #[test]
 fn inspection_tells_what_a_component_is_without_running_it() {
     let bytes = component("everything");

@@ -131,6 +131,63 @@ fn host_calls_and_bytes_read_are_limited() {
 }
 
 #[test]
+fn the_arguments_of_host_calls_are_limited() {
+    outcome(run(&*loaded("faulty"), "long-argument"));
+    let of = |n: usize| format!("the arguments of a call of the lister have {n} bytes, more than 1048576");
+    check("too-long-argument", FaultKind::HostCall, &of((1 << 20) + 1));
+    check("huge-argument", FaultKind::HostCall, "the arguments of a host call are too large to be copied");
+}
+
+#[test]
+fn what_may_be_copied_is_the_same_for_each_call_of_a_pooled_instance() {
+    let guest = pooled();
+    for _ in 0..30 {
+        outcome(run(&*guest, "big-output"));
+        outcome(run(&*guest, "long-argument"));
+    }
+    assert_eq!(fault(run(&*guest, "huge-output")).0, Some(FaultKind::Output));
+}
+
+#[test]
+fn lines_over_the_limit_are_not_even_looked_at() {
+    // 10 GB within the deadline of 300 ms.
+    outcome(run(&*loaded("faulty"), "log-megabytes"));
+}
+
+#[test]
+fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
+    for (guest, n_kept) in [(loaded("faulty"), 0), (pooled(), 1)] {
+        outcome(run(&*guest, "calls"));
+        assert_eq!(guest.n_instances(), n_kept);
+        for name in ["panic", "loop", "grow", "recurse", "too-big-output"] {
+            fault(run(&*guest, name));
+            // A fault of the answer alone leaves the instance as it is.
+            let n_kept = if name == "too-big-output" { n_kept } else { 0 };
+            assert_eq!(guest.n_instances(), n_kept, "after {name}");
+        }
+    }
+}
+
+#[test]
+fn the_limits_of_the_operator_bind() {
+    let limits = |json| serde_json::from_value::<pintle_core::manifest::Limits>(json).unwrap();
+    let max_limits = limits(json!({"deadlineMs": 300, "memoryBytes": 16 << 20, "mutations": 10, "logLines": 3}));
+    let config = pintle_wasm::WasmConfig { max_limits, ..pintle_wasm::WasmConfig::default() };
+    let engine = pintle_wasm::WasmEngine::new(config).unwrap();
+    let load = |given| engine.load_with("faulty", support::component("faulty"), &limits(given));
+    // The manifest asks for 5 lines.
+    assert_eq!(
+        load(json!({})).err().unwrap().to_string(),
+        "faulty: limits.logLines: 5 is more than the operator's maximum of 3; ask for less, or raise the maximum"
+    );
+    assert!(load(json!({"logLines": 3, "mutations": 11})).is_err());
+    let guest = load(json!({"logLines": 3, "mutations": 4, "deadlineMs": 50})).unwrap();
+    assert_eq!((guest.limits().log_lines, guest.limits().mutations), (3, 4));
+    assert_eq!(fault(run(&*guest, "loop")).1, "the deadline of 50 ms has passed");
+    assert_eq!(fault(run(&*guest, "most-mutations")).1, "the outcome has 10 mutations, more than the limit of 4");
+}
+
+#[test]
 fn reads_that_are_not_granted_are_faults() {
     check("not-watched", FaultKind::Grant, "kind v1/Secret is not watched by this plugin; its manifest watches v1/Pod");
     check("bad-selector", FaultKind::Output, r#"label selector "a in b" is not valid: no list"#);

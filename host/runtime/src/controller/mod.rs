@@ -218,7 +218,9 @@ impl Controller {
             lane.metrics.unfinished.set(unfinished.total.as_secs_f64());
             lane.metrics.longest.set(unfinished.longest.as_secs_f64());
         }
-        if let Some(world) = self.version().world() {
+        let version = self.version();
+        self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
+        if let Some(world) = version.world() {
             self.metrics.cached_bytes.set(i64::try_from(world.cached_bytes()).unwrap_or(i64::MAX));
         }
     }

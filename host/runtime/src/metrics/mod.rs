@@ -57,6 +57,7 @@ pub(crate) struct Metrics {
     host_calls: Counters<1>,
     bytes_read: Counters<1>,
     cached_bytes: Gauges<1>,
+    instances: Gauges<1>,
     swaps: Counters<2>,
     swap_pause: Histograms<1>,
     quarantined: Gauges<1>,
@@ -176,6 +177,11 @@ impl Metrics {
                 "Bytes in the caches that a plugin's watches keep there",
                 Gauges::default()
             ),
+            instances: register!(
+                "pintle_plugin_instances",
+                "Instances of a plugin's version that takes keys: running, interrupted and idle ones",
+                Gauges::default()
+            ),
             swaps: register!(
                 "pintle_plugin_swaps",
                 "Attempts to replace a version, by result: switched, refused, rolled_back, proven",
@@ -219,6 +225,7 @@ impl Metrics {
             host_calls: self.host_calls.get_or_create_owned(&label()),
             bytes_read: self.bytes_read.get_or_create_owned(&label()),
             cached_bytes: self.cached_bytes.get_or_create_owned(&label()),
+            instances: self.instances.get_or_create_owned(&label()),
             pause: self.swap_pause.get_or_create_owned(&label()),
             plugin: plugin.to_owned(),
             all: self.clone(),
@@ -280,6 +287,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) host_calls: Counter,
     pub(crate) bytes_read: Counter,
     pub(crate) cached_bytes: Gauge,
+    pub(crate) instances: Gauge,
     pub(crate) pause: Histogram,
 }
 

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::compile::Compiler;
 use crate::error::EngineError;
 use crate::inspect::hex;
 
@@ -60,14 +61,14 @@ impl CodeCache {
     }
 
     /// The component, from the cache if it holds it.
-    pub(crate) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
+    pub(crate) fn component(&self, engine: &Engine, compiler: &Compiler, bytes: &[u8]) -> wasmtime::Result<Component> {
         let key = hex(&Sha256::new().chain_update(self.settings).chain_update(bytes).finalize());
         let code = self.folder.join(&key).with_extension("cwasm");
         let digest = self.folder.join(&key).with_extension("sha256");
         if let Some(component) = load(engine, &code, &digest) {
             return Ok(component);
         }
-        let component = Component::new(engine, bytes)?;
+        let component = compiler.compile(engine, bytes)?;
         let compiled = component.serialize()?;
         let stored = replace(&code, &compiled)
             .and_then(|()| replace(&digest, hex(&Sha256::digest(&compiled)).as_bytes()))

@@ -54,6 +54,9 @@ impl bindings::Guest for Faulty {
             "reads" => loop {
                 black_box(lister.list(&key.kind, &query()));
             },
+            "long-argument" => drop(lister.state(&"x".repeat(1 << 20))),
+            "too-long-argument" => drop(lister.state(&"x".repeat((1 << 20) + 1))),
+            "huge-argument" => drop(lister.state(&"x".repeat(4 << 20))),
             "keep-lister" => KEPT.with_borrow_mut(|kept| kept.push(lister)),
             "use-kept-lister" => {
                 KEPT.with_borrow(|kept| black_box(kept[0].now()));
@@ -69,6 +72,12 @@ impl bindings::Guest for Faulty {
                 }
             }
             "long-line" => log::write(Level::Info, &"x".repeat(1 << 20)),
+            "log-megabytes" => {
+                let line = "x".repeat(1 << 20);
+                for _ in 0..10_000 {
+                    log::write(Level::Info, &line);
+                }
+            }
             "most-mutations" => outcome.steps = vec![step(10)],
             "too-many-mutations" => outcome.steps = vec![step(5), step(6)],
             "big-output" => outcome.state = vec![state(65_530)],

@@ -1,5 +1,7 @@
 //! What a component says of itself, without compiling or running it.
 
+mod bounds;
+
 use std::sync::Arc;
 
 use pintle_core::manifest::{self, Manifest, To};
@@ -24,6 +26,8 @@ pub struct Inspection {
     pub contract: String,
     /// Length of the component.
     pub size_bytes: usize,
+    /// The largest memory with which one of its modules begins.
+    pub memory_bytes: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
 }
@@ -44,6 +48,7 @@ pub fn inspect(name: &str, bytes: &[u8]) -> Result<Inspection, LoadError> {
 }
 
 pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
+    bounds::component(bytes)?;
     if Parser::is_core_wasm(bytes) {
         return Err(LoadProblem::CoreModule);
     }
@@ -51,7 +56,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
         return Err(LoadProblem::NotWasm);
     }
     let mut found = Found::default();
-    found.read(bytes).map_err(|error| LoadProblem::Damaged(error.message().to_owned()))?;
+    found.read(bytes)?;
 
     let foreign = |import: &&String| !contract::IMPORTS.contains(&import.as_str());
     let unknown: Vec<String> = found.imports.iter().filter(foreign).cloned().collect();
@@ -63,6 +68,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
         [json] => *json,
         several => return Err(LoadProblem::SeveralManifests(several.len())),
     };
+    bounds::manifest(json)?;
     let manifest = Manifest::parse(json).map_err(LoadProblem::Manifest)?;
     if !found.functions.iter().any(|function| function == contract::RECONCILE) {
         return Err(LoadProblem::NoReconcile { exports: found.exports });
@@ -75,6 +81,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
         imports: found.imports,
         exports: found.exports,
         size_bytes: bytes.len(),
+        memory_bytes: found.size.memory_bytes,
         digest: hex(&Sha256::digest(bytes)),
     };
     let rules = inspection.manifest.watches.iter().flat_map(|watch| &watch.enqueue);
@@ -94,42 +101,53 @@ struct Found<'a> {
     imports: Vec<String>,
     exports: Vec<String>,
     functions: Vec<String>,
+    size: bounds::Size,
 }
 
 impl<'a> Found<'a> {
-    /// Looks at the outermost component only: sections of modules and components inside it are not the plugin's own.
-    fn read(&mut self, bytes: &'a [u8]) -> wasmparser::Result<()> {
+    /// Names are those of the outermost component only: sections of modules and components inside it are not the plugin's own.
+    fn read(&mut self, bytes: &'a [u8]) -> Result<(), LoadProblem> {
+        let damaged = |error: wasmparser::BinaryReaderError| LoadProblem::Damaged(error.message().to_owned());
         let mut depth = 0_usize;
         for payload in Parser::new(0).parse_all(bytes) {
-            match payload? {
+            let payload = payload.map_err(damaged)?;
+            self.size.add(&payload)?;
+            match payload {
                 Payload::Version { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 _ if depth != 1 => {}
-                Payload::CustomSection(section) if section.name() == manifest::SECTION => {
-                    self.manifests.push(section.data());
-                }
-                Payload::ComponentImportSection(section) => {
-                    for import in section {
-                        let import = import?;
-                        // A world's `use` of a type is an import too, and asks for nothing.
-                        if !matches!(import.ty, ComponentTypeRef::Type(_)) {
-                            self.imports.push(import.name.name.to_owned());
-                        }
-                    }
-                }
-                Payload::ComponentExportSection(section) => {
-                    for export in section {
-                        let export = export?;
-                        match export.kind {
-                            ComponentExternalKind::Type => continue,
-                            ComponentExternalKind::Func => self.functions.push(export.name.name.to_owned()),
-                            _ => {}
-                        }
-                        self.exports.push(export.name.name.to_owned());
-                    }
-                }
-                _ => {}
+                own => self.own(own).map_err(damaged)?,
             }
+        }
+        Ok(())
+    }
+
+    fn own(&mut self, payload: Payload<'a>) -> wasmparser::Result<()> {
+        match payload {
+            Payload::CustomSection(section) if section.name() == manifest::SECTION => {
+                self.manifests.push(section.data());
+            }
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    let import = import?;
+                    // A world's `use` of a type is an import too, and asks for nothing.
+                    if !matches!(import.ty, ComponentTypeRef::Type(_)) {
+                        self.imports.push(import.name.name.to_owned());
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    match export.kind {
+                        ComponentExternalKind::Type => continue,
+                        ComponentExternalKind::Func => self.functions.push(export.name.name.to_owned()),
+                        _ => {}
+                    }
+                    self.exports.push(export.name.name.to_owned());
+                }
+            }
+            _ => {}
         }
         Ok(())
     }

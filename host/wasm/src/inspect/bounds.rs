@@ -1,0 +1,93 @@
+//! How large a component may be: what reading, compiling and holding it costs must be bounded, since nothing interrupts a compiler.
+
+use wasmparser::{MemoryType, Payload};
+
+use crate::error::LoadProblem;
+
+/// Bytes of a component. CPython with its library has about 40 MB.
+const MAX_COMPONENT_BYTES: u64 = 64 << 20;
+/// Bytes of a manifest.
+const MAX_MANIFEST_BYTES: u64 = 256 << 10;
+/// Functions of all modules. CPython has about 20,000.
+const MAX_FUNCTIONS: u64 = 100_000;
+/// Bytes of one function: compiling takes more than linear time. The interpreter loops of CPython and QuickJS have about 100 KB.
+const MAX_FUNCTION_BYTES: u64 = 512 << 10;
+/// Modules and components inside it.
+const MAX_PARTS: u64 = 64;
+/// Instances of modules and components.
+const MAX_INSTANCES: u64 = 64;
+/// Memories of all modules. Language runtimes share one.
+const MAX_MEMORIES: u64 = 2;
+/// Imports and exports of the component itself.
+const MAX_NAMES: u64 = 1_000;
+
+/// What has been counted of a component so far.
+#[derive(Debug, Default)]
+pub(super) struct Size {
+    n_functions: u64,
+    n_parts: u64,
+    n_instances: u64,
+    n_memories: u64,
+    n_names: u64,
+    /// The largest memory with which a module begins.
+    pub(super) memory_bytes: u64,
+}
+
+fn check(what: &'static str, found: u64, limit: u64) -> Result<(), LoadProblem> {
+    if found > limit { Err(LoadProblem::TooLarge { what, found, limit }) } else { Ok(()) }
+}
+
+pub(super) fn component(bytes: &[u8]) -> Result<(), LoadProblem> {
+    check("bytes", bytes.len() as u64, MAX_COMPONENT_BYTES)
+}
+
+pub(super) fn manifest(json: &[u8]) -> Result<(), LoadProblem> {
+    check("bytes of its manifest", json.len() as u64, MAX_MANIFEST_BYTES)
+}
+
+impl Size {
+    /// Counts a part of the component, wherever it stands.
+    pub(super) fn add(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
+        match payload {
+            Payload::CodeSectionStart { count, .. } => {
+                self.n_functions += u64::from(*count);
+                check("functions", self.n_functions, MAX_FUNCTIONS)
+            }
+            Payload::CodeSectionEntry(body) => {
+                check("bytes of a function", body.as_bytes().len() as u64, MAX_FUNCTION_BYTES)
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                self.n_parts += 1;
+                check("modules and components", self.n_parts, MAX_PARTS)
+            }
+            Payload::InstanceSection(section) => self.instances(section.count()),
+            Payload::ComponentInstanceSection(section) => self.instances(section.count()),
+            Payload::ComponentImportSection(section) => self.names(section.count()),
+            Payload::ComponentExportSection(section) => self.names(section.count()),
+            Payload::MemorySection(section) => {
+                self.n_memories += u64::from(section.count());
+                check("memories", self.n_memories, MAX_MEMORIES)?;
+                // What does not parse is told by who reads it.
+                for memory in section.clone().into_iter().flatten() {
+                    self.memory_bytes = self.memory_bytes.max(initial_bytes(memory));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn instances(&mut self, count: u32) -> Result<(), LoadProblem> {
+        self.n_instances += u64::from(count);
+        check("instances", self.n_instances, MAX_INSTANCES)
+    }
+
+    fn names(&mut self, count: u32) -> Result<(), LoadProblem> {
+        self.n_names += u64::from(count);
+        check("imports and exports", self.n_names, MAX_NAMES)
+    }
+}
+
+fn initial_bytes(memory: MemoryType) -> u64 {
+    memory.initial.saturating_mul(1 << memory.page_size_log2.unwrap_or(16).min(16))
+}
