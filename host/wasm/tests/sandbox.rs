@@ -47,22 +47,22 @@ fn endless_loops_leave_time_for_others_on_the_same_thread() {
     });
 }
 
-/// A plugin of its own that does what `faulty` does, with a deadline of 100 ms.
-fn another(name: &str) -> Arc<dyn pintle_core::guest::Guest> {
+/// A plugin of its own that does what `faulty` does.
+fn another(name: &str, deadline_ms: u32) -> Arc<dyn pintle_core::guest::Guest> {
     loaded_with("faulty", |manifest| {
         manifest["name"] = json!(name);
-        manifest["limits"]["deadlineMs"] = json!(100);
+        manifest["limits"]["deadlineMs"] = json!(deadline_ms);
     })
 }
 
 #[test]
 fn endless_loops_of_a_plugin_delay_no_call_of_another() {
-    let (loops, quick) = (another("loops"), another("quick"));
+    let (loops, quick) = (another("loops", 250), another("quick", 250));
     let ended = Mutex::new(Vec::new());
     RUNTIME.block_on(async {
         let (loop_key, calls_key) = (key("loop"), key("calls"));
-        // More than may begin at once.
-        let looping = join_all((0..40).map(|_| async {
+        // If each had a tick between two quick calls, their deadline would come first.
+        let looping = join_all((0..16).map(|_| async {
             let run = loops.reconcile(&loop_key, Arc::new(TestView::default())).await;
             assert_eq!(run.result.unwrap_err().kind, FaultKind::Deadline);
             ended.lock().unwrap().push("loop");
@@ -81,7 +81,7 @@ fn endless_loops_of_a_plugin_delay_no_call_of_another() {
 
 #[test]
 fn time_that_a_slow_call_waits_for_its_turns_is_not_its_own() {
-    let guest = another("loops-four-times");
+    let guest = another("loops-four-times", 100);
     let started = Instant::now();
     let key = key("loop");
     let runs = RUNTIME.block_on(join_all((0..4).map(|_| guest.reconcile(&key, Arc::new(TestView::default())))));
