@@ -22,6 +22,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
+use pintle_core::grants::{Grants, Missing};
 use pintle_core::guest::{Guest, Loader};
 use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_core::manifest::Manifest;
@@ -125,6 +126,9 @@ pub enum ManagerError {
     /// Its name is taken.
     #[error("plugin {0:?} is loaded already; every plugin needs a name of its own")]
     Duplicate(String),
+    /// The operator does not give it what its watches need.
+    #[error("{0}")]
+    NotGranted(String),
     /// Its configuration does not fit its manifest.
     #[error("plugin {plugin:?}: {why}")]
     Settings {
@@ -235,6 +239,13 @@ impl Manager {
         }
         let rate_limit = options.rate_limit;
         let given = options.spec.grants.clone();
+        if let Some(given) = &given {
+            let watches = |missing: &Missing| missing.watch;
+            let missing: Vec<Missing> = Grants::missing(guest.manifest(), given).into_iter().filter(watches).collect();
+            if !missing.is_empty() {
+                return Err(ManagerError::NotGranted(Missing::message(&missing, &name)));
+            }
+        }
         let version = self.version(guest, options, given.as_deref())?;
         self.insert(&mut plugins, version, rate_limit);
         Ok(())

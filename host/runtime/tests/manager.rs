@@ -440,6 +440,13 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
         add("three", resync),
         "plugin \"three\": there is no queue \"x\" to run again every 60s; its queues are three"
     );
+    let pods = json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}]);
+    let spec = Spec { grants: Some(serde_json::from_value(pods).unwrap()), ..Spec::default() };
+    assert_eq!(
+        add("five", PluginOptions { spec, ..PluginOptions::default() }),
+        "plugin five asks for more than it is given; add `- {verbs: [list, watch], kinds: [apps/v1/ReplicaSet]}` to `grants` of \
+         ControllerPlugin/five or of the plugin's spec file"
+    );
     let mut mapping = Arc::unwrap_or_clone(manifest("four"));
     mapping.watches[1].enqueue[0].to = pintle_core::manifest::To::Plugin;
     let reconcile = |_: Key, _: Arc<dyn View>| async { Ok(Ok(Outcome::default())) }.boxed();

@@ -352,6 +352,9 @@ fn check_digest(spec: &Spec, digest: &str) -> Result<(), SwapError> {
 
 fn check_grants(manifest: &Manifest, given: Option<&[Grant]>, ungranted: Ungranted) -> Result<(), SwapError> {
     let Some(given) = given else { return Ok(()) };
+    for (i, grant) in given.iter().enumerate() {
+        grant.check().map_err(|why| SwapError::new("BadSpec", format!("grants[{i}].{why}")))?;
+    }
     let missing: Vec<Missing> = Grants::missing(manifest, given)
         .into_iter()
         .filter(|missing| ungranted == Ungranted::Refuse || missing.watch)
