@@ -6,6 +6,7 @@
 //!
 //! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
 
+pub mod account;
 pub mod api;
 pub mod check;
 pub mod comparison;

@@ -41,6 +41,9 @@ pub struct Manifest {
     /// `source.component` of its events; the name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_source: Option<String>,
+    /// Whether it records Events. Default true.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub events: bool,
     /// Whether instances live for one call or for many.
     #[serde(default)]
     pub instances: Instances,
@@ -629,6 +632,15 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn serde_name(value: &impl Serialize) -> String {

@@ -107,6 +107,19 @@ struct Planned {
     write: Option<(Target, Go)>,
 }
 
+impl Planned {
+    /// Whether nothing of the next steps is carried out unless this one has made the target the key's own.
+    fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
+        let Some((own, Go::Send(_))) = &self.write else { return false };
+        // An object that is not found cannot be hit later either; other refusals that count as success would leave it as it is.
+        let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
+        is_certain
+            && own.kind == target.kind
+            && own.object == target.object
+            && rights.adopts(&self.mutation.action, own)
+    }
+}
+
 enum Go {
     Send(WriteRequest),
     /// The operator or the manifest does not allow it.
@@ -154,11 +167,13 @@ impl Writer {
                 if let Action::Event(event) = &mutation.action
                     && !rights.tell(event)
                 {
-                    self.not_told(event);
+                    self.not_told(event, rights);
                     n_denied += 1;
                     continue;
                 }
-                let planned = self.planned(&mut mutation, rights, &resolve);
+                // What comes after a step that failed is carried out only if it is `always`.
+                let before = if step.always { &[][..] } else { &planned[..] };
+                let planned = self.planned(&mut mutation, rights, before, &resolve);
                 let (write, n_refused) = planned.map_err(|why| PluginFault {
                     kind: FaultKind::Output,
                     message: format!("steps[{i}].mutations[{j}]: {why}"),
@@ -176,12 +191,13 @@ impl Writer {
         &self,
         mutation: &mut Mutation,
         rights: &Rights<'_>,
+        before: &[PlannedStep],
         resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
     ) -> Result<(Option<(Target, Go)>, usize), String> {
         let mut n_refused = 0;
         for told in [&mut mutation.on_success, &mut mutation.on_failure] {
             if let Some(event) = told.take_if(|event| !rights.tell(event)) {
-                self.not_told(&event);
+                self.not_told(&event, rights);
                 n_refused += 1;
             }
         }
@@ -189,7 +205,8 @@ impl Writer {
         let Some((target, request)) = prepare(&mutation.action, resource.as_ref(), &self.name)? else {
             return Ok((None, n_refused));
         };
-        let allowed = rights.write(&mutation.action, &target);
+        let adopted = || before.iter().flat_map(|step| &step.mutations).any(|earlier| earlier.adopts(&target, rights));
+        let allowed = rights.write(&mutation.action, &target, adopted);
         let go = match (allowed, request) {
             (Err(denial), _) => {
                 n_refused += 1;
@@ -207,15 +224,21 @@ impl Writer {
     }
 
     /// An event that the plugin may not record fails nothing, as any event that is not written.
-    fn not_told(&self, event: &Event) {
+    fn not_told(&self, event: &Event, rights: &Rights<'_>) {
         let Event { regarding_kind, regarding, .. } = event;
         self.metrics.fault(FaultKind::Grant);
         self.metrics.event("not_granted");
+        let why = if rights.manifest.events {
+            format!(
+                "events are about what the manifest watches, or what lives beside the key; add `- kind: {regarding_kind}` to \
+                 `watches` of the manifest"
+            )
+        } else {
+            "its manifest says that it records none; take `events: false` out of the manifest".to_owned()
+        };
         tracing::warn!(
             plugin = %self.name,
-            "an event about {regarding_kind} {regarding} is not granted to plugin {}: events are about what the manifest watches, \
-             or what lives beside the key; add `- kind: {regarding_kind}` to `watches` of the manifest",
-            self.name
+            "an event about {regarding_kind} {regarding} is not granted to plugin {}: {why}", self.name
         );
     }
 

@@ -68,7 +68,7 @@ struct Reference {
 }
 
 /// Which controllers a body names.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sets {
     Nobody,
     TheKey,
@@ -79,7 +79,27 @@ enum Sets {
 /// # Errors
 /// What it sets, or what cannot be understood.
 pub(super) fn sets_only(key: &Controller, action: &Action) -> Result<(), String> {
-    let sets = match action {
+    match (action, sets(key, action)?) {
+        (Action::Create { subresource: None, .. }, Sets::Nobody) => {
+            Err(format!("what is created must name {} {} as its controller", key.kind, key.name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a write makes the key's object the controller, and nothing in it can undo that.
+pub(super) fn sets_key(key: &Controller, action: &Action) -> bool {
+    let is_plain = match action {
+        // A later operation, or a directive, may take the reference out again.
+        Action::Patch { patch_type: PatchType::Json, .. } => false,
+        Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => !body.contains('$'),
+        _ => true,
+    };
+    is_plain && sets(key, action) == Ok(Sets::TheKey)
+}
+
+fn sets(key: &Controller, action: &Action) -> Result<Sets, String> {
+    Ok(match action {
         Action::Create { object, .. } | Action::Update { object, .. } => of_object(key, object, Form::Whole)?,
         Action::Patch { patch_type: PatchType::Json, body, .. } => of_operations(key, body)?,
         Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => of_object(key, body, Form::Strategic)?,
@@ -87,13 +107,7 @@ pub(super) fn sets_only(key: &Controller, action: &Action) -> Result<(), String>
             of_object(key, body, Form::Merge)?
         }
         Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => Sets::Nobody,
-    };
-    match (action, sets) {
-        (Action::Create { subresource: None, .. }, Sets::Nobody) => {
-            Err(format!("what is created must name {} {} as its controller", key.kind, key.name))
-        }
-        _ => Ok(()),
-    }
+    })
 }
 
 /// What a text about an object is.

@@ -17,7 +17,7 @@ use pintle_core::outcome::{Action, Event};
 use pintle_core::version::Uid;
 use pintle_core::view::View;
 
-use super::ownership::{Controller, sets_only};
+use super::ownership::{Controller, sets_key, sets_only};
 use super::request::Target;
 
 /// What a run may do, and by what that is judged.
@@ -36,8 +36,16 @@ impl Rights<'_> {
     ///
     /// # Errors
     /// [`Denial`]; another run may see another owner.
-    pub(crate) fn write(&self, action: &Action, target: &Target) -> Result<Option<Uid>, Denial> {
-        match self.grants.check(&target.access(), |of| self.owns(of, action, target))? {
+    ///
+    /// `adopted` says whether an object will be the key's own by the time of this write, because it is written only after an
+    /// earlier write of the same outcome has adopted it.
+    pub(crate) fn write(
+        &self,
+        action: &Action,
+        target: &Target,
+        adopted: impl Fn() -> bool,
+    ) -> Result<Option<Uid>, Denial> {
+        match self.grants.check(&target.access(), |of| self.owns(of, action, target, &adopted))? {
             Allowed::Owned if !is_new(action) => {
                 Ok(self.view.object(&target.kind, &target.object).map(|object| object.meta.uid.clone()))
             }
@@ -68,7 +76,7 @@ impl Rights<'_> {
         self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
     }
 
-    /// Whether an event may be recorded: it speaks of what the plugin watches, or of a neighbour of its key.
+    /// Whether an event may be recorded: the plugin records any, and it is about what it watches, or about a neighbour of its key.
     pub(crate) fn tell(&self, event: &Event) -> bool {
         let same = |kind: &Kind| is_same(kind, &event.regarding_kind);
         let namespace = &*event.regarding.namespace;
@@ -80,10 +88,21 @@ impl Rights<'_> {
             };
             kind && watch.namespace.as_deref().is_none_or(|ours| ours == namespace)
         });
-        watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace)
+        self.manifest.events && (watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace))
     }
 
-    fn owns(&self, of: Of, action: &Action, target: &Target) -> Result<(), String> {
+    /// Whether a write, if it is carried out, makes an object the key's own that nobody controls.
+    pub(crate) fn adopts(&self, action: &Action, target: &Target) -> bool {
+        let Ok(key) = self.controller() else { return false };
+        let Ok(object) = self.shown(&target.kind, &target.object) else { return false };
+        matches!(action, Action::Update { .. } | Action::Patch { .. })
+            && target.subresource.is_none()
+            && object.meta.controller().is_none()
+            && hits(action, &object).is_ok()
+            && sets_key(&key, action)
+    }
+
+    fn owns(&self, of: Of, action: &Action, target: &Target, adopted: &impl Fn() -> bool) -> Result<(), String> {
         match of {
             Of::Any => Ok(()),
             Of::Key => {
@@ -96,11 +115,11 @@ impl Rights<'_> {
                     false => self.shown(&target.kind, &target.object).and_then(|object| hits(action, &object)),
                 }
             }
-            Of::Controlled => self.controls(action, target),
+            Of::Controlled => self.controls(action, target, adopted),
         }
     }
 
-    fn controls(&self, action: &Action, target: &Target) -> Result<(), String> {
+    fn controls(&self, action: &Action, target: &Target, adopted: &impl Fn() -> bool) -> Result<(), String> {
         let key = self.controller()?;
         // An owner in another namespace owns nothing.
         if !key.namespace.is_empty() && *key.namespace != *target.object.namespace {
@@ -115,8 +134,9 @@ impl Rights<'_> {
                 let adoptable = matches!(action, Action::Update { .. } | Action::Patch { .. })
                     && target.subresource.is_none()
                     && object.meta.controller().is_none();
-                if !adoptable {
-                    key.controls(&object)?;
+                match key.controls(&object) {
+                    Err(why) if !adoptable && !(object.meta.controller().is_none() && adopted()) => return Err(why),
+                    _ => {}
                 }
                 hits(action, &object)?;
             }

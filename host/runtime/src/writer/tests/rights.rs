@@ -140,6 +140,52 @@ async fn updates_and_patches_adopt_and_release_but_give_nothing_away() {
     }
 }
 
+/// As a controller does that has too many Pods: it adopts those that match, and deletes some of them at once.
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_step_adopts_is_its_own_in_later_ones() {
+    let asked = json!([{"verbs": ["patch", "delete"], "kinds": ["v1/Pod"], "of": "controlled"}]);
+    let adopting = json!({"metadata": {"ownerReferences": [reference("key")]}});
+    let adopt = || patch_of("orphan", None, PatchType::StrategicMerge, &adopting);
+    let then = |first: Mutation, always: bool| {
+        let mut second = step(Order::Parallel, vec![delete_of("orphan", None)]);
+        second.always = always;
+        vec![step(Order::Parallel, vec![first]), second]
+    };
+    let fixture = owned(asked.clone());
+    assert_eq!(fixture.carry_out(then(adopt(), false)).await.n_denied, 0);
+    assert_eq!(fixture.api.log(), ["patch pods ns/orphan", "delete pods ns/orphan"]);
+    assert_eq!(fixture.api.bodies()[1], json!({"uid": "uid-orphan"}));
+    // If it cannot be adopted, it is not deleted.
+    let mut refusing = owned(asked.clone());
+    refusing.api = FakeWriter::new(|line, _| if line.starts_with("patch") { Err(refusal(422)) } else { Ok(()) });
+    refusing.writer.api = refusing.api.clone();
+    assert_eq!(places(&refusing.carry_out(then(adopt(), false)).await), [(0, 0)]);
+    assert_eq!(refusing.api.log(), ["patch pods ns/orphan"]);
+
+    let tolerated = Mutation { tolerate: vec![Refusal::Invalid], ..adopt() };
+    let elsewhere = patch_of("orphan", Some("status"), PatchType::Merge, &adopting);
+    let other = json!({"metadata": {"labels": {}}});
+    let both = json!([reference("key"), {"$patch": "delete", "uid": UID}]);
+    let both = json!({"metadata": {"ownerReferences": both}});
+    let list = "/metadata/ownerReferences";
+    let undone = json!([{"op": "add", "path": list, "value": [reference("key")]}, {"op": "remove", "path": list}]);
+    let same_step = vec![step(Order::Sequential, vec![adopt(), delete_of("orphan", None)])];
+    for steps in [
+        then(adopt(), true),
+        then(tolerated, false),
+        then(elsewhere, false),
+        then(patch_of("orphan", None, PatchType::Merge, &other), false),
+        then(patch_of("orphan", None, PatchType::StrategicMerge, &both), false),
+        then(patch_of("orphan", None, PatchType::Json, &undone), false),
+        same_step,
+    ] {
+        let fixture = owned(asked.clone());
+        let text = format!("{steps:?}");
+        assert!(fixture.carry_out(steps).await.n_denied > 0, "{text}");
+        assert!(fixture.api.log().iter().all(|line| !line.starts_with("delete")), "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_created_belongs_to_the_key() {
     let fixture = owned(json!([{"verbs": ["create"], "kinds": ["v1/Pod"], "of": "controlled"}]));
@@ -200,6 +246,12 @@ async fn events_are_about_what_the_plugin_watches_or_the_neighbours_of_its_key()
     let by = expected.iter().map(|message| format!("by {message}"));
     let expected: Vec<String> = expected.iter().cloned().chain(by).collect();
     assert_eq!(fixture.events().await, expected);
+
+    let mut silent = owned(json!([]));
+    silent.manifest = manifest(|m| m["events"] = json!(false));
+    let about = mutation(Action::Event(event("about a Pod, which it watches")));
+    assert_eq!(silent.carry_out(vec![step(Order::Sequential, vec![about])]).await.n_denied, 1);
+    assert!(silent.events().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,198 @@
+//! The built-in plugins ask for nothing that upstream's roles do not give the same controllers.
+//!
+//! Upstream's side is read from the real control plane, whose API server makes its roles at start. Ours are the manifests: watches,
+//! grants, and the events that the host writes for a plugin. Ownership (`of`) and names, which RBAC cannot say or upstream does not
+//! use, only narrow ours further.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context, Result};
+use pintle_core::account;
+use pintle_core::grants::asked_by;
+use pintle_core::id::Kind;
+use pintle_core::manifest::Manifest;
+use pintle_tests::{ApiClient, ControlPlane, workspace_dir};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// One permission, as RBAC names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Permission {
+    verb: String,
+    group: String,
+    /// `pods`, `pods/status`, `*`.
+    resource: String,
+    name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Rule {
+    verbs: Vec<String>,
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    resource_names: Vec<String>,
+}
+
+impl Rule {
+    /// As the RBAC authorizer decides; what is asked for as `*` is only given by `*`.
+    fn gives(&self, asked: &Permission) -> bool {
+        let has = |values: &[String], value: &str| values.iter().any(|ours| ours == "*" || ours == value);
+        let subresource = asked.resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
+        has(&self.verbs, &asked.verb)
+            && has(&self.api_groups, &asked.group)
+            && (has(&self.resources, &asked.resource)
+                || subresource.is_some_and(|any| self.resources.iter().any(|ours| *ours == any)))
+            && (self.resource_names.is_empty()
+                || asked.name.as_ref().is_some_and(|name| self.resource_names.contains(name)))
+    }
+}
+
+async fn role(client: &ApiClient, name: &str) -> Result<Vec<Rule>> {
+    let role = client.get(&format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}")).await?;
+    serde_json::from_value(role["rules"].clone()).with_context(|| format!("rules of {name}"))
+}
+
+/// Names of resources by kind, as the server says.
+async fn resources(client: &ApiClient) -> Result<BTreeMap<Kind, String>> {
+    let mut versions = vec![("/api/v1".to_owned(), "v1".to_owned())];
+    let groups = client.get("/apis").await?;
+    for version in
+        groups["groups"].as_array().into_iter().flatten().flat_map(|group| group["versions"].as_array().unwrap())
+    {
+        let version = version["groupVersion"].as_str().unwrap();
+        versions.push((format!("/apis/{version}"), version.to_owned()));
+    }
+    let mut found = BTreeMap::new();
+    for (path, version) in versions {
+        let list = client.get(&path).await?;
+        for resource in list["resources"].as_array().into_iter().flatten() {
+            let name = resource["name"].as_str().unwrap();
+            if !name.contains('/') {
+                found.insert(Kind::from_api_version(&version, resource["kind"].as_str().unwrap()), name.to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn manifests() -> Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    for entry in fs::read_dir(workspace_dir().join("plugins"))? {
+        let file = entry?.path().join("manifest.yaml");
+        if file.is_file() {
+            let yaml = fs::read_to_string(&file)?;
+            let json: Value = serde_norway::from_str(&yaml).with_context(|| file.display().to_string())?;
+            manifests.push(Manifest::parse(json.to_string().as_bytes()).with_context(|| file.display().to_string())?);
+        }
+    }
+    manifests.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(manifests)
+}
+
+/// What a manifest's watches ask for, and what its grants and events do.
+fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<Permission>, BTreeSet<Permission>) {
+    let mut permissions = [BTreeSet::new(), BTreeSet::new()];
+    for (i, grant) in asked_by(manifest).into_iter().enumerate() {
+        assert!(grant.paths.is_empty(), "no built-in plugin reads paths");
+        let of = &mut permissions[usize::from(i >= manifest.watches.len())];
+        for kind in &grant.kinds {
+            let (group, plural) = match kind.as_str() {
+                "*" => ("*".to_owned(), "*".to_owned()),
+                kind => {
+                    let kind: Kind = kind.parse().unwrap();
+                    let plural = resources.get(&kind).unwrap_or_else(|| panic!("the server has no {kind}"));
+                    (kind.group.to_string(), plural.clone())
+                }
+            };
+            let whole = grant.subresources.is_empty().then(|| plural.clone());
+            let parts = grant.subresources.iter().map(|subresource| format!("{plural}/{subresource}"));
+            for resource in parts.chain(whole) {
+                for verb in &grant.verbs {
+                    // Who creates an object is not asked for its name.
+                    let names = if verb == "create" { &[][..] } else { &grant.names[..] };
+                    let names = names.iter().cloned().map(Some).chain(names.is_empty().then_some(None));
+                    for name in names {
+                        let (verb, group, resource) = (verb.clone(), group.clone(), resource.clone());
+                        of.insert(Permission { verb, group, resource, name });
+                    }
+                }
+            }
+        }
+    }
+    let [watches, mut writes] = permissions;
+    if manifest.events {
+        for verb in ["create", "patch"] {
+            let (group, resource) = (String::new(), "events".to_owned());
+            writes.insert(Permission { verb: verb.into(), group, resource, name: None });
+        }
+    }
+    (watches, writes)
+}
+
+fn surplus(asked: &BTreeSet<Permission>, given: &[&[Rule]]) -> Vec<Permission> {
+    let gives = |asked: &&Permission| given.iter().copied().flatten().any(|rule| rule.gives(asked));
+    asked.iter().filter(|asked| !gives(asked)).cloned().collect()
+}
+
+#[tokio::test]
+async fn built_in_plugins_ask_for_no_more_than_upstreams_roles_give() -> Result<()> {
+    let client = ControlPlane::shared().await?.client();
+    let resources = resources(&client).await?;
+    // Upstream's controllers share informers, which read as kube-controller-manager itself; so do ours.
+    let informers = role(&client, "system:kube-controller-manager").await?;
+    let mut n_permissions = 0;
+    for manifest in manifests()? {
+        let name = format!("system:controller:{}", account::of(&manifest.name));
+        let own = role(&client, &name).await?;
+        let (watches, writes) = asked(&manifest, &resources);
+        assert_eq!(surplus(&watches, &[&own, &informers]), [], "watches of {} beyond {name}", manifest.name);
+        assert_eq!(surplus(&writes, &[&own]), [], "grants of {} beyond {name}", manifest.name);
+        println!("{}: {} watched, {} granted, all of {name}", manifest.name, watches.len(), writes.len());
+        n_permissions += watches.len() + writes.len();
+    }
+    println!("{n_permissions} permissions in all");
+    Ok(())
+}
+
+/// The comparison sees what is too much, in each way that there is.
+#[tokio::test]
+async fn a_surplus_is_seen() -> Result<()> {
+    let client = ControlPlane::shared().await?.client();
+    let resources = resources(&client).await?;
+    let manifests = manifests()?;
+    let seen = async |plugin: &str, field: &str, value: Value| -> Result<usize> {
+        let own = role(&client, &format!("system:controller:{}", account::of(plugin))).await?;
+        let manifest = manifests.iter().find(|manifest| manifest.name == plugin).context("no such plugin")?;
+        let mut changed = serde_json::to_value(manifest)?;
+        changed[field] = value;
+        let (watches, writes) = asked(&serde_json::from_value(changed)?, &resources);
+        Ok(surplus(&watches, &[&own]).len() + surplus(&writes, &[&own]).len())
+    };
+    let grant = |verb: &str, kind: &str, more: Value| {
+        let mut grant = json!({"verbs": [verb], "kinds": [kind]});
+        grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([grant])
+    };
+    let replicaset = "replicaset-controller";
+    assert_eq!(seen(replicaset, "grants", grant("delete", "v1/Pod", json!({"of": "controlled"}))).await?, 0);
+    for too_much in [
+        grant("update", "v1/Pod", json!({})),
+        grant("delete", "v1/Secret", json!({})),
+        grant("get", "v1/Pod", json!({"subresources": ["log"]})),
+        grant("update", "apps/v1/ReplicaSet", json!({"subresources": ["scale"]})),
+        grant("delete", "v1/Pod", json!({"subresources": ["*"]})),
+        grant("delete", "*", json!({})),
+        grant("*", "v1/Pod", json!({})),
+        grant("create", "rbac.authorization.k8s.io/v1/ClusterRoleBinding", json!({})),
+    ] {
+        assert!(seen(replicaset, "grants", too_much.clone()).await? > 0, "{too_much}");
+    }
+    assert_eq!(seen(replicaset, "watches", json!([{"kind": "v1/Secret"}])).await?, 2);
+    assert_eq!(seen(replicaset, "watches", json!([{"every": {}}])).await?, 2);
+    assert_eq!(seen("namespace-controller", "events", json!(true)).await?, 2);
+    Ok(())
+}
