@@ -25,9 +25,18 @@ pub(super) struct Controller {
 }
 
 impl Controller {
+    /// Whether objects of a namespace can be its own: an owner in another namespace owns nothing.
+    pub(super) fn reaches(&self, namespace: &str) -> Result<(), String> {
+        if self.namespace.is_empty() || *self.namespace == *namespace {
+            return Ok(());
+        }
+        Err(format!("{} {}/{} controls nothing in other namespaces", self.kind, self.namespace, self.name))
+    }
+
     /// Whether an object is its own.
     pub(super) fn controls(&self, object: &Object) -> Result<(), String> {
         let ObjectKey { namespace, name } = &object.meta.key;
+        self.reaches(namespace)?;
         let found = match object.meta.controller() {
             Some(owner) if owner.uid == self.uid => return Ok(()),
             Some(owner) => format!("{} {}", owner.kind, owner.name),

@@ -62,7 +62,7 @@ impl Rights<'_> {
         let owned = |of| match of {
             Of::Any => Ok(()),
             Of::Key => self.is_key(kind, object),
-            Of::Controlled => self.is_controlled(&self.controller()?, kind, object).map(|_| ()),
+            Of::Controlled => self.controller()?.controls(&*self.shown(kind, object)?),
         };
         self.grants.check(&access, owned).map(|_| ())
     }
@@ -121,10 +121,7 @@ impl Rights<'_> {
 
     fn controls(&self, action: &Action, target: &Target, adopted: &impl Fn() -> bool) -> Result<(), String> {
         let key = self.controller()?;
-        // An owner in another namespace owns nothing.
-        if !key.namespace.is_empty() && *key.namespace != *target.object.namespace {
-            return Err(format!("{} does not control objects of other namespaces", self.key.object));
-        }
+        key.reaches(&target.object.namespace)?;
         match action {
             Action::DeleteCollection { .. } => return Err("a collection is of many objects".into()),
             Action::Event(_) => return Err("it writes no object".into()),
@@ -149,11 +146,6 @@ impl Rights<'_> {
             true => Ok(()),
             false => Err(format!("the key is {} {}", self.key.kind, self.key.object)),
         }
-    }
-
-    fn is_controlled(&self, key: &Controller, kind: &Kind, object: &ObjectKey) -> Result<Arc<Object>, String> {
-        let object = self.shown(kind, object)?;
-        key.controls(&object).map(|()| object)
     }
 
     /// The key's object, as a controller.
