@@ -44,8 +44,7 @@ impl Rule {
         let subresource = asked.resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
         has(&self.verbs, &asked.verb)
             && has(&self.api_groups, &asked.group)
-            && (has(&self.resources, &asked.resource)
-                || subresource.is_some_and(|any| self.resources.iter().any(|ours| *ours == any)))
+            && (has(&self.resources, &asked.resource) || subresource.is_some_and(|any| self.resources.contains(&any)))
             && (self.resource_names.is_empty()
                 || asked.name.as_ref().is_some_and(|name| self.resource_names.contains(name)))
     }

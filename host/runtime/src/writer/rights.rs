@@ -128,12 +128,11 @@ impl Rights<'_> {
             _ if is_new(action) => {}
             Action::Create { .. } | Action::Update { .. } | Action::Patch { .. } | Action::Delete { .. } => {
                 let object = self.shown(&target.kind, &target.object)?;
-                let adoptable = matches!(action, Action::Update { .. } | Action::Patch { .. })
-                    && target.subresource.is_none()
-                    && object.meta.controller().is_none();
-                match key.controls(&object) {
-                    Err(why) if !adoptable && !(object.meta.controller().is_none() && adopted()) => return Err(why),
-                    _ => {}
+                let adopts =
+                    matches!(action, Action::Update { .. } | Action::Patch { .. }) && target.subresource.is_none();
+                let is_orphan = object.meta.controller().is_none();
+                if !(is_orphan && (adopts || adopted())) {
+                    key.controls(&object)?;
                 }
                 hits(action, &object)?;
             }
