@@ -14,7 +14,8 @@ pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {
     let root = crate::root();
     let mut hasher = Sha256::new();
     hasher.update(FORMAT);
-    for input in ["sdk/rust", "wit", "host/core/src/manifest.rs"] {
+    // The last one is a library that test guests share with the plugins.
+    for input in ["sdk/rust", "wit", "host/core/src/manifest.rs", "plugins/replica-engine"] {
         add(&mut hasher, &root, &root.join(input))?;
     }
     add(&mut hasher, workspace, &workspace.join("Cargo.toml"))?;
