@@ -183,6 +183,7 @@ impl Host {
         assert_eq!((swap.result, swap.reason.as_str(), &swap.message), (SwapResult::Refused, reason, &why.message));
         assert_eq!((status.current.version.as_str(), status.phase, status.stage), ("1.0.0", Phase::Running, None));
         assert_eq!(status.current.digest, digest(&script("1.0.0", |_| {}).bytes));
+        self.idle().await;
         self.ran();
         self.server.put("pods", "ns", "a", json!({"spec": {"touched": reason}}));
         self.idle().await;

@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use pintle_core::comparison::{self, Answer};
 use pintle_core::id::Key;
 use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
-use pintle_core::queue::Priority;
 use pintle_core::view::View;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -127,7 +126,7 @@ impl Controller {
         let shadowing = Shadowing::new(candidate, rules);
         *self.shadowing.write() = Some(shadowing.clone());
         // An idle plugin is compared as well.
-        self.enqueue(self.world().all_keys(), Priority::Low);
+        self.run_all_again();
         shadowing
     }
 

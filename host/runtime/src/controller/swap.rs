@@ -28,6 +28,9 @@ use super::{Controller, Inner, Version};
 
 /// Keys that are enqueued under one lock after a swap: others want it, too.
 const KEYS_AT_ONCE: usize = 500;
+/// Keys per second that run again because of a swap. A large plugin would otherwise take the processors for a while, which
+/// those who change something would notice.
+const AGAIN_PER_SECOND: u32 = 500;
 
 /// Which versions there were, and what became of them.
 pub(super) struct History {
@@ -203,11 +206,23 @@ impl Controller {
             self.progressed(kind);
         }
         self.switches.send_modify(|n| *n += 1);
-        for keys in to.world().map(|world| world.all_keys()).unwrap_or_default().chunks(KEYS_AT_ONCE) {
-            self.enqueue(keys.to_vec(), Priority::Low);
-        }
+        self.run_all_again();
         self.wake.notify_one();
         self.bump();
+    }
+
+    /// Every key runs again, at low priority and little by little.
+    pub(super) fn run_all_again(&self) {
+        let mut delay = Duration::ZERO;
+        for keys in self.world().all_keys().chunks(KEYS_AT_ONCE) {
+            let now = super::dispatch::now();
+            let mut inner = self.inner.lock();
+            for key in keys {
+                inner.add(key.clone(), Some(delay), Priority::Low, now);
+                delay += Duration::from_secs(1) / AGAIN_PER_SECOND;
+            }
+            self.wake_if_due(inner);
+        }
     }
 
     fn report(&self, report: &SwapReport) {
