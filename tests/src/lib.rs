@@ -10,6 +10,7 @@
 
 pub mod api;
 pub mod behaviour;
+pub mod components;
 pub mod controlplane;
 pub mod crash;
 pub mod eventually;
