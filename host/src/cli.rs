@@ -1,5 +1,7 @@
 //! Arguments of the `pintle` binary.
 
+pub mod plugin;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::admin::socket::Place;
 use crate::flags;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
@@ -23,10 +26,18 @@ pub struct Cli {
 pub enum Command {
     /// Start an embedded cluster with the built-in controllers, to try things out. Needs nothing installed.
     // Nobody is to be spared here, and who tries a thousand Pods does not want to wait for a minute.
-    #[command(mut_arg("kube_api_qps", |arg| arg.default_value("0")))]
+    #[command(
+        mut_arg("kube_api_qps", |arg| arg.default_value("0")),
+        mut_arg("grant_requested", |arg| arg.default_value("true")),
+        mut_arg("install_crd", |arg| arg.default_value("true"))
+    )]
     Dev(DevArgs),
     /// Run controllers against a cluster, in the place of kube-controller-manager or beside it.
     Run(RunArgs),
+    /// Manage the plugins of a running host: list, load, swap, roll back, disable, unload.
+    Plugin(plugin::PluginCommand),
+    /// Print the definition of the ControllerPlugin resource, for `kubectl apply -f -`.
+    Crd,
     /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.
     Inspect(InspectArgs),
     /// Show the version of this binary and of the built-in controllers.
@@ -59,6 +70,32 @@ pub struct PluginArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub tuning: ControllerArgs,
+
+    /// Folder of components that is watched while the host runs: NAME.wasm, and beside it NAME.yaml with what the operator says of it.
+    /// New files are loaded, changed ones swapped in, removed ones unloaded. They take the place of what is named above.
+    #[arg(long, value_name = "FOLDER")]
+    pub plugin_dir: Option<PathBuf>,
+
+    /// Socket for `pintle plugin`; `off` for none. By default `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable
+    /// `/run/pintle/admin.sock` for root, and for others a folder of their own in the folder for temporary files.
+    #[arg(long, value_name = "PATH|off")]
+    pub admin_socket: Option<Place>,
+
+    /// Give a plugin that is loaded while the host runs all that its manifest asks for, if its spec says nothing of grants. Otherwise it
+    /// is loaded only if it asks for no more than the version that it replaces.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub grant_requested: bool,
+
+    /// Create the definition of the ControllerPlugin resource in the cluster, or bring it up to date. Without that definition nobody can
+    /// say in the cluster what this host runs; it may also come from `pintle crd`, at any time.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub install_crd: bool,
 
     /// Folder for compiled code; only its owner may be able to write there.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
@@ -230,5 +267,7 @@ mod tests {
         let Ok(Command::Dev(dev)) = parse("dev") else { panic!("dev does not parse") };
         let Ok(Command::Run(run)) = parse("run") else { panic!("run does not parse") };
         assert_eq!((dev.plugins.kube_api_qps, run.plugins.kube_api_qps), (0.0, 20.0));
+        let easy = |args: &PluginArgs| (args.grant_requested, args.install_crd);
+        assert_eq!((easy(&dev.plugins), easy(&run.plugins)), ((true, true), (false, false)));
     }
 }

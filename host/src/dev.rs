@@ -10,18 +10,23 @@ use pintle_sim::{SimCluster, SimConfig};
 
 use crate::cli::DevArgs;
 use crate::host::Host;
+use crate::ways::{self, Ways};
 use crate::{logging, output, plugins, run, stop};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
-    let mut chosen = plugins::choose(&args.plugins)?;
+    let mut choice = plugins::choose(&args.plugins)?;
+    let ways = Ways::new(&args.plugins)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
         .await
         .context("start the embedded cluster; choose another port with --port")?;
     let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;
-    run::set_root_ca(&mut chosen, Some(EMBEDDED_CA.to_owned()));
-    let host = Host::new(&connection, chosen, &args.plugins, args.serve).await?;
+    if args.plugins.install_crd {
+        ways::install_crd(&connection).await?;
+    }
+    run::set_root_ca(&mut choice.plugins, Some(EMBEDDED_CA.to_owned()));
+    let host = Host::new(&connection, choice, &args.plugins, args.serve).await?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
@@ -34,6 +39,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     host.manager
         .run(async {
+            let _open = ways.open(&host, &connection);
             if let Err(why) = stop::requested().await {
                 tracing::error!(%why, "signals cannot be handled; stopping");
             }

@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pintle_core::lifecycle::Spec;
+use pintle_core::manifest::Manifest;
 use pintle_kube::Connection;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
-use crate::cli::PluginArgs;
-use crate::plugins::Chosen;
+use crate::cli::{ControllerArgs, PluginArgs};
+use crate::control::{Base, Control};
+use crate::plugins::{Choice, Chosen};
 use crate::serve;
 
 /// Plugins wired to an API server, not running yet.
 pub(crate) struct Host {
     pub(crate) manager: Arc<Manager>,
+    /// What runs under which name.
+    pub(crate) control: Arc<Control>,
     /// Where /metrics is served.
     pub(crate) serving: SocketAddr,
 }
@@ -23,31 +27,48 @@ impl Host {
     /// Wires the parts and starts to serve metrics.
     pub(crate) async fn new(
         connection: &Connection,
-        chosen: Vec<Chosen>,
+        choice: Choice,
         args: &PluginArgs,
         address: SocketAddr,
     ) -> anyhow::Result<Self> {
+        let limit =
+            RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
+        let tuning = args.tuning.clone();
         let config = ManagerConfig {
-            qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps),
-            burst: args.kube_api_burst,
-            start_interval: args.tuning.controller_start_interval,
+            qps: limit.qps,
+            burst: limit.burst,
+            start_interval: tuning.controller_start_interval,
+            grant_requested: args.grant_requested,
+            tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
             ..ManagerConfig::default()
         };
-        let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config.clone()));
+        let tune = config.tune.clone();
+        let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
+        let loader = Arc::new(choice.engine);
+        manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());
-        for Chosen { guest, settings } in chosen {
+        let control = Arc::new(Control::new(manager.clone(), loader));
+        for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
-            let rate_limit = RateLimit { qps: config.qps, burst: config.burst };
-            let options = PluginOptions {
-                spec: Spec { config: settings, ..Spec::default() },
-                rate_limit: own_limit(&name, rate_limit),
-                ..args.tuning.options(guest.manifest())
+            let base = Base {
+                label,
+                origin: origin.clone(),
+                bytes,
+                spec: Spec { config: settings.clone(), ..Spec::default() },
+                settings: settings.as_object().cloned().unwrap_or_default(),
             };
+            let options = PluginOptions { spec: base.spec.clone(), origin, digest, ..tune(guest.manifest()) };
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
+            control.started(&name, base);
         }
         let serving = serve::start(address, manager.clone()).await?;
-        Ok(Self { manager, serving })
+        Ok(Self { manager, control, serving })
     }
+}
+
+/// What the flags say of a plugin, whenever it comes.
+fn options(tuning: &ControllerArgs, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
+    PluginOptions { rate_limit: own_limit(&manifest.name, limit), ..tuning.options(manifest) }
 }
 
 /// kube-controller-manager lets these two send more than the others (`cmd/kube-controller-manager/app/core.go`).

@@ -3,21 +3,34 @@
 //! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
+//! While the host runs, [`admin`], [`folder`] and [`resource`] are the ways in for plugins; all go through [`control`]. [`plugin`] is
+//! the command line's end of the admin API.
+//!
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
+mod admin;
 mod builtins;
 pub mod cli;
+mod control;
 mod dev;
 mod flags;
+mod folder;
 mod host;
 mod inspect;
 mod logging;
 pub mod output;
+mod plugin;
 mod plugins;
+mod resource;
 mod run;
 mod serve;
 mod stop;
 mod version;
+mod ways;
+mod wire;
+
+#[doc(hidden)]
+pub use crate::folder::parse_spec;
 
 use anyhow::Context as _;
 
@@ -31,6 +44,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
         Command::Run(args) => on_runtime(run::run(&args)),
+        Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
+        Command::Crd => output::line(resource::crd::YAML.trim_end()),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Version(args) => version::version(&args),
     }

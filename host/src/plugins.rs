@@ -3,6 +3,7 @@
 //! *Flow*: built-in components, then those of the command line, which take the place of a built-in of the same name;
 //! `--controllers` chooses among them; `--set` gives their settings.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +22,9 @@ use crate::cli::PluginArgs;
 pub(crate) struct Candidate {
     /// For messages: the file, or `built-in NAME`.
     pub(crate) origin: String,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Cow<'static, [u8]>,
     pub(crate) manifest: Arc<Manifest>,
+    digest: String,
     builtin: bool,
 }
 
@@ -30,19 +32,35 @@ pub(crate) struct Candidate {
 pub(crate) struct Chosen {
     pub(crate) guest: Arc<dyn Guest>,
     pub(crate) settings: Value,
+    /// For messages: the file, or `built-in NAME`.
+    pub(crate) origin: String,
+    /// SHA-256 of the component, in hexadecimal.
+    pub(crate) digest: String,
+    /// `built-in` or `command line`.
+    pub(crate) label: &'static str,
+    /// The component.
+    pub(crate) bytes: Cow<'static, [u8]>,
+}
+
+/// What the arguments ask for, and what loads more of it.
+pub(crate) struct Choice {
+    pub(crate) plugins: Vec<Chosen>,
+    pub(crate) engine: WasmEngine,
 }
 
 /// Loads what the arguments ask for.
 ///
 /// # Errors
 /// One line that names the file or argument and what to do.
-pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
+pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     choose_among(BUILTINS, args)
 }
 
-fn choose_among(builtins: &[(&str, &[u8])], args: &PluginArgs) -> anyhow::Result<Vec<Chosen>> {
+fn choose_among(builtins: &[(&str, &'static [u8])], args: &PluginArgs) -> anyhow::Result<Choice> {
     let candidates = gather(builtins, &args.plugins)?;
-    if candidates.is_empty() {
+    // More may come while the host runs.
+    let may_be_none = args.plugin_dir.is_some();
+    if candidates.is_empty() && !may_be_none {
         bail!(
             "this binary carries no built-in controllers: build it with `cargo xtask build`, or name component files"
         );
@@ -62,16 +80,25 @@ fn choose_among(builtins: &[(&str, &[u8])], args: &PluginArgs) -> anyhow::Result
         }
         let settings = Value::Object(settings.remove(&manifest.name).unwrap_or_default());
         let guest = engine.load(&candidate.origin, &candidate.bytes)?;
-        chosen.push(Chosen { guest, settings });
+        let Candidate { origin, bytes, digest, builtin, .. } = candidate;
+        let label = if builtin { "built-in" } else { "command line" };
+        chosen.push(Chosen { guest, settings, origin, digest, label, bytes });
     }
-    if chosen.is_empty() {
+    if chosen.is_empty() && !may_be_none {
         bail!(
             "no controller is left to run: --controllers is {:?}; known are {}",
             args.controllers.join(","),
             known.join(", ")
         );
     }
-    Ok(chosen)
+    Ok(Choice { plugins: chosen, engine })
+}
+
+/// Components that the binary carries, by the names of their plugins.
+pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
+    BUILTINS
+        .iter()
+        .filter_map(|(name, bytes)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
 }
 
 /// Every component that could run, by name.
@@ -82,23 +109,23 @@ pub(crate) fn candidates(paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
     gather(BUILTINS, paths)
 }
 
-fn gather(builtins: &[(&str, &[u8])], paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
+fn gather(builtins: &[(&str, &'static [u8])], paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
     for (name, bytes) in builtins {
-        add(&mut by_name, read(format!("built-in {name}"), bytes.to_vec(), true)?)?;
+        add(&mut by_name, read(format!("built-in {name}"), Cow::Borrowed(*bytes), true)?)?;
     }
     for path in paths {
         for file in files(path)? {
             let bytes = std::fs::read(&file).with_context(|| format!("read component {}", file.display()))?;
-            add(&mut by_name, read(file.display().to_string(), bytes, false)?)?;
+            add(&mut by_name, read(file.display().to_string(), bytes.into(), false)?)?;
         }
     }
     Ok(by_name.into_values().collect())
 }
 
-fn read(origin: String, bytes: Vec<u8>, builtin: bool) -> anyhow::Result<Candidate> {
+fn read(origin: String, bytes: Cow<'static, [u8]>, builtin: bool) -> anyhow::Result<Candidate> {
     let inspection = pintle_wasm::inspect(&origin, &bytes)?;
-    Ok(Candidate { origin, bytes, manifest: inspection.manifest, builtin })
+    Ok(Candidate { origin, bytes, manifest: inspection.manifest, digest: inspection.digest, builtin })
 }
 
 fn add(by_name: &mut BTreeMap<String, Candidate>, candidate: Candidate) -> anyhow::Result<()> {

@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::plugins::{self, Chosen};
-use crate::{flags, logging, stop};
+use crate::ways::Ways;
+use crate::{flags, logging, stop, ways};
 
 /// The plugin that needs the cluster's certificate authority.
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
@@ -18,18 +19,24 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
         None => Source::InCluster,
     };
     // Whatever is wrong with files shows before the network is asked.
-    let mut chosen = plugins::choose(&args.plugins)?;
+    let mut choice = plugins::choose(&args.plugins)?;
+    let ways = Ways::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;
     let root_ca = match &args.root_ca_file {
         Some(file) => Some(flags::root_ca(file)?),
         None => connection.root_ca(),
     };
-    set_root_ca(&mut chosen, root_ca);
+    set_root_ca(&mut choice.plugins, root_ca);
     connection.check().await?;
-    let host = Host::new(&connection, chosen, &args.plugins, args.serve).await?;
-    tracing::info!(api_server = connection.url(), metrics = %host.serving, "running");
+    if args.plugins.install_crd {
+        ways::install_crd(&connection).await?;
+    }
+    let host = Host::new(&connection, choice, &args.plugins, args.serve).await?;
+    let socket = ways.socket().map(|socket| socket.display().to_string());
+    tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
     host.manager
         .run(async {
+            let _open = ways.open(&host, &connection);
             if let Err(why) = stop::requested().await {
                 tracing::error!(%why, "signals cannot be handled; stopping");
             }

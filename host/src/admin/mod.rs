@@ -1,0 +1,35 @@
+//! The admin API: what an operator does to the plugins of a running host, over a Unix socket.
+//!
+//! ```text
+//! pintle plugin ... ──HTTP and JSON over the socket──> peer ──> routes ──> Control
+//! ```
+//!
+//! Invariants:
+//! 1. Only root and the user that the host runs as are answered; who asks is told by the kernel, not by the caller.
+//! 2. What has begun is carried to its end, whoever hangs up.
+//! 3. The host reads no file that a caller names: components come in the request.
+//!
+//! Not here: the command line's end (`plugin`).
+
+mod peer;
+mod routes;
+pub(crate) mod socket;
+
+use std::sync::Arc;
+
+use crate::control::Control;
+
+use self::socket::AdminSocket;
+
+/// Serves until the process ends; the socket goes with the answer.
+pub(crate) fn serve(socket: AdminSocket, control: Arc<Control>) -> socket::Guard {
+    let AdminSocket { listener, guard } = socket;
+    let router = routes::router(control);
+    tokio::spawn(async move {
+        let service = router.into_make_service_with_connect_info::<peer::Peer>();
+        if let Err(why) = axum::serve(listener, service).await {
+            tracing::error!(%why, "serving the admin API ended");
+        }
+    });
+    guard
+}

@@ -1,0 +1,185 @@
+//! The routes of the admin API, version 1.
+//!
+//! | request | does |
+//! | --- | --- |
+//! | `GET /v1/plugins` | lists |
+//! | `POST /v1/plugins` | loads |
+//! | `GET /v1/plugins/NAME` | describes |
+//! | `DELETE /v1/plugins/NAME` | unloads |
+//! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable}` | what it says |
+//! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
+//!
+//! A refusal is a `Refusal` with a fitting status code. Who waits for a swap sees how far it is by `GET /v1/plugins`.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pintle_core::lifecycle::SwapReport;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::peer;
+use crate::control::{Control, Wanted};
+use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, MAX_COMPONENT_BYTES, Refusal, reason};
+
+/// Longest body: a component in base64, and a megabyte for what is said of it.
+const MAX_BODY_BYTES: usize = MAX_COMPONENT_BYTES.div_ceil(3) * 4 + (1 << 20);
+
+/// A refusal as an answer.
+pub(super) struct Refused(pub(super) Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self(why)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        json(status(&self.0.reason), &self.0)
+    }
+}
+
+/// The status code of a refusal. Whatever the manager says otherwise is about the component or its spec.
+fn status(why: &str) -> StatusCode {
+    match why {
+        reason::FORBIDDEN => StatusCode::FORBIDDEN,
+        reason::NOT_FOUND => StatusCode::NOT_FOUND,
+        reason::BUSY | reason::ALREADY_LOADED | reason::CLAIMED => StatusCode::CONFLICT,
+        reason::TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
+        BAD_REQUEST => StatusCode::BAD_REQUEST,
+        INTERNAL => StatusCode::INTERNAL_SERVER_ERROR,
+        NO_ROUTE => StatusCode::NOT_FOUND,
+        NO_METHOD => StatusCode::METHOD_NOT_ALLOWED,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+const BAD_REQUEST: &str = "BadRequest";
+const INTERNAL: &str = "InternalError";
+const NO_ROUTE: &str = "NoSuchPath";
+const NO_METHOD: &str = "MethodNotAllowed";
+
+type Answer = Result<Response, Refused>;
+type Shared = State<Arc<Control>>;
+
+pub(super) fn router(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/v1/plugins", get(list).post(load))
+        .route("/v1/plugins/{name}", get(describe).delete(unload))
+        .route("/v1/plugins/{name}/swap", post(swap))
+        .route("/v1/plugins/{name}/rollback", post(rollback))
+        .route("/v1/plugins/{name}/disable", post(disable))
+        .route("/v1/plugins/{name}/enable", post(enable))
+        .route("/v1/plugins/{name}/diff", get(diff))
+        .fallback(|| async { Refused(Refusal::new(NO_ROUTE, "this host's admin API has no such path")) })
+        .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
+        .with_state(control)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        // Outermost: nothing of a request is read for those who may not ask.
+        .layer(middleware::from_fn(peer::check))
+}
+
+async fn list(State(control): Shared) -> Response {
+    ok(&control.listing())
+}
+
+async fn describe(State(control): Shared, Path(name): Path<String>) -> Answer {
+    Ok(ok(&control.describe(&name)?))
+}
+
+async fn load(State(control): Shared, body: Result<Bytes, axum::extract::rejection::BytesRejection>) -> Answer {
+    let request = parse::<ApplyRequest>(body)?;
+    to_its_end(async move { with(request, async |wanted| control.load(wanted).await).await }).await
+}
+
+async fn swap(
+    State(control): Shared,
+    Path(name): Path<String>,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Answer {
+    let request = parse::<ApplyRequest>(body)?;
+    to_its_end(async move { with(request, async |wanted| control.swap(&name, wanted).await).await }).await
+}
+
+async fn rollback(State(control): Shared, Path(name): Path<String>) -> Answer {
+    to_its_end(async move { control.rollback(&name).await }).await
+}
+
+async fn disable(
+    State(control): Shared,
+    Path(name): Path<String>,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Answer {
+    let request = parse::<DisableRequest>(body)?;
+    control.disable(&name, &request.why)?;
+    Ok(ok(&control.describe(&name)?))
+}
+
+async fn enable(State(control): Shared, Path(name): Path<String>) -> Answer {
+    control.enable(&name)?;
+    Ok(ok(&control.describe(&name)?))
+}
+
+async fn unload(State(control): Shared, Path(name): Path<String>) -> Answer {
+    to_its_end(async move { control.unload(&name).await }).await
+}
+
+async fn diff(State(control): Shared, Path(name): Path<String>) -> Answer {
+    Ok(ok(&DiffAnswer { shadow: control.diff(&name)? }))
+}
+
+/// Runs in a task of its own, so that a caller who hangs up leaves nothing half done.
+async fn to_its_end<T: Serialize + Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Answer {
+    match tokio::spawn(work).await {
+        Ok(result) => Ok(ok(&result?)),
+        Err(why) => Err(Refusal::new(INTERNAL, why.to_string()).into()),
+    }
+}
+
+/// Hands over what a request holds.
+async fn with(
+    request: ApplyRequest,
+    apply: impl AsyncFnOnce(Wanted<'_>) -> Result<SwapReport, Refusal>,
+) -> Result<SwapReport, Refusal> {
+    let ApplyRequest { origin, component, spec, overrides } = request;
+    let bytes = STANDARD
+        .decode(component)
+        .map_err(|why| Refusal::new(BAD_REQUEST, format!("component: it is not base64: {why}")))?;
+    apply(Wanted { origin, bytes, spec, overrides: &overrides }).await
+}
+
+fn parse<T: DeserializeOwned>(body: Result<Bytes, axum::extract::rejection::BytesRejection>) -> Result<T, Refused> {
+    let body = body.map_err(|why| {
+        let too_large = why.status() == StatusCode::PAYLOAD_TOO_LARGE;
+        let (reason, message) = if too_large {
+            (reason::TOO_LARGE, format!("a component has at most {MAX_COMPONENT_BYTES} bytes"))
+        } else {
+            (BAD_REQUEST, why.to_string())
+        };
+        Refusal::new(reason, message)
+    })?;
+    let mut json = serde_json::Deserializer::from_slice(&body);
+    serde_path_to_error::deserialize(&mut json)
+        .map_err(|why| Refusal::new(BAD_REQUEST, format!("{}: {}", why.path(), why.inner())).into())
+}
+
+fn ok(value: &impl Serialize) -> Response {
+    json(StatusCode::OK, value)
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, why.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,435 @@
+//! What runs under which name, and who says so: the one path of the three ways in.
+//!
+//! ```text
+//! command line ─┐ (start)
+//! admin API ────┼──> Control ──apply, release──> Manager
+//! folder ───────┤
+//! resource ─────┘
+//! ```
+//!
+//! Invariants:
+//! 1. A `ControllerPlugin` has its way before the folder, the folder before the command line and the built-in plugins. What gives
+//!    way comes back when the other one is gone.
+//! 2. The admin API is the operator's hand: it changes what runs until its source changes again, and takes nothing away that a
+//!    file or a resource would bring back.
+//! 3. What is refused leaves the running version as it is, is logged once, and stays visible until its source has changed.
+//!
+//! Not here: the stages of a swap (`pintle-runtime`).
+
+mod base;
+mod port;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use pintle_core::guest::Loader;
+use pintle_core::lifecycle::{Spec, SwapReport};
+use pintle_runtime::manager::Component;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+pub(crate) use self::base::Base;
+pub(crate) use self::port::Plugins;
+use crate::wire::{Description, Listing, MAX_COMPONENT_BYTES, Overrides, Plugin, Problem, Refusal, reason};
+
+/// Who says what runs, the weaker first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// `pintle plugin load`.
+    Admin,
+    /// A file in the plugin folder.
+    Folder,
+    /// A `ControllerPlugin`.
+    Resource,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Folder => "folder",
+            Self::Resource => "resource",
+        }
+    }
+
+    /// Why somebody who comes by a weaker way is refused.
+    pub(crate) fn stands_above(self, name: &str, weaker: Self) -> Refusal {
+        let (this, other) = (self.name(), weaker.name());
+        Refusal::new(
+            reason::CLAIMED,
+            format!("plugin {name} comes by the {this} already, which stands above the {other}; remove one of the two"),
+        )
+    }
+}
+
+/// A component with what is to be done with it.
+pub(crate) struct Wanted<'a> {
+    /// Where it comes from, for humans.
+    pub(crate) origin: String,
+    pub(crate) bytes: Vec<u8>,
+    /// Absent: as the version that runs has it.
+    pub(crate) spec: Option<Spec>,
+    pub(crate) overrides: &'a Overrides,
+}
+
+/// The names of the host's plugins, and who has a say in each.
+pub(crate) struct Control {
+    plugins: Arc<dyn Plugins>,
+    loader: Arc<dyn Loader>,
+    state: Mutex<State>,
+    /// Ticks when a name has become free that the folder has a file for.
+    freed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    by_name: BTreeMap<String, Held>,
+    /// By the source that asks.
+    problems: BTreeMap<String, Problem>,
+}
+
+#[derive(Default)]
+struct Held {
+    base: Option<Base>,
+    /// Who has had its way last; absent: the base.
+    claim: Option<Way>,
+    /// The folder has a file for it.
+    in_folder: bool,
+    /// What the last swap by hand gave for that time only: the spec without it, and the digest of the component.
+    without_overrides: Option<(String, Spec)>,
+}
+
+impl Control {
+    /// `loader` reads what components say of themselves.
+    pub(crate) fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>) -> Self {
+        Self { plugins, loader, state: Mutex::default(), freed: watch::Sender::new(0) }
+    }
+
+    /// Tells of a plugin that runs from the start.
+    pub(crate) fn started(&self, name: &str, base: Base) {
+        self.state.lock().by_name.entry(name.to_owned()).or_default().base = Some(base);
+    }
+
+    /// The spec of a component that the host carries: it may do what it asks for, unless the spec says otherwise.
+    pub(crate) fn granted(&self, origin: &str, bytes: &[u8], spec: Spec) -> Spec {
+        base::granted(origin, bytes, spec, &*self.loader)
+    }
+
+    /// Tells which resource stands for a plugin, for events about it.
+    pub(crate) fn set_resource_uid(&self, name: &str, uid: &str) {
+        self.plugins.set_resource_uid(name, uid);
+    }
+
+    /// Ticks when the folder should look again.
+    pub(crate) fn freed(&self) -> watch::Receiver<u64> {
+        self.freed.subscribe()
+    }
+
+    /// Ticks whenever something worth telling of a plugin has changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.plugins.changes()
+    }
+
+    /// Who stands above `way` under this name.
+    pub(crate) fn claimed_above(&self, way: Way, name: &str) -> Option<Way> {
+        self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > way)
+    }
+
+    /// Takes note of which names the folder has files for.
+    pub(crate) fn in_folder(&self, name: &str, there: bool) {
+        let mut state = self.state.lock();
+        if there || state.by_name.contains_key(name) {
+            state.by_name.entry(name.to_owned()).or_default().in_folder = there;
+        }
+    }
+
+    /// Carries out what a file or a resource says of the plugin `name`. Ends when the new version has taken over.
+    ///
+    /// # Errors
+    /// [`Refusal`]; what runs is as before.
+    ///
+    /// # Cancel safety
+    /// To be run to its end: it is not known otherwise who has had its way.
+    pub(crate) async fn apply(&self, way: Way, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        if let Some(other) = self.claimed_above(way, name) {
+            return Err(other.stands_above(name, way));
+        }
+        let report = self.carry_out(name, wanted).await?;
+        self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(way);
+        Ok(report)
+    }
+
+    /// A file or resource is gone: what it has brought gives way to what it took the place of.
+    ///
+    /// # Errors
+    /// What is to come back is refused, and the plugin runs on as it is. It may be [tried again](Refusal::retry_after).
+    pub(crate) async fn release(&self, way: Way, name: &str) -> Result<(), Refusal> {
+        let base = {
+            let mut state = self.state.lock();
+            let Some(held) = state.by_name.get_mut(name) else { return Ok(()) };
+            if way == Way::Folder {
+                held.in_folder = false;
+            }
+            if held.claim != Some(way) {
+                return Ok(());
+            }
+            if held.in_folder {
+                held.claim = None;
+                self.freed.send_modify(|n| *n += 1);
+                return Ok(());
+            }
+            held.base.as_ref().map(|base| base.wanted(&*self.loader))
+        };
+        match base {
+            Some(wanted) => {
+                let report = self.carry_out(name, wanted).await?;
+                tracing::info!(plugin = name, origin = report.to.map(|to| to.origin), "what came before is back");
+            }
+            None => {
+                self.plugins.remove(name).await;
+                tracing::info!(plugin = name, "unloaded");
+            }
+        }
+        if let Some(held) = self.state.lock().by_name.get_mut(name) {
+            held.claim = None;
+        }
+        Ok(())
+    }
+
+    /// Loads a plugin of a new name.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was loaded.
+    pub(crate) async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        let looked = self.loader.look(&wanted.origin, &wanted.bytes);
+        let looked = looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?;
+        let name = looked.manifest.name.as_str();
+        if self.plugins.status().iter().any(|plugin| plugin.name == name) {
+            return Err(Refusal::new(
+                reason::ALREADY_LOADED,
+                format!("plugin {name} is loaded already; replace it with `pintle plugin swap {name} FILE`"),
+            ));
+        }
+        let report = self.carry_out(name, wanted).await?;
+        let mut state = self.state.lock();
+        state.by_name.entry(name.to_owned()).or_default().claim.get_or_insert(Way::Admin);
+        Ok(report)
+    }
+
+    /// Replaces the running version of a plugin.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the old version runs on.
+    pub(crate) async fn swap(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        self.known(name)?;
+        self.carry_out(name, wanted).await
+    }
+
+    /// Goes back to the version before.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is none, or another swap is under way.
+    pub(crate) async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
+        self.known(name)?;
+        self.plugins.rollback(name).await
+    }
+
+    /// The plugin takes no more keys.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin.
+    pub(crate) fn disable(&self, name: &str, why: &str) -> Result<(), Refusal> {
+        self.known(name)?;
+        self.plugins.disable(name, why)
+    }
+
+    /// The plugin takes keys again.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin.
+    pub(crate) fn enable(&self, name: &str) -> Result<(), Refusal> {
+        self.known(name)?;
+        self.plugins.enable(name)
+    }
+
+    /// Ends a plugin that no file and no resource stands for.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin, or its source would bring it back.
+    pub(crate) async fn unload(&self, name: &str) -> Result<(), Refusal> {
+        let plugin = self.known(name)?;
+        {
+            let mut state = self.state.lock();
+            let held = state.by_name.entry(name.to_owned()).or_default();
+            let instead = match held.claim {
+                Some(Way::Folder) => format!("remove {}", plugin.current.origin),
+                Some(Way::Resource) => format!("delete ControllerPlugin {name}"),
+                None if held.in_folder => format!("remove {name}.wasm from the plugin folder"),
+                Some(Way::Admin) | None => String::new(),
+            };
+            if !instead.is_empty() {
+                return Err(Refusal::new(
+                    reason::CLAIMED,
+                    format!(
+                        "plugin {name} has its source, which would bring it back: {instead} instead, or use `pintle plugin disable {name}`"
+                    ),
+                ));
+            }
+            held.claim = None;
+            // Whoever takes the name later and gives it up again must not bring back what was unloaded by hand.
+            held.base = None;
+        }
+        self.plugins.remove(name).await;
+        Ok(())
+    }
+
+    /// What shadowing has shown.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin.
+    pub(crate) fn diff(&self, name: &str) -> Result<Option<pintle_core::lifecycle::ShadowReport>, Refusal> {
+        self.known(name)?;
+        Ok(self.plugins.diff(name))
+    }
+
+    /// All plugins and problems.
+    pub(crate) fn listing(&self) -> Listing {
+        let mut items = self.plugins.status();
+        let state = self.state.lock();
+        for plugin in &mut items {
+            plugin.source = state.by_name.get(&plugin.name).map_or("admin", Held::source).to_owned();
+        }
+        Listing { items, problems: state.problems.values().cloned().collect() }
+    }
+
+    /// One plugin and its problems.
+    ///
+    /// # Errors
+    /// [`Refusal`]: neither a plugin nor a problem has this name.
+    pub(crate) fn describe(&self, name: &str) -> Result<Description, Refusal> {
+        let Listing { items, problems } = self.listing();
+        let plugin = items.iter().find(|plugin| plugin.name == name).cloned();
+        let problems: Vec<Problem> = problems.into_iter().filter(|problem| problem.plugin == name).collect();
+        if plugin.is_none() && problems.is_empty() {
+            return Err(not_found(name, &items));
+        }
+        Ok(Description { plugin, problems })
+    }
+
+    /// Tells that what `source` asks for was not done; logged if it is news.
+    pub(crate) fn problem(&self, source: &str, plugin: &str, why: &Refusal) {
+        let mut state = self.state.lock();
+        let known = state.problems.get(source);
+        if known.is_some_and(|known| known.reason == why.reason && known.message == why.message) {
+            return;
+        }
+        tracing::warn!(plugin, source, reason = why.reason, "not applied: {}", why.message);
+        let problem = Problem {
+            plugin: plugin.to_owned(),
+            source: source.to_owned(),
+            reason: why.reason.clone(),
+            message: why.message.clone(),
+            since: now(),
+        };
+        state.problems.insert(source.to_owned(), problem);
+    }
+
+    /// Nothing is wrong with `source` any more.
+    pub(crate) fn solved(&self, source: &str) {
+        self.state.lock().problems.remove(source);
+    }
+
+    fn known(&self, name: &str) -> Result<Plugin, Refusal> {
+        let mut plugins = self.plugins.status();
+        match plugins.iter().position(|plugin| plugin.name == name) {
+            Some(at) => Ok(plugins.swap_remove(at)),
+            None => Err(not_found(name, &plugins)),
+        }
+    }
+
+    /// Hands a component to the manager, and remembers the spec if it is taken.
+    async fn carry_out(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        let Wanted { origin, bytes, spec, overrides } = wanted;
+        if bytes.len() > MAX_COMPONENT_BYTES {
+            return Err(Refusal::new(
+                reason::TOO_LARGE,
+                format!("{origin} has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", bytes.len()),
+            ));
+        }
+        let spec = spec.unwrap_or_else(|| self.spec_of(name));
+        let mut now = spec.clone();
+        overrides.put_over(&mut now);
+        self.give_settings(name, &origin, &bytes, &mut now);
+        let report = self.plugins.apply(Component { origin, bytes }, &now, Some(name)).await?;
+        let digest = report.to.as_ref().map(|to| to.digest.clone());
+        self.state.lock().by_name.entry(name.to_owned()).or_default().without_overrides =
+            digest.map(|digest| (digest, spec));
+        Ok(report)
+    }
+
+    /// The spec of the version that runs now, which a rollback may have brought back. Its digest is of that version alone.
+    fn spec_of(&self, name: &str) -> Spec {
+        let running = self.plugins.status().into_iter().find(|plugin| plugin.name == name);
+        let digest = running.map(|plugin| plugin.current.digest);
+        let state = self.state.lock();
+        let remembered = state.by_name.get(name).and_then(|held| held.without_overrides.as_ref());
+        let lasting = remembered.filter(|(of, _)| digest.as_ref() == Some(of)).map(|(_, spec)| spec.clone());
+        let spec = lasting.or_else(|| self.plugins.spec(name)).unwrap_or_default();
+        Spec { digest: None, ..spec }
+    }
+
+    /// Settings of the host's command line hold where the spec says nothing, as far as the component knows them.
+    fn give_settings(&self, name: &str, origin: &str, bytes: &[u8], spec: &mut Spec) {
+        let settings: Map<String, Value> = {
+            let state = self.state.lock();
+            state
+                .by_name
+                .get(name)
+                .and_then(|held| held.base.as_ref())
+                .map(|base| base.settings.clone())
+                .unwrap_or_default()
+        };
+        if settings.is_empty() {
+            return;
+        }
+        // What cannot be looked at will be refused with the reason.
+        let Ok(looked) = self.loader.look(origin, bytes) else { return };
+        if spec.config.is_null() {
+            spec.config = Value::Object(Map::new());
+        }
+        let Value::Object(config) = &mut spec.config else { return };
+        for (setting, value) in settings {
+            if looked.manifest.config.contains_key(&setting) {
+                config.entry(setting).or_insert(value);
+            }
+        }
+    }
+}
+
+impl Held {
+    fn source(&self) -> &'static str {
+        match (self.claim, &self.base) {
+            (Some(way), _) => way.name(),
+            (None, Some(base)) => base.label,
+            (None, None) => "admin",
+        }
+    }
+}
+
+fn not_found(name: &str, plugins: &[Plugin]) -> Refusal {
+    let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+    let known = if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
+    Refusal::new(reason::NOT_FOUND, format!("no plugin is called {name:?}; {known}"))
+}
+
+/// RFC 3339, whole seconds.
+pub(crate) fn now() -> String {
+    format!("{:.0}", Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests;

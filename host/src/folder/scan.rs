@@ -1,0 +1,219 @@
+//! What the plugin folder holds, and files of it read whole.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use pintle_core::lifecycle::Spec;
+
+use crate::wire::{MAX_COMPONENT_BYTES, Refusal, reason};
+
+/// Longest spec beside a component: as much as a ConfigMap holds.
+const MAX_SPEC_BYTES: usize = 1 << 20;
+
+/// What tells that a file is another one than before, whether it was written or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    place: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            place: (file.dev(), file.ino()),
+            len: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+
+    /// Whether it is the same file or folder, whatever has happened to it.
+    pub(crate) fn same_place(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+
+    /// Of the file that this path leads to; absent if it leads nowhere.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|file| Self::of(&file))
+    }
+}
+
+/// The files of one plugin. An entry that leads nowhere (a link without its file) is there all the same, and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Files {
+    /// `NAME.wasm`, if there is such an entry.
+    pub(crate) component: Option<(PathBuf, Option<Stamp>)>,
+    /// `NAME.yaml`, if there is such an entry.
+    pub(crate) spec: Option<(PathBuf, Option<Stamp>)>,
+}
+
+/// Name of the plugin -> its files. Names with a dot in front and other files are left alone.
+///
+/// # Errors
+/// The folder cannot be read; nothing is known then.
+pub(crate) fn scan(folder: &Path) -> io::Result<BTreeMap<String, Files>> {
+    let mut found: BTreeMap<String, Files> = BTreeMap::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let (Some(stem), Some(extension)) = (path.file_stem(), path.extension()) else { continue };
+        let (Some(stem), Some(extension)) = (stem.to_str(), extension.to_str()) else { continue };
+        if stem.starts_with('.') || !matches!(extension, "wasm" | "yaml") {
+            continue;
+        }
+        let stamp = Stamp::at(&path);
+        let files = found.entry(stem.to_owned()).or_insert(Files { component: None, spec: None });
+        let place = if extension == "wasm" { &mut files.component } else { &mut files.spec };
+        *place = Some((path, stamp));
+    }
+    Ok(found)
+}
+
+/// A file, of which no more than `limit_bytes` is taken.
+///
+/// # Errors
+/// It cannot be read, or is longer. Trying again helps once it has changed.
+pub(crate) fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Refusal> {
+    let shown = path.display();
+    let unreadable = |why: io::Error| Refusal::new(reason::UNREADABLE, format!("read {shown}: {why}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    // A pipe would be waited for without end.
+    if !about.is_file() {
+        return Err(Refusal::new(reason::UNREADABLE, format!("read {shown}: it is not a file")));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0).min(limit_bytes));
+    file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > limit_bytes {
+        return Err(Refusal::new(reason::TOO_LARGE, format!("{shown} has more than {limit_bytes} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A component.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>, Refusal> {
+    read(path, MAX_COMPONENT_BYTES)
+}
+
+/// A spec in YAML. An empty file is a spec that says nothing.
+///
+/// # Errors
+/// As [`read`]; also if it is not a spec: the text names the field.
+pub(crate) fn read_spec(path: &Path) -> Result<Spec, Refusal> {
+    let bytes = read(path, MAX_SPEC_BYTES)?;
+    parse_spec(&bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
+}
+
+/// A spec from the text of a file.
+///
+/// # Errors
+/// What is wrong, with the field.
+pub fn parse_spec(yaml: &[u8]) -> Result<Spec, String> {
+    let text = std::str::from_utf8(yaml).map_err(|_| "it is not UTF-8".to_owned())?;
+    // By way of JSON, so that numbers, keys and duplicates are as in a resource.
+    let value: serde_json::Value = serde_norway::from_str(text).map_err(|why| why.to_string())?;
+    if value.is_null() {
+        return Ok(Spec::default());
+    }
+    from_value(value)
+}
+
+/// A spec from JSON.
+///
+/// # Errors
+/// What is wrong, with the field.
+pub(crate) fn from_value(value: serde_json::Value) -> Result<Spec, String> {
+    // A list would be taken for the fields in their order.
+    if !value.is_object() {
+        return Err("it is not an object of fields such as config, grants, limits, strategy".to_owned());
+    }
+    serde_path_to_error::deserialize(value).map_err(|why| {
+        let path = why.path().to_string();
+        if path == "." { why.inner().to_string() } else { format!("{path}: {}", why.inner()) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(yaml: &str, expected: Expect) {
+        let text = match parse_spec(yaml.as_bytes()) {
+            Ok(spec) => serde_json::to_string(&spec).unwrap(),
+            Err(why) => why,
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_spec_that_is_wrong_names_the_field() {
+        assert_eq!(parse_spec(b"").unwrap(), Spec::default());
+        assert_eq!(parse_spec(b"# nothing yet\n").unwrap(), Spec::default());
+        check(
+            "strategy: {shadow: {runs: x}}",
+            expect![[r#"strategy.shadow.runs: invalid type: string "x", expected u32"#]],
+        );
+        check(
+            "limits: {deadlineMS: 5}",
+            expect![
+                "limits.deadlineMS: unknown field `deadlineMS`, expected one of `deadlineMs`, `memoryBytes`, `mutations`, `outcomeBytes`, `hostCalls`, `readBytes`, `logLines`, `stateBytes`"
+            ],
+        );
+        check("- 1", expect!["it is not an object of fields such as config, grants, limits, strategy"]);
+        check("a: [", expect!["did not find expected node content at line 2 column 1, while parsing a flow node"]);
+        check("ungranted: Maybe", expect!["ungranted: unknown variant `Maybe`, expected `Refuse` or `Deny`"]);
+    }
+
+    #[test]
+    fn a_folder_holds_components_and_specs_and_other_things() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["a.wasm", "a.yaml", "b.yaml", ".c.wasm", "readme.md", "d.wasm.partial"] {
+            fs::write(at(name), name).unwrap();
+        }
+        fs::create_dir(at("e.wasm")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("f.wasm")).unwrap();
+        let found = scan(folder.path()).unwrap();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|(name, files)| (name.as_str(), files.component.is_some(), files.spec.is_some()))
+            .collect();
+        assert_eq!(
+            shown,
+            [("a", true, true), ("b", false, true), ("e", true, false), ("f", true, false)],
+            "a link without its file is there"
+        );
+        assert_eq!(found["f"].component.as_ref().unwrap().1, None);
+        let text = |name: &str| {
+            let why = read(&at(name), 5).unwrap_err();
+            format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))
+        };
+        assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a file");
+        assert_eq!(text("f.wasm"), "Unreadable: read $DIR/f.wasm: No such file or directory (os error 2)");
+        assert_eq!(text("a.wasm"), "TooLarge: $DIR/a.wasm has more than 5 bytes");
+        assert_eq!(read(&at("a.wasm"), 6).unwrap(), b"a.wasm");
+    }
+
+    #[test]
+    fn a_replaced_file_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.wasm");
+        fs::write(&file, "one").unwrap();
+        let before = Stamp::at(&file);
+        assert_eq!(Stamp::at(&file), before);
+        fs::write(folder.path().join("new"), "two").unwrap();
+        fs::rename(folder.path().join("new"), &file).unwrap();
+        assert_ne!(Stamp::at(&file), before);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(Stamp::at(&file), None);
+    }
+}

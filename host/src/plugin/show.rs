@@ -1,0 +1,276 @@
+//! Answers of the admin API as text.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::table::{age, table};
+use crate::wire::{Description, Listing, Plugin, Problem};
+
+/// Characters of a digest that are shown where space is short.
+const SHORT_DIGEST: usize = 12;
+
+pub(super) fn listing(listing: &Listing, now: &Timestamp) -> String {
+    let mut rows =
+        vec![["NAME", "VERSION", "DIGEST", "PHASE", "READY", "SOURCE", "FAULTS", "AGE"].map(str::to_owned).to_vec()];
+    rows.extend(listing.items.iter().map(|plugin| {
+        let phase = match plugin.stage {
+            Some(stage) => format!("{:?} ({stage:?})", plugin.phase),
+            None => format!("{:?}", plugin.phase),
+        };
+        vec![
+            plugin.name.clone(),
+            plugin.current.version.clone(),
+            short(&plugin.current.digest).to_owned(),
+            phase,
+            condition(plugin, "Ready"),
+            plugin.source.clone(),
+            plugin.n_faults.to_string(),
+            since(&plugin.current.since, now),
+        ]
+    }));
+    let mut text = if listing.items.is_empty() { "No plugins are loaded.".to_owned() } else { table(&rows) };
+    if !listing.problems.is_empty() {
+        text += "\n\nNot applied:\n";
+        let rows = listing.problems.iter().map(|problem| {
+            let Problem { plugin, reason, message, .. } = problem;
+            vec![plugin.clone(), reason.clone(), message.clone()]
+        });
+        text += &table(&rows.collect::<Vec<_>>());
+    }
+    text
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHORT_DIGEST).unwrap_or(digest)
+}
+
+fn condition(plugin: &Plugin, kind: &str) -> String {
+    let found = plugin.conditions.iter().find(|condition| condition.kind == kind);
+    found.map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
+}
+
+fn since(time: &str, now: &Timestamp) -> String {
+    time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |time| age(now.as_second() - time.as_second()))
+}
+
+/// Writing to a String does not fail, so results are dropped here.
+pub(super) fn description(found: &Description) -> String {
+    let mut text = String::new();
+    if let Some(plugin) = &found.plugin {
+        about(&mut text, plugin);
+    }
+    if !found.problems.is_empty() {
+        let _ = writeln!(text, "Not applied:");
+        for Problem { source, reason, message, since, .. } in &found.problems {
+            let _ = writeln!(text, "  {source}\n    {reason} since {since}: {message}");
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+fn about(text: &mut String, plugin: &Plugin) {
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{:<15}{value}", format!("{name}:"));
+    };
+    line("Name", &plugin.name);
+    line("Phase", &format!("{:?}", plugin.phase));
+    line("Source", &plugin.source);
+    line("Version", &long(&plugin.current));
+    if let Some(previous) = &plugin.previous {
+        line("Previous", &long(previous));
+    }
+    if let Some(incoming) = &plugin.incoming {
+        let stage = plugin.stage.map(|stage| format!(", {stage:?}")).unwrap_or_default();
+        line("Incoming", &(long(incoming) + &stage));
+    }
+    line("Runs", &plugin.runs.to_string());
+    let kinds: Vec<String> = plugin.faults.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    line("Faults", &format!("{}{kinds}", plugin.n_faults));
+    line("Cached", &format!("{} KiB", plugin.cached_bytes / 1024));
+    if let Some(error) = &plugin.last_error {
+        line("Last error", error);
+    }
+    if let Some(last) = &plugin.last_swap {
+        line("Last swap", &format!("{} at {}", report(last), last.at));
+    }
+    if !plugin.conditions.is_empty() {
+        let mut rows = vec![["  Type", "Status", "Reason", "Since", "Message"].map(str::to_owned).to_vec()];
+        rows.extend(plugin.conditions.iter().map(|condition| {
+            vec![
+                format!("  {}", condition.kind),
+                condition.status.clone(),
+                condition.reason.clone(),
+                condition.last_transition_time.clone(),
+                condition.message.clone(),
+            ]
+        }));
+        let _ = writeln!(text, "Conditions:\n{}", table(&rows));
+    }
+    if !plugin.queues.is_empty() {
+        let mut rows = vec![["  Name", "Dirty", "Waiting", "Running", "Held"].map(str::to_owned).to_vec()];
+        rows.extend(plugin.queues.iter().map(|queue| {
+            let mut row = vec![format!("  {}", queue.name)];
+            row.extend([queue.dirty, queue.waiting, queue.running, queue.held].map(|n| n.to_string()));
+            row
+        }));
+        let _ = writeln!(text, "Queues:\n{}", table(&rows));
+    }
+}
+
+fn long(version: &VersionInfo) -> String {
+    format!("{}, {} from {}, since {}", version.version, version.digest, version.origin, version.since)
+}
+
+fn brief(version: &VersionInfo) -> String {
+    format!("{} ({})", version.version, short(&version.digest))
+}
+
+/// One line.
+pub(super) fn report(report: &SwapReport) -> String {
+    let to = report.to.as_ref().map_or_else(|| "an unknown version".to_owned(), brief);
+    let way = match &report.from {
+        Some(from) => format!("{} -> {to}", brief(from)),
+        None => to,
+    };
+    let pause = if report.from.is_some() && report.pause_micros > 0 {
+        format!(", keys waited {:.1} ms", report.pause_micros as f64 / 1000.0)
+    } else {
+        String::new()
+    };
+    let why = if report.message.is_empty() { String::new() } else { format!(": {}", report.message) };
+    match report.result {
+        SwapResult::Switched if report.from.is_none() => format!("loaded {way}; on probation"),
+        // What ran before has proven itself then.
+        SwapResult::Switched if report.reason == "RollbackRequested" => format!("switched back {way}{pause}"),
+        SwapResult::Switched => format!("switched {way}{pause}; on probation"),
+        SwapResult::Proven => format!("proven {way}{pause}"),
+        SwapResult::Refused => format!("refused {way}{why}"),
+        SwapResult::RolledBack => format!("rolled back {way}{pause}{why}"),
+    }
+}
+
+pub(super) fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
+    let Some(shadow) = shadow else {
+        return format!("No version of {name} has been another one's shadow; see `pintle plugin swap --shadow`.");
+    };
+    let ShadowReport { n_runs, n_differences, n_skipped, differences } = shadow;
+    let mut text = format!("{n_runs} runs compared, {n_differences} differ, {n_skipped} not compared");
+    for difference in differences {
+        let _ = write!(text, "\n\n{} at {}\n", difference.key, difference.at);
+        let (old, new) = (yaml(&difference.old), yaml(&difference.new));
+        let diff = TextDiff::from_lines(&old, &new);
+        text += diff.unified_diff().context_radius(3).header("old", "new").to_string().trim_end();
+    }
+    if (differences.len() as u64) < u64::from(*n_differences) {
+        let _ =
+            write!(text, "\n\n{} more differences are not kept.", u64::from(*n_differences) - differences.len() as u64);
+    }
+    text
+}
+
+fn yaml(value: &Value) -> String {
+    // Values that came as JSON can be written as YAML.
+    serde_norway::to_string(value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn plugin(name: &str) -> Plugin {
+        serde_json::from_value(json!({
+            "name": name, "phase": "Running", "source": "built-in",
+            "current": {"version": "0.2.0", "digest": "0123456789abcdef", "origin": "built-in x", "since": "2026-01-02T03:04:05Z"},
+            "previous": {"version": "0.1.0", "digest": "fedcba", "origin": "/x.wasm", "since": "2026-01-02T03:00:00Z"},
+            "stage": "Probation",
+            "lastSwap": {
+                "from": {"version": "0.1.0", "digest": "fedcba", "origin": "/x.wasm", "since": "2026-01-02T03:00:00Z"},
+                "to": {"version": "0.2.0", "digest": "0123456789abcdef", "origin": "built-in x", "since": "2026-01-02T03:04:05Z"},
+                "result": "Switched", "reason": "Requested", "message": "", "at": "2026-01-02T03:04:05Z", "pauseMicros": 1234,
+            },
+            "conditions": [{"type": "Ready", "status": "True", "reason": "CachesFilled", "message": "", "lastTransitionTime": "2026-01-02T03:04:06Z"}],
+            "queues": [{"name": "q", "dirty": 1, "waiting": 2, "running": 3, "held": 4}],
+            "runs": 17, "nFaults": 3, "faults": {"trap": 2, "deadline": 1}, "lastError": "trap: unreachable", "cachedBytes": 2048,
+        }))
+        .unwrap()
+    }
+
+    fn problem() -> Problem {
+        Problem {
+            plugin: "widgets".into(),
+            source: "/plugins/widgets.wasm".into(),
+            reason: "Invalid".into(),
+            message: "/plugins/widgets.wasm: this is not WebAssembly".into(),
+            since: "2026-01-02T03:04:05Z".into(),
+        }
+    }
+
+    #[test]
+    fn a_listing_is_a_table_as_kubectls() {
+        let now = "2026-01-02T03:09:05Z".parse().unwrap();
+        let all = Listing { items: vec![plugin("p")], problems: vec![problem()] };
+        expect![[r#"
+            NAME   VERSION   DIGEST         PHASE                 READY   SOURCE     FAULTS   AGE
+            p      0.2.0     0123456789ab   Running (Probation)   True    built-in   3        5m
+
+            Not applied:
+            widgets   Invalid   /plugins/widgets.wasm: this is not WebAssembly"#]]
+        .assert_eq(&listing(&all, &now));
+        expect!["No plugins are loaded."].assert_eq(&listing(&Listing::default(), &now));
+    }
+
+    #[test]
+    fn a_description_tells_all() {
+        let found = Description { plugin: Some(plugin("p")), problems: vec![problem()] };
+        expect![[r#"
+            Name:          p
+            Phase:         Running
+            Source:        built-in
+            Version:       0.2.0, 0123456789abcdef from built-in x, since 2026-01-02T03:04:05Z
+            Previous:      0.1.0, fedcba from /x.wasm, since 2026-01-02T03:00:00Z
+            Runs:          17
+            Faults:        3 (deadline 1, trap 2)
+            Cached:        2 KiB
+            Last error:    trap: unreachable
+            Last swap:     switched 0.1.0 (fedcba) -> 0.2.0 (0123456789ab), keys waited 1.2 ms; on probation at 2026-01-02T03:04:05Z
+            Conditions:
+              Type    Status   Reason         Since                  Message
+              Ready   True     CachesFilled   2026-01-02T03:04:06Z
+            Queues:
+              Name   Dirty   Waiting   Running   Held
+              q      1       2         3         4
+            Not applied:
+              /plugins/widgets.wasm
+                Invalid since 2026-01-02T03:04:05Z: /plugins/widgets.wasm: this is not WebAssembly"#]].assert_eq(&description(&found));
+    }
+
+    #[test]
+    fn differences_are_shown_as_such() {
+        let shadow: ShadowReport = serde_json::from_value(json!({
+            "nRuns": 10, "nDifferences": 2, "nSkipped": 1,
+            "differences": [{"key": "apps/v1/ReplicaSet a/web", "at": "2026-01-02T03:04:05Z", "old": {"n": 1, "same": true}, "new": {"n": 2, "same": true}}],
+        }))
+        .unwrap();
+        expect![[r#"
+            10 runs compared, 2 differ, 1 not compared
+
+            apps/v1/ReplicaSet a/web at 2026-01-02T03:04:05Z
+            --- old
+            +++ new
+            @@ -1,2 +1,2 @@
+            -n: 1
+            +n: 2
+             same: true
+
+            1 more differences are not kept."#]]
+        .assert_eq(&diff("p", Some(&shadow)));
+    }
+}

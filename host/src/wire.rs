@@ -1,0 +1,275 @@
+//! What the admin API says: the shapes of its JSON, for both of its ends.
+//!
+//! *Invariant*: fields are added, never renamed: the command line of one version speaks to hosts of others.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pintle_core::lifecycle::{Condition, Phase, ShadowReport, Spec, Stage, SwapReport, VersionInfo};
+use serde::{Deserialize, Serialize};
+
+/// Longest component that the admin API, the folder and the resource take: 64 MiB. The largest language runtimes that are known to
+/// make controllers have a third of it.
+pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
+
+/// All plugins, and what could not be loaded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Listing {
+    /// By name.
+    pub(crate) items: Vec<Plugin>,
+    /// What a source asks for and the host does not do, also of plugins that do not run at all.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// One plugin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Plugin {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it is doing.
+    pub(crate) phase: Phase,
+    /// Who says what runs under this name: `built-in`, `command line`, `folder`, `resource`, or `admin` for what came by this API.
+    pub(crate) source: String,
+    /// The version that runs.
+    pub(crate) current: VersionInfo,
+    /// The version before, as long as it can be rolled back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) previous: Option<VersionInfo>,
+    /// The version that is about to take over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) incoming: Option<VersionInfo>,
+    /// How far it has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stage: Option<Stage>,
+    /// The last attempt to replace a version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_swap: Option<SwapReport>,
+    /// `Ready`, `Healthy`, `Progressing`.
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+    /// Its work queues.
+    #[serde(default)]
+    pub(crate) queues: Vec<Queue>,
+    /// Runs so far.
+    #[serde(default)]
+    pub(crate) runs: u64,
+    /// Faults so far.
+    #[serde(default)]
+    pub(crate) n_faults: u64,
+    /// Faults by kind.
+    #[serde(default)]
+    pub(crate) faults: BTreeMap<String, u64>,
+    /// The last fault, declared error or failed write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+    /// Bytes that its watches keep in the caches.
+    #[serde(default)]
+    pub(crate) cached_bytes: u64,
+}
+
+/// A work queue of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Queue {
+    /// Its name.
+    pub(crate) name: String,
+    /// Keys that must run.
+    pub(crate) dirty: usize,
+    /// Keys with a delay.
+    pub(crate) waiting: usize,
+    /// Keys that run.
+    pub(crate) running: usize,
+    /// Keys whose writes the caches have not shown yet.
+    pub(crate) held: usize,
+}
+
+/// What a source asks for and the host does not do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Problem {
+    /// The plugin that it is about.
+    pub(crate) plugin: String,
+    /// Who asks: a path, or `ControllerPlugin NAME`.
+    pub(crate) source: String,
+    /// One word in CamelCase.
+    pub(crate) reason: String,
+    /// For humans.
+    pub(crate) message: String,
+    /// Since when: RFC 3339.
+    pub(crate) since: String,
+}
+
+/// One plugin, with what is wrong about its sources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Description {
+    /// Absent if nothing of this name runs, and there are only problems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plugin: Option<Plugin>,
+    /// What sources ask for and the host does not do.
+    #[serde(default)]
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A component to load, or to swap in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct ApplyRequest {
+    /// Where the client has it from; for humans.
+    pub(crate) origin: String,
+    /// Its bytes, in base64.
+    pub(crate) component: String,
+    /// What the operator says of it. Absent: as the version that runs has it, or the defaults for a new plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<Spec>,
+    /// Takes the place of parts of the spec, this time.
+    #[serde(default)]
+    pub(crate) overrides: Overrides,
+}
+
+/// Parts of a spec that hold for one swap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "as in `lifecycle::Spec`")]
+pub(crate) struct Overrides {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shadow_runs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shadow_for_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_differences: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) probation_runs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) probation_for_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_faults: Option<u32>,
+}
+
+impl Overrides {
+    /// Nothing is different.
+    pub(crate) const NONE: Self = Self {
+        digest: None,
+        shadow_runs: None,
+        shadow_for_ms: None,
+        max_differences: None,
+        probation_runs: None,
+        probation_for_ms: None,
+        max_faults: None,
+    };
+
+    /// Takes the place of parts of this spec.
+    pub(crate) fn put_over(&self, spec: &mut Spec) {
+        if self.digest.is_some() {
+            spec.digest.clone_from(&self.digest);
+        }
+        let strategy = &mut spec.strategy;
+        if self.shadow_runs.is_some() || self.shadow_for_ms.is_some() || self.max_differences.is_some() {
+            let shadow = strategy.shadow.get_or_insert_default();
+            set(&mut shadow.runs, self.shadow_runs);
+            set(&mut shadow.for_ms, self.shadow_for_ms);
+            set(&mut shadow.max_differences, self.max_differences);
+        }
+        set(&mut strategy.probation.runs, self.probation_runs);
+        set(&mut strategy.probation.for_ms, self.probation_for_ms);
+        set(&mut strategy.probation.max_faults, self.max_faults);
+    }
+}
+
+fn set(field: &mut u32, value: Option<u32>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+/// Why a plugin is to stop.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct DisableRequest {
+    /// For humans.
+    pub(crate) why: String,
+}
+
+/// What shadowing has shown; absent if there was none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DiffAnswer {
+    /// Of the last or present shadowing.
+    pub(crate) shadow: Option<ShadowReport>,
+}
+
+/// Nothing was changed, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Refusal {
+    /// One word in CamelCase.
+    pub(crate) reason: String,
+    /// For humans.
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// After which time the same may be taken, although nothing about it has changed.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self.reason.as_str() {
+            reason::BUSY => Some(Duration::from_secs(1)),
+            // A permission of the host may be missing, or the server be away.
+            reason::NOT_SYNCED => Some(Duration::from_secs(30)),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody else's swap of the plugin is in the way, which says nothing about this one.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.reason == reason::BUSY
+    }
+}
+
+/// Reasons that this end gives; the manager has more.
+pub(crate) mod reason {
+    /// Another swap of this plugin is under way.
+    pub(crate) const BUSY: &str = "Busy";
+    /// The caches of new watches could not be filled.
+    pub(crate) const NOT_SYNCED: &str = "NotSynced";
+    /// There is no such plugin.
+    pub(crate) const NOT_FOUND: &str = "NotFound";
+    /// There is one of this name.
+    pub(crate) const ALREADY_LOADED: &str = "AlreadyLoaded";
+    /// Another source says what runs under this name.
+    pub(crate) const CLAIMED: &str = "Claimed";
+    /// The request does not make sense.
+    pub(crate) const INVALID: &str = "Invalid";
+    /// The caller may not do this.
+    pub(crate) const FORBIDDEN: &str = "Forbidden";
+    /// The component is longer than the host takes.
+    pub(crate) const TOO_LARGE: &str = "TooLarge";
+    /// The component cannot be read.
+    pub(crate) const UNREADABLE: &str = "Unreadable";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_change_what_they_name_and_nothing_else() {
+        let mut spec = Spec { digest: Some("aa".into()), disabled: true, ..Spec::default() };
+        spec.strategy.probation.runs = 7;
+        let before = spec.clone();
+        Overrides::default().put_over(&mut spec);
+        assert_eq!(spec, before);
+        Overrides { max_differences: Some(3), max_faults: Some(0), ..Overrides::default() }.put_over(&mut spec);
+        let shadow = spec.strategy.shadow.clone().unwrap();
+        assert_eq!((shadow.runs, shadow.for_ms, shadow.max_differences), (100, 60_000, 3));
+        assert_eq!((spec.strategy.probation.runs, spec.strategy.probation.max_faults), (7, 0));
+        assert_eq!((spec.digest.as_deref(), spec.disabled), (Some("aa"), true));
+    }
+}
