@@ -1,0 +1,145 @@
+//! Hears of changes below a folder.
+//!
+//! By the system's notices where there are any, and by looking again now and then where there are none (network file systems, a
+//! folder that was itself replaced).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::scan::Stamp;
+
+/// A file is mostly written in several pieces, and a component comes with its spec: what changes within so short a time is one change.
+const QUIET: Duration = Duration::from_millis(100);
+/// A folder in which something changes all the time is looked at all the same.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How often to look without being told.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Hears of changes below a folder.
+pub(crate) struct FolderWatch {
+    folder: PathBuf,
+    heard: Arc<Notify>,
+    watcher: Option<RecommendedWatcher>,
+    /// The folder that the watcher is for.
+    of: Option<Stamp>,
+}
+
+impl FolderWatch {
+    pub(crate) fn new(folder: &Path) -> Self {
+        let mut watch = Self { folder: folder.to_owned(), heard: Arc::new(Notify::new()), watcher: None, of: None };
+        watch.renew();
+        watch
+    }
+
+    /// Waits until something has changed and then has come to rest, or it is time to look again.
+    ///
+    /// # Cancel safety
+    /// A change that is not told of yet is told of by the next call.
+    pub(crate) async fn changed(&mut self) {
+        if timeout(AGAIN, self.heard.notified()).await.is_err() {
+            self.renew();
+            return;
+        }
+        let end = Instant::now() + LONGEST;
+        while timeout_at(end.min(Instant::now() + QUIET), self.heard.notified()).await.is_ok() {}
+        // Half of a change that was cut off here is a change of its own.
+        self.renew();
+    }
+
+    /// Watches the folder that is there now, if it is another one than before.
+    fn renew(&mut self) {
+        let now = Stamp::at(&self.folder);
+        if self.watcher.is_some() && same_folder(now, self.of) {
+            return;
+        }
+        self.of = now;
+        let heard = self.heard.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // An error may be a notice that was lost.
+            if event.is_ok_and(|event| !changes(event.kind)) {
+                return;
+            }
+            heard.notify_one();
+        });
+        let watching = watcher.and_then(|mut watcher| {
+            watcher.watch(&self.folder, RecursiveMode::Recursive)?;
+            Ok(watcher)
+        });
+        self.watcher = match watching {
+            Ok(watcher) => Some(watcher),
+            Err(why) => {
+                if self.watcher.is_some() || now.is_some() {
+                    tracing::warn!(
+                        folder = %self.folder.display(),
+                        "the system does not tell of changes in the folder ({why}); looking every {AGAIN:?}"
+                    );
+                }
+                None
+            }
+        };
+    }
+}
+
+/// Whether an event is more than somebody's reading.
+fn changes(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) => false,
+        _ => true,
+    }
+}
+
+fn same_folder(a: Option<Stamp>, b: Option<Stamp>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.same_place(&b),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// Long enough for any machine; reached only if the notice does not come.
+    const SOON: Duration = Duration::from_secs(8);
+
+    #[tokio::test]
+    async fn renames_links_and_writes_are_heard_of_and_reads_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("plugins");
+        fs::create_dir_all(folder.join("..one")).unwrap();
+        fs::write(folder.join("..one/a.wasm"), "1").unwrap();
+        std::os::unix::fs::symlink("..one", folder.join("..data")).unwrap();
+        std::os::unix::fs::symlink("..data/a.wasm", folder.join("a.wasm")).unwrap();
+        let mut watch = FolderWatch::new(&folder);
+
+        fs::write(root.path().join("new"), "2").unwrap();
+        fs::rename(root.path().join("new"), folder.join("b.wasm")).unwrap();
+        timeout(SOON, watch.changed()).await.expect("a rename is heard of");
+
+        // As a kubelet does it.
+        let before = Stamp::at(&folder.join("a.wasm"));
+        fs::create_dir(folder.join("..two")).unwrap();
+        fs::write(folder.join("..two/a.wasm"), "22").unwrap();
+        std::os::unix::fs::symlink("..two", folder.join("..data_tmp")).unwrap();
+        fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+        timeout(SOON, watch.changed()).await.expect("the swap of a link is heard of");
+        assert_ne!(Stamp::at(&folder.join("a.wasm")), before);
+
+        fs::read(folder.join("b.wasm")).unwrap();
+        fs::write(folder.join("b.wasm"), "3").unwrap();
+        timeout(SOON, watch.changed()).await.expect("a write is heard of");
+        fs::read(folder.join("b.wasm")).unwrap();
+        assert!(watch.changed().now_or_never().is_none(), "reading is no change");
+    }
+}
