@@ -1,0 +1,117 @@
+//! The definition of the resource.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use pintle_core::api::{ApiResource, ApiWriter, WriteRequest, WriteVerb};
+use pintle_core::id::Kind;
+use pintle_core::outcome::PatchType;
+use serde_json::Value;
+
+/// The definition as it is shipped.
+pub(crate) const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
+
+/// Its name.
+pub(super) const NAME: &str = "controllerplugins.pintle.dev";
+
+/// The kind that it defines.
+pub(super) fn kind() -> Kind {
+    Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin")
+}
+
+/// The kind of definitions.
+pub(super) fn definition_kind() -> Kind {
+    Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+}
+
+/// Creates the definition, or brings the one that is there up to date.
+///
+/// # Errors
+/// The server refuses it (permissions), or does not answer; trying again may help.
+pub(crate) async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
+    let definition: Value = serde_norway::from_str(YAML).context("read the definition of ControllerPlugin")?;
+    let resource = ApiResource {
+        kind: definition_kind(),
+        plural: "customresourcedefinitions".to_owned(),
+        namespaced: false,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    };
+    let request = WriteRequest {
+        resource: Arc::new(resource),
+        namespace: String::new(),
+        name: NAME.to_owned(),
+        subresource: None,
+        verb: WriteVerb::Patch {
+            patch_type: PatchType::Apply { field_manager: super::watcher::WRITER.to_owned(), force: true },
+            body: definition.to_string(),
+        },
+    };
+    writer.write(&request).await.context("install the definition of ControllerPlugin")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_core::lifecycle::{Probation, Shadow, Spec, Strategy};
+    use pintle_core::manifest::{Grant, Limits};
+    use serde::Serialize;
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(schema: &Value) -> Vec<String> {
+        let mut names: Vec<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    fn fields(value: &impl Serialize) -> Vec<String> {
+        let mut names: Vec<String> =
+            serde_json::to_value(value).unwrap().as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_definition_has_every_field_of_a_spec_and_no_other() {
+        let definition: Value = serde_norway::from_str(YAML).unwrap();
+        assert_eq!(definition["metadata"]["name"], NAME);
+        let version = &definition["spec"]["versions"][0];
+        assert_eq!(
+            (&version["name"], &definition["spec"]["names"]["kind"]),
+            (&json!("v1alpha1"), &json!("ControllerPlugin"))
+        );
+        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let limits = json!({
+            "deadlineMs": 1, "memoryBytes": 1, "mutations": 1, "outcomeBytes": 1, "hostCalls": 1, "readBytes": 1,
+            "logLines": 1, "stateBytes": 1,
+        });
+        let grant = json!({
+            "verbs": ["get"], "kinds": ["v1/Pod"], "subresources": ["a"], "namespaces": ["a"], "names": ["a"], "paths": ["/a"],
+        });
+        let grant: Grant = serde_json::from_value(grant).unwrap();
+        let limits: Limits = serde_json::from_value(limits).unwrap();
+        let strategy =
+            Strategy { shadow: Some(Shadow::default()), probation: Probation::default(), sync_timeout_ms: Some(1) };
+        let full = Spec {
+            digest: Some(String::new()),
+            config: json!({}),
+            grants: Some(vec![grant.clone()]),
+            limits: limits.clone(),
+            strategy: strategy.clone(),
+            ..Spec::default()
+        };
+        let mut expected = fields(&full);
+        expected.push("source".into());
+        expected.sort();
+        assert_eq!(names(spec), expected);
+        let of = |path: &str| spec.pointer(path).unwrap();
+        assert_eq!(names(of("/properties/limits")), fields(&limits));
+        assert_eq!(names(of("/properties/grants/items")), fields(&grant));
+        assert_eq!(names(of("/properties/strategy")), fields(&strategy));
+        assert_eq!(names(of("/properties/strategy/properties/shadow")), fields(&Shadow::default()));
+        assert_eq!(names(of("/properties/strategy/properties/probation")), fields(&Probation::default()));
+    }
+}

@@ -1,0 +1,179 @@
+//! A `ControllerPlugin` as it is read.
+
+use std::path::{Component, Path, PathBuf};
+
+use pintle_core::lifecycle::Spec;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::folder;
+
+/// One resource.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ControllerPlugin {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) spec: Value,
+    #[serde(default)]
+    pub(super) status: Value,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) uid: String,
+    #[serde(default)]
+    pub(super) resource_version: String,
+    #[serde(default)]
+    pub(super) generation: i64,
+}
+
+/// Where a component comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) enum Source {
+    /// Below the plugin folder.
+    File(String),
+    /// By the name of its plugin.
+    Builtin(String),
+    /// A key of a ConfigMap's binaryData.
+    ConfigMap(ConfigMapKey),
+}
+
+/// A key of a ConfigMap's binaryData.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfigMapKey {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) key: String,
+}
+
+impl ControllerPlugin {
+    /// Where the component comes from, and what is said of it.
+    ///
+    /// # Errors
+    /// What is wrong, with the field.
+    pub(super) fn parse(&self) -> Result<(Source, Spec), String> {
+        let mut spec = self.spec.clone();
+        let source = spec.as_object_mut().and_then(|spec| spec.remove("source")).unwrap_or_default();
+        let source = serde_path_to_error::deserialize(source).map_err(
+            |why: serde_path_to_error::Error<serde_json::Error>| {
+                format!("spec.source: {}; name one of file, builtin, configMap", why.inner())
+            },
+        )?;
+        if let Source::File(file) = &source {
+            below(Path::new(""), file).map_err(|why| format!("spec.source.file: {why}"))?;
+        }
+        if let Source::ConfigMap(ConfigMapKey { namespace, name, .. }) = &source {
+            for (field, name) in [("namespace", namespace), ("name", name)] {
+                if name.is_empty()
+                    || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+                {
+                    return Err(format!("spec.source.configMap.{field}: {name:?} is no name of an object"));
+                }
+            }
+        }
+        let spec = folder::from_value(spec).map_err(|why| format!("spec.{why}"))?;
+        Ok((source, spec))
+    }
+}
+
+/// A file below a folder, by a path that does not lead out of it. Links are not followed here: whoever can make one in the folder can
+/// put files there as well.
+///
+/// # Errors
+/// The path is absolute, or goes up.
+pub(super) fn below(folder: &Path, file: &str) -> Result<PathBuf, String> {
+    let mut path = folder.to_owned();
+    let mut n_parts = 0;
+    for part in Path::new(file).components() {
+        match part {
+            Component::Normal(part) => {
+                path.push(part);
+                n_parts += 1;
+            }
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(format!(
+                    "{file:?} leads out of the plugin folder; write a path relative to it without `..`"
+                ));
+            }
+        }
+    }
+    if n_parts == 0 { Err(format!("{file:?} names no file")) } else { Ok(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(spec: Value, expected: Expect) {
+        let object =
+            json!({"metadata": {"name": "p", "uid": "u", "resourceVersion": "1", "generation": 1}, "spec": spec});
+        let plugin: ControllerPlugin = serde_json::from_value(object).unwrap();
+        let text = match plugin.parse() {
+            Ok((source, spec)) => format!("{source:?} {}", spec.disabled),
+            Err(why) => why,
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_field() {
+        check(json!({"source": {"file": "a/b.wasm"}, "disabled": true}), expect![[r#"File("a/b.wasm") true"#]]);
+        check(json!({"source": {"builtin": "x"}}), expect![[r#"Builtin("x") false"#]]);
+        check(
+            json!({"source": {"configMap": {"namespace": "n", "name": "m", "key": "k"}}}),
+            expect![[r#"ConfigMap(ConfigMapKey { namespace: "n", name: "m", key: "k" }) false"#]],
+        );
+        check(
+            json!({}),
+            expect!["spec.source: invalid type: null, expected string or map; name one of file, builtin, configMap"],
+        );
+        check(
+            json!({"source": {"image": "x"}}),
+            expect![
+                "spec.source: unknown variant `image`, expected one of `file`, `builtin`, `configMap`; name one of file, builtin, configMap"
+            ],
+        );
+        check(
+            json!({"source": {"configMap": {"namespace": "n"}}}),
+            expect!["spec.source: missing field `name`; name one of file, builtin, configMap"],
+        );
+        check(
+            json!({"source": {"file": "../x.wasm"}}),
+            expect![[
+                r#"spec.source.file: "../x.wasm" leads out of the plugin folder; write a path relative to it without `..`"#
+            ]],
+        );
+        check(
+            json!({"source": {"file": "/etc/passwd"}}),
+            expect![[
+                r#"spec.source.file: "/etc/passwd" leads out of the plugin folder; write a path relative to it without `..`"#
+            ]],
+        );
+        check(json!({"source": {"file": "./"}}), expect![[r#"spec.source.file: "./" names no file"#]]);
+        check(
+            json!({"source": {"builtin": "x"}, "limits": {"deadlineMs": "5"}}),
+            expect![[r#"spec.limits.deadlineMs: invalid type: string "5", expected u32"#]],
+        );
+        check(
+            json!({"source": {"builtin": "x"}, "colour": "red"}),
+            expect![
+                "spec.colour: unknown field `colour`, expected one of `digest`, `config`, `grants`, `ungranted`, `limits`, `strategy`, `failurePolicy`, `disabled`"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_is_below_the_folder() {
+        assert_eq!(below(Path::new("/plugins"), "./a//b.wasm").unwrap(), Path::new("/plugins/a/b.wasm"));
+        assert!(below(Path::new("/plugins"), "a/../../b").is_err());
+    }
+}
