@@ -41,6 +41,8 @@ impl Dev {
             format!("--kubeconfig={}", folder.path().join("kubeconfig").display()),
             format!("--cache-dir={}", target_dir().join("kubectl-code").display()),
             format!("--nodes={N_NODES}"),
+            // The real cluster does not have it.
+            "--install-crd=false".to_owned(),
             format!("--ready-delay-ms={}", READY.as_millis()),
         ];
         let mut process = Guarded::part("dev", &binary()?, &args, &folder.path().join("log"))?;
