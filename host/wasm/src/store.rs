@@ -186,12 +186,13 @@ impl ResourceLimiter for Memory {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
+        // First, for the maximum may be that of the pool, which a guest would be told as if it were its own.
         let wanted = self.n_table_elements + desired.saturating_sub(current);
         if wanted > MAX_TABLE_ELEMENTS {
             return Err(HostTrap::Tables { wanted, limit: MAX_TABLE_ELEMENTS }.into());
+        }
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
         }
         self.n_table_elements = wanted;
         Ok(true)
