@@ -24,7 +24,7 @@ use pintle_core::view::View;
 use super::shadow::Sample;
 use super::{Controller, Version, World, needs};
 use crate::caches::RunContext;
-use crate::writer::{Report, Rights, kind_of};
+use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 
 /// Calls of one run, the first included.
 pub(crate) const MAX_ROUNDS: usize = 8;
@@ -132,8 +132,21 @@ impl Controller {
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
+            if n_denied > 0 {
+                self.read_denied(key, &answers);
+            }
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
+    }
+
+    /// The run goes on, with the refusal for an answer; but somebody should hear of it.
+    fn read_denied(&self, key: &Key, answers: &Answers) {
+        let denied =
+            answers.iter().rev().find_map(|(_, answer)| answer.as_ref().err().filter(|e| e.reason == NOT_GRANTED));
+        let text = format!("{}: {}", FaultKind::Grant, denied.map_or("", |denied| &denied.message));
+        let mut inner = self.inner.lock();
+        let first = inner.attempt(key) == 0;
+        self.run_faulted(&mut inner, key, FaultKind::Grant, &text, first);
     }
 
     /// What a run sees besides the caches; of a mapping without a key.

@@ -502,7 +502,9 @@ async fn a_run_that_never_has_enough_is_a_fault() {
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.run_until_idle(&["a"]).await;
     assert_eq!(n_calls.load(Ordering::Relaxed), run::MAX_ROUNDS + 1);
-    assert_eq!(fixture.controller.status().n_faults, 1);
+    // What it needed was not granted either, each time.
+    let faults = fixture.controller.status().faults;
+    assert_eq!(faults, [("grant".to_owned(), run::MAX_ROUNDS as u64), ("output".to_owned(), 1)].into());
 }
 
 #[tokio::test(start_paused = true)]
