@@ -1,0 +1,7 @@
+//! Never returns.
+
+hostile::attack!(|key, _| {
+    loop {
+        std::hint::black_box(&key);
+    }
+});

@@ -1,0 +1,3 @@
+//! Wants each key again at once.
+
+hostile::attack!(|_, _| hostile::again());

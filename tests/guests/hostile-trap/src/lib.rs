@@ -1,0 +1,3 @@
+//! Panics.
+
+hostile::attack!(|_, _| panic!("as asked"));

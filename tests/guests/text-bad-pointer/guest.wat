@@ -1,0 +1,13 @@
+;; Returns a list that lies beyond its memory.
+(module
+  (memory (export "memory") 1)
+  (global $next (mut i32) (i32.const 4096))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    ;; Each text at a place of its own, none of which is ever needed again.
+    (global.set $next (i32.add (global.get $next) (i32.const 256)))
+    (global.get $next))
+  (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+    ;; Steps.
+    (i32.store (i32.const 1036) (i32.const 0x7ffffff0))
+    (i32.store (i32.const 1040) (i32.const 1000))
+    (i32.const 1024)))

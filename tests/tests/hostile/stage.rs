@@ -1,0 +1,255 @@
+//! The embedded cluster, a host with the real sandbox, and a client that measures.
+//!
+//! Cluster and client have threads of their own: what is measured is how the host serves its plugins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use pintle_core::guest::Guest;
+use pintle_core::lifecycle::{FailurePolicy, Spec};
+use pintle_core::manifest::SECTION;
+use pintle_kube::{Connection, Source};
+use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus};
+use pintle_sim::{SimCluster, SimConfig};
+use pintle_tests::{ApiClient, PatchKind};
+use pintle_wasm::{WasmConfig, WasmEngine, inspect};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use wasm_encoder::{ComponentSection, CustomSection};
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Changes that are measured at a time.
+const N_PROBES: usize = 100;
+const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
+
+pub(crate) struct Stage {
+    pub(crate) outside: Runtime,
+    inside: Runtime,
+    _cluster: SimCluster,
+    pub(crate) client: ApiClient,
+    pub(crate) manager: Arc<Manager>,
+    engine: WasmEngine,
+    components: BTreeMap<String, Vec<u8>>,
+    stop: oneshot::Sender<()>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+/// How long a change takes to have its effect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    pub(crate) median: Duration,
+}
+
+fn components() -> Result<BTreeMap<String, Vec<u8>>> {
+    let built = xtask::guests::build(xtask::guests::Set::TestGuests)?;
+    built.into_iter().map(|guest| Ok((guest.name, std::fs::read(guest.path)?))).collect()
+}
+
+impl Stage {
+    pub(crate) fn start() -> Result<Self> {
+        let components = components()?;
+        let (outside, inside) = (Runtime::new()?, Runtime::new()?);
+        let cluster = outside.block_on(SimCluster::start(SimConfig::default()))?;
+        let client = ApiClient::new(&cluster.base_url(), None, None);
+        outside.block_on(set_up(&client))?;
+        let engine = WasmEngine::new(WasmConfig::default())?;
+        let kubeconfig = cluster.kubeconfig();
+        let manager = inside.block_on(async {
+            let connection = Connection::open(&Source::Text(kubeconfig)).await?;
+            let config = ManagerConfig { qps: None, ..ManagerConfig::default() };
+            anyhow::Ok(Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config)))
+        })?;
+        manager.set_loader(Arc::new(engine.clone()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = inside.spawn({
+            let manager = manager.clone();
+            async move {
+                manager
+                    .run(async {
+                        let _ = stopped.await;
+                    })
+                    .await;
+            }
+        });
+        let stage = Self { outside, inside, _cluster: cluster, client, manager, engine, components, stop, running };
+        stage.add("echo")?;
+        stage.wait("echo", "caches", |status| status.synced)?;
+        Ok(stage)
+    }
+
+    /// Loads a guest and adds it. Keys that fault back off, and the plugin is not paused: it attacks for as long as it is there.
+    pub(crate) fn add(&self, name: &str) -> Result<Arc<dyn Guest>> {
+        let bytes = self.components.get(name).with_context(|| format!("no guest {name}"))?;
+        let guest = self.engine.load(name, bytes)?;
+        let spec = Spec { failure_policy: FailurePolicy::Retry, ..Spec::default() };
+        let _inside = self.inside.enter();
+        self.manager.add(guest.clone(), PluginOptions { spec, ..PluginOptions::default() })?;
+        Ok(guest)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        if self.inside.block_on(self.manager.remove(name)) { Ok(()) } else { bail!("{name} was not there") }
+    }
+
+    /// Has the host take a component as it would while it runs; the error is what it says.
+    pub(crate) fn apply(&self, bytes: Vec<u8>) -> Result<(), String> {
+        let component = Component { origin: "attack.wasm".into(), bytes };
+        let applied = self.inside.block_on(self.manager.apply(component, &Spec::default(), None));
+        applied.map(|_| ()).map_err(|why| why.to_string())
+    }
+
+    pub(crate) fn status(&self, name: &str) -> Result<PluginStatus> {
+        let status = self.manager.status().into_iter().find(|status| status.name == name);
+        status.with_context(|| format!("{name} is not loaded"))
+    }
+
+    /// Waits until the status of a plugin is so.
+    pub(crate) fn wait(&self, name: &str, what: &str, is: impl Fn(&PluginStatus) -> bool) -> Result<PluginStatus> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(name)?;
+            if is(&status) {
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                bail!("waited for {what}: {status:?}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Events with this reason about objects of the attacked namespace.
+    pub(crate) fn events(&self, reason: &str) -> Result<Vec<Value>> {
+        let events = self.outside.block_on(self.client.list("/api/v1/namespaces/hostile/events"))?;
+        Ok(events.into_iter().filter(|event| event["reason"] == reason).collect())
+    }
+
+    /// Changes an object again and again, and measures how long the neighbour takes to follow.
+    pub(crate) fn probe(&self) -> Result<Latency> {
+        let mut took = self.outside.block_on(async {
+            let watched = "/api/v1/namespaces/calm/configmaps?watch=true&fieldSelector=metadata.name%3Dprobe";
+            let mut watch = self.client.watch(watched).await?;
+            let mut took = Vec::new();
+            for _ in 0..N_PROBES {
+                let now = self.client.get(PROBE).await?;
+                let n = now["data"]["n"].as_str().and_then(|n| n.parse::<u64>().ok()).unwrap_or_default() + 1;
+                let wanted = n.to_string();
+                let started = Instant::now();
+                self.client.patch(PROBE, PatchKind::Merge, &json!({"data": {"n": wanted}})).await?;
+                loop {
+                    let event = watch.next(PATIENCE).await?.context("the watch ended")?;
+                    if event["object"]["data"]["echo"] == wanted.as_str() {
+                        break;
+                    }
+                }
+                took.push(started.elapsed());
+            }
+            anyhow::Ok(took)
+        })?;
+        took.sort();
+        Ok(Latency { median: took[took.len() / 2] })
+    }
+
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        self.inside.block_on(self.running).unwrap();
+    }
+}
+
+/// Two namespaces: in one the neighbour works, in the other one the attacks have their keys.
+async fn set_up(client: &ApiClient) -> Result<()> {
+    for namespace in ["calm", "hostile"] {
+        client.create_namespace(namespace).await?;
+    }
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
+    client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
+    for name in ["k0", "k1", "k2", "k3"] {
+        client.create("/api/v1/namespaces/hostile/configmaps", &named(name)).await?;
+    }
+    for name in ["s0", "s1", "victim"] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        client.create("/api/v1/namespaces/hostile/services", &service).await?;
+    }
+    Ok(())
+}
+
+/// Components that no source makes: what they are, and what the host says of each.
+pub(crate) fn refused() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
+    let good = components()?.remove("echo").context("no guest echo")?;
+    let json = inspect("echo", &good).map_err(|why| anyhow!("{why}"))?.manifest_json;
+    let section = with_manifest(&[], &json);
+    let bare = good.strip_suffix(section.as_slice()).context("the manifest is the last section")?.to_vec();
+    let text = |wat: &str| anyhow::Ok(with_manifest(&wat::parse_str(wat)?, &json));
+    let of_core = |fields: &str, export: &str| {
+        text(&format!(
+            r#"(component
+                (core module $m {fields} (func (export "f")))
+                (core instance $i (instantiate $m))
+                (func (export "{export}") (canon lift (core func $i "f")))
+            )"#
+        ))
+    };
+    let mut damaged = good.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 64].fill(0xff);
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut manifest: Value = serde_json::from_str(&json)?;
+        change(&mut manifest);
+        anyhow::Ok(with_manifest(&bare, &manifest.to_string()))
+    };
+    let watches = |n: usize| (0..n).map(|i| json!({"kind": format!("example.com/v1/W{i}")})).collect::<Value>();
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    Ok(vec![
+        ("nothing", Vec::new(), "this is not WebAssembly"),
+        ("a script", b"#!/bin/sh".to_vec(), "this is not WebAssembly"),
+        ("a core module", wat::parse_str("(module)")?, "not a component"),
+        ("half a component", good[..middle].to_vec(), "the component is damaged"),
+        ("damaged code", damaged, "component"),
+        ("no manifest", bare.clone(), "no manifest"),
+        ("two manifests", with_manifest(&good, &json), "2 manifests"),
+        ("another world", of_core("", "run")?, "exports no function \"reconcile\""),
+        ("wrong types", of_core("", "reconcile")?, "does not fit the contract"),
+        (
+            "WASI",
+            text(r#"(component (import "wasi:cli/environment@0.2.9" (instance)))"#)?,
+            "imports wasi:cli/environment",
+        ),
+        ("another contract", text(r#"(component (import "pintle:controller/view@0.0.9" (instance)))"#)?, "view@0.0.9"),
+        ("an older contract", changed(&|m| m["contract"] = "0.0".into())?, "version \"0.0\" is not known"),
+        ("threads", of_core("(memory 1 1 shared)", "reconcile")?, "threads must be enabled"),
+        ("64-bit memory", of_core("(memory i64 1)", "reconcile")?, "memory64 must be enabled"),
+        ("a gigabyte to begin with", of_core("(memory 16384)", "reconcile")?, "declares a memory of 1073741824 bytes"),
+        ("100,001 functions", of_core(&"(func)".repeat(100_000), "reconcile")?, "100001 functions"),
+        (
+            "a function of a megabyte",
+            of_core(&format!("(func {})", "nop ".repeat(1 << 20)), "reconcile")?,
+            "bytes of a function",
+        ),
+        ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
+        ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
+        ("no backoff", changed(&|m| m["queues"][0]["backoff"] = json!({"fixedMs": 0}))?, "backoff.fixedMs"),
+        ("a manifest of 1 MiB", changed(&|m| m["description"] = "x".repeat(1 << 20).into())?, "bytes of its manifest"),
+        (
+            "a deep manifest",
+            with_manifest(&bare, &json.replacen('{', &format!(r#"{{"aliases":{deep},"#), 1)),
+            "manifest",
+        ),
+        (
+            "more memory than there is",
+            changed(&|m| m["limits"]["memoryBytes"] = json!(1_u64 << 40))?,
+            "limits.memoryBytes",
+        ),
+        ("a watch of Secrets", changed(&|m| m["watches"] = json!([{"kind": "v1/Secret"}]))?, "v1/Secret"),
+    ])
+}
+
+fn with_manifest(component: &[u8], json: &str) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    CustomSection { name: SECTION.into(), data: json.as_bytes().into() }.append_to_component(&mut bytes);
+    bytes
+}
