@@ -295,6 +295,61 @@ async fn a_version_that_traps_is_rolled_back_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_proven_version_can_be_rolled_back_too() {
+    let host = Host::start().await;
+    let curious = script("2.0.0", |s| {
+        let watch = json!({"kind": "apps/v1/ReplicaSet", "enqueue": []});
+        s["manifest"]["watches"].as_array_mut().unwrap().push(watch);
+    });
+    let spec = json!({
+        "grants": [{"verbs": ["*"], "kinds": ["*"]}], "strategy": {"probation": {"runs": 2, "forMs": 10}},
+    });
+    assert_eq!(host.apply(curious, spec).await, Ok(SwapResult::Switched));
+    host.idle().await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(host.status().last_swap.unwrap().result, SwapResult::Proven);
+    // The version before has given up its share of the caches, and gets one again.
+    host.ran();
+    host.server.put("pods", "ns", "c", json!({}));
+    host.manager.rollback("widgets").await.unwrap();
+    host.idle().await;
+    assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b", "1.0.0 c", "2.0.0 c"]);
+    host.server.put("pods", "ns", "d", json!({}));
+    host.idle().await;
+    assert_eq!(host.ran(), ["1.0.0 d"]);
+    // Nobody needs them any more until somebody goes forward again.
+    assert_eq!(host.manager.rollback("widgets").await.unwrap().to.unwrap().version, "2.0.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_disables_and_enables() {
+    let host = Host::start().await;
+    host.apply(script("2.0.0", |_| {}), json!({"disabled": true})).await.unwrap();
+    settle().await;
+    assert_eq!((host.status().phase, host.ran()), (Phase::Disabled, Vec::new()));
+    host.apply(script("3.0.0", |_| {}), json!({})).await.unwrap();
+    host.idle().await;
+    assert_eq!(host.ran(), ["3.0.0 a", "3.0.0 b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_unloaded_meanwhile_stays_unloaded() {
+    let host = Host::start().await;
+    let spec = spec(json!({"strategy": {"shadow": {"runs": 1000, "forMs": 1000}}}));
+    let applying = host.manager.apply(script("2.0.0", |_| {}), &spec, Some("widgets"));
+    let unloading = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Whoever comes second is told to wait.
+        let why = host.manager.apply(script("3.0.0", |_| {}), &Spec::default(), Some("widgets")).await.unwrap_err();
+        assert_eq!(why.reason, "Busy");
+        assert!(host.manager.remove("widgets").await);
+    };
+    let (applied, ()) = tokio::join!(applying, unloading);
+    assert_eq!(applied.unwrap_err().reason, "NotFound");
+    assert!(host.manager.status().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_is_loaded_and_unloaded() {
     let host = Host::start().await;
     let gadgets = || {

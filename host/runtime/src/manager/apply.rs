@@ -111,10 +111,16 @@ impl Manager {
             Ok::<_, SwapError>(version)
         };
         match swapped.await {
+            // The plugin may be gone by now.
+            Ok(_) if !self.controller(meant).is_some_and(|present| Arc::ptr_eq(&present, &controller)) => {
+                Err(SwapError::new("NotFound", format!("plugin {meant} was unloaded before its new version took over")))
+            }
             Ok(version) => {
                 drop(attempt);
-                if version.spec.disabled {
-                    controller.disable("its spec says so");
+                match (controller.version().spec.disabled, version.spec.disabled) {
+                    (false, true) => controller.disable("its spec says so"),
+                    (true, false) => controller.enable(),
+                    _ => {}
                 }
                 let rules = version.spec.strategy.probation.clone();
                 let message = format!("version {} from {}", version.manifest().version, component.origin);

@@ -187,6 +187,28 @@ async fn a_version_that_faults_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn faults_of_the_version_before_are_not_held_against_the_new_one() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let free = watch::Sender::new(false);
+    let gate = free.subscribe();
+    let old = FakeGuest::asynchronous(manifest(|_| {}), move |_, _| {
+        let mut gate = gate.clone();
+        Box::pin(async move {
+            let _ = gate.wait_for(|free| *free).await;
+            trap()
+        })
+    });
+    let fixture = Fixture::new(old, FakeWriter::agreeable());
+    fixture.start();
+    fixture.add(&["a", "b", "c", "d"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    free.send_replace(true);
+    fixture.idle(Duration::from_secs(60)).await;
+    assert_eq!((fixture.controller.status().current.version.as_str(), log.lock().len()), ("2.0.0", 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_proven_version_takes_over_again() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
