@@ -342,6 +342,76 @@ async fn a_fault_in_the_shadow_is_an_objection_and_spoils_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_present_version_that_faults_is_no_measure() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| trap()), FakeWriter::agreeable());
+    fixture.start();
+    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| done()));
+    let shadowing = fixture.controller.begin_shadowing(candidate, Shadow::default());
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((shadowing.objection(), shadowing.report().n_runs), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarantined_plugin_begins_anew_with_another_version() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| trap()), FakeWriter::agreeable());
+    fixture.start();
+    fixture.add(&["a", "b", "c", "d"]);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(fixture.controller.status().phase, Phase::Quarantined);
+    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    assert_eq!(fixture.controller.status().phase, Phase::Running);
+    assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
+    log.lock().clear();
+    fixture.add(&["e"]);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(log.lock().contains(&"2.0.0:e:0".to_owned()), "{:?}", log.lock());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_follow_the_version() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let ticking = |ms: u32| {
+        let (log, start) = (log.clone(), Instant::now());
+        FakeGuest::new(manifest(|m| m["queues"][0]["tickMs"] = ms.into()), move |_, _| {
+            log.lock().push(start.elapsed().as_secs());
+            done()
+        })
+    };
+    let fixture = Fixture::new(ticking(10_000), FakeWriter::agreeable());
+    fixture.start();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    fixture.swap(ticking(2_000));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*log.lock(), [0, 10, 0, 2, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_not_granted_are_faults() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.start();
+    let greedy = manifest(|m| {
+        m["version"] = "2.0.0".into();
+        m["grants"] = serde_json::json!([]);
+    });
+    fixture.swap(FakeGuest::new(greedy, |_, _| creates(&["p"])));
+    fixture.add(&["a", "b", "c"]);
+    fixture.idle(Duration::from_secs(60)).await;
+    assert!(fixture.api.log().is_empty(), "{:?}", fixture.api.log());
+    let status = fixture.controller.status();
+    assert_eq!((status.current.version.as_str(), status.faults["grant"]), ("1.0.0", 3));
+    assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
+    let events = fixture.events.bodies();
+    let told = events.iter().find(|event| event["reason"] == "PluginFault").unwrap();
+    assert_eq!(told["involvedObject"]["uid"], "uid-a", "{told}");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("plugin widgets 2.0.0: grant: create v1/Pod"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_attempt_at_a_time() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
