@@ -182,12 +182,18 @@ pub struct WriterIdentity {
     pub qps: Option<f32>,
     /// Requests at once.
     pub burst: u32,
+    /// Its service account in [`account::NAMESPACE`](crate::account::NAMESPACE). Absent: it writes as the host.
+    pub account: Option<String>,
 }
 
 /// Makes writers.
 pub trait ApiWriters: Send + Sync {
     /// A writer for this identity.
     fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter>;
+    /// A reader for this identity's live reads. Absent: they are the host's own, as those of informers always are.
+    fn live_reader(&self, _identity: &WriterIdentity) -> Option<Arc<dyn ApiReader>> {
+        None
+    }
 }
 
 /// Hears of every request to the API server, for metrics. Called on the way of the request: it must be quick and never block.

@@ -1,15 +1,19 @@
 //! How to reach the API server: kubeconfig file, or the Pod's service account.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine as _;
-use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use http::{Request, Response, StatusCode, header};
+use kube::client::{Body, ClientBuilder};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use pintle_core::api::{ApiError, ApiReader, RequestObserver};
 
+use crate::account::{self, Account};
 use crate::error;
 
 /// Where the address and the credentials come from.
@@ -74,10 +78,25 @@ pub enum ConnectError {
     },
 }
 
+/// Why there is no answer.
+pub(crate) enum Unanswered {
+    /// The request was not sent.
+    NotSent(ApiError),
+    /// Nobody knows what became of it.
+    Lost(ApiError),
+}
+
 /// A client of one API server, shared by all readers and writers.
 #[derive(Clone)]
 pub struct Connection {
-    pub(crate) client: Client,
+    /// With the host's credentials.
+    client: Client,
+    /// Without any.
+    bare: Client,
+    /// Whose token goes with requests; the host's credentials if absent.
+    account: Option<Arc<Account>>,
+    /// Those that there are, by name: one token for each, whoever uses it.
+    accounts: Arc<Mutex<BTreeMap<String, Arc<Account>>>>,
     url: String,
     /// Host and port, as requests are counted.
     pub(crate) host: String,
@@ -101,9 +120,43 @@ impl Connection {
         let url = config.cluster_url.to_string();
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let root_ca = root_ca(&config);
-        let builder = ClientBuilder::try_from(config)
-            .map_err(|why| ConnectError::Client { url: url.clone(), why: error::chain(&why) })?;
-        Ok(Self { client: builder.build(), url, host, root_ca, observer: Arc::default() })
+        let mut bare = config.clone();
+        bare.auth_info = AuthInfo::default();
+        let client = |config| match ClientBuilder::try_from(config) {
+            Ok(builder) => Ok(builder.build()),
+            Err(why) => Err(ConnectError::Client { url: url.clone(), why: error::chain(&why) }),
+        };
+        let (client, bare) = (client(config)?, client(bare)?);
+        let observer = Arc::default();
+        Ok(Self { client, bare, account: None, accounts: Arc::default(), url, host, root_ca, observer })
+    }
+
+    /// This connection as a service account of `kube-system`. The account is made, and its token asked for, when it is needed.
+    pub(crate) fn as_account(&self, name: &str) -> Self {
+        let account =
+            self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone();
+        Self { account: Some(account), ..self.clone() }
+    }
+
+    /// The answer of the server, or of the way to it.
+    pub(crate) async fn answer(&self, mut request: Request<Body>) -> Result<Response<Body>, Unanswered> {
+        let Some(account) = &self.account else {
+            return self.client.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)));
+        };
+        let host = Self { account: None, ..self.clone() };
+        // Boxed, because asking for a token is a request too.
+        let authorization = Box::pin(account.authorization(&host)).await.map_err(Unanswered::NotSent)?;
+        request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
+        let response = self.bare.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)))?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            account.refused(&authorization).await;
+        }
+        Ok(response)
+    }
+
+    /// Whether the same request may be answered otherwise: it went with a token that the server refused.
+    pub(crate) fn may_renew(&self, error: &ApiError) -> bool {
+        self.account.is_some() && error.code == 401 && error.reason != account::NO_TOKEN
     }
 
     /// Address of the server.

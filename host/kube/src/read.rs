@@ -15,7 +15,7 @@ use pintle_core::id::ObjectKey;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::connect::Connection;
+use crate::connect::{Connection, Unanswered};
 use crate::path::{self, Place};
 use crate::{discover, error};
 
@@ -40,7 +40,10 @@ impl Connection {
     }
 
     async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
-        let body = self.send(get(url, accept)?, Some(0)).await?;
+        let body = match self.send(get(url, accept)?, Some(0)).await {
+            Err(error) if self.may_renew(&error) => self.send(get(url, accept)?, Some(0)).await?,
+            result => result?,
+        };
         let limited = http_body_util::Limited::new(body, limit_bytes);
         match limited.collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
@@ -54,10 +57,15 @@ impl Connection {
     /// Sends a request; the body of a 2xx answer, or the classified failure. `sent_bytes` is what the observer is told.
     pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, ApiError> {
         let method = method_name(request.method());
-        let answer = self.client.send(request).await;
-        let code = answer.as_ref().map(|response| response.status().as_u16()).ok();
-        self.tell(|observer| observer.attempted(method, &self.host, code, sent_bytes));
-        let response = answer.map_err(|why| error::from_client(&why))?;
+        let answer = self.answer(request).await;
+        if !matches!(answer, Err(Unanswered::NotSent(_))) {
+            let code = answer.as_ref().map(|response| response.status().as_u16()).ok();
+            self.tell(|observer| observer.attempted(method, &self.host, code, sent_bytes));
+        }
+        let response = match answer {
+            Ok(response) => response,
+            Err(Unanswered::NotSent(why) | Unanswered::Lost(why)) => return Err(why),
+        };
         if response.status().is_success() {
             return Ok(response.into_body());
         }

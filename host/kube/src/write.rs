@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use parking_lot::Mutex;
 use pintle_core::api::{
-    ApiError, ApiErrorClass, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
 use pintle_core::outcome::{PatchType, Preconditions, Propagation};
 use pintle_core::ratelimit::TokenBucket;
@@ -39,11 +39,21 @@ struct Writer {
 impl ApiWriters for Connection {
     fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter> {
         Arc::new(Writer {
-            connection: self.clone(),
+            connection: self.of(identity),
             user_agent: format!("pintle/{} {}", env!("CARGO_PKG_VERSION"), identity.name),
             field_manager: identity.name.clone(),
             limit: identity.qps.map(|qps| Mutex::new(TokenBucket::new(f64::from(qps), identity.burst))),
         })
+    }
+
+    fn live_reader(&self, identity: &WriterIdentity) -> Option<Arc<dyn ApiReader>> {
+        identity.account.is_some().then(|| self.of(identity).reader())
+    }
+}
+
+impl Connection {
+    fn of(&self, identity: &WriterIdentity) -> Self {
+        identity.account.as_deref().map_or_else(|| self.clone(), |account| self.as_account(account))
     }
 }
 
@@ -69,9 +79,11 @@ impl Writer {
     /// The body of the answer to the last attempt.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
         let mut retries = 0;
+        let mut renewed = false;
         loop {
             self.wait_for_turn(method_of(&write.verb).1).await;
             match self.send(write).await {
+                Err(why) if !renewed && self.connection.may_renew(&why) => renewed = true,
                 // These come from the server's own queueing, before a handler has seen the request.
                 Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
                     let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use pintle_core::account;
 use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::grants::{Grants, Missing};
 use pintle_core::guest::{Guest, Loader};
@@ -69,6 +70,9 @@ pub struct ManagerConfig {
     /// Whether a component whose spec says nothing of grants gets what its manifest asks for. Default no: such a component is
     /// loaded only if it asks for no more than the version that it replaces.
     pub grant_requested: bool,
+    /// Whether each plugin writes, records and reads live under a service account of its own, as kube-controller-manager's controllers
+    /// with `--use-service-account-credentials`. Default no. Informers read as the host either way.
+    pub own_accounts: bool,
     /// What the operator says of components that come while the host runs, besides their spec: workers, resyncs, rate limit.
     pub tune: Tune,
 }
@@ -89,6 +93,7 @@ impl Default for ManagerConfig {
             clock: Arc::new(Timestamp::now),
             seed: 0,
             grant_requested: false,
+            own_accounts: false,
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -265,7 +270,8 @@ impl Manager {
         let manifest = version.manifest();
         let name = manifest.name.clone();
         let limit = rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
-        let identity = WriterIdentity { name: name.clone(), qps: limit.qps, burst: limit.burst };
+        let account = self.config.own_accounts.then(|| account::of(&name));
+        let identity = WriterIdentity { name: name.clone(), qps: limit.qps, burst: limit.burst, account };
         let metrics = self.metrics.plugin(&name);
         let recorder = RecorderConfig {
             component: manifest.event_source.clone().unwrap_or_else(|| name.clone()),
@@ -275,10 +281,16 @@ impl Manager {
         };
         // One client for both: a second one would let the plugin send twice as much as its limit says.
         let api = self.writers.writer(&identity);
-        let (recorder, recording) = Recorder::start(api.clone(), recorder, metrics.clone());
+        // The account of a plugin that records none may record none, and the host tells of its faults all the same.
+        let telling = match manifest.events {
+            true => api.clone(),
+            false => self.writers.writer(&WriterIdentity { account: None, ..identity.clone() }),
+        };
+        let (recorder, recording) = Recorder::start(telling, recorder, metrics.clone());
         let disabled = version.spec.disabled;
         let parts = ControllerParts {
             reader: self.reader.clone(),
+            live: self.writers.live_reader(&identity).unwrap_or_else(|| self.reader.clone()),
             writer: Writer { name, api, recorder, metrics: metrics.clone() },
             metrics,
             clock: self.config.clock.clone(),

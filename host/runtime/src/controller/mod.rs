@@ -52,7 +52,10 @@ pub(crate) use world::{Subscribed, World};
 
 /// What a controller is made of, besides its first version.
 pub(crate) struct ControllerParts {
+    /// Reads as the host does.
     pub(crate) reader: Arc<dyn ApiReader>,
+    /// Reads as the plugin, for its needs.
+    pub(crate) live: Arc<dyn ApiReader>,
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
@@ -76,6 +79,7 @@ pub(crate) struct Controller {
     /// Of the plugin's resource, if there is one; empty otherwise. For events.
     resource_uid: Mutex<String>,
     reader: Arc<dyn ApiReader>,
+    live: Arc<dyn ApiReader>,
     writer: Writer,
     metrics: PluginMetrics,
     clock: WallClock,
@@ -117,6 +121,7 @@ impl Controller {
         let controller = Self {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
+            live: parts.live,
             writer: parts.writer,
             metrics: parts.metrics,
             inner: Mutex::new(Inner {

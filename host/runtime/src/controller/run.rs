@@ -128,7 +128,7 @@ impl Controller {
                 Need::RawPath(_) | Need::Discovery => None,
             });
             know(&**world, kinds).await;
-            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.reader, &rights, &**world).await;
+            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.live, &rights, &**world).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }

@@ -36,6 +36,7 @@ impl Fixture {
     }
 
     fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: FakeReader) -> Self {
+        let reader = Arc::new(reader);
         let metrics = Metrics::new();
         let activity = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();
@@ -44,7 +45,8 @@ impl Fixture {
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: activity.clone() };
         let (recorder, _) = Recorder::start(events.clone(), config, plugin.clone());
         let parts = ControllerParts {
-            reader: Arc::new(reader),
+            reader: reader.clone(),
+            live: reader,
             writer: Writer { name: "widgets".into(), api: api.clone(), recorder, metrics: plugin.clone() },
             metrics: plugin,
             clock: wall_clock(),

@@ -1,0 +1,163 @@
+//! Service accounts that plugins write under, each with a token of its own.
+//!
+//! ```text
+//! request ──> token (cached) ──> API server
+//!               └─ absent, or refused: TokenRequest as the host ── no such account: create it, ask again
+//! ```
+//!
+//! Invariants:
+//! 1. What goes out as an account carries nothing of the host's own credentials: a client certificate would come before the token.
+//! 2. A token is asked for by one request at a time, and again when a fifth of its life is left.
+//! 3. A token that the server refuses is used no more; the request is sent once more with a new one. 401 comes before anything
+//!    is written.
+//!
+//! Source: `DynamicControllerClientBuilder` in `k8s.io/controller-manager/pkg/clientbuilder`. The life of a token is counted from
+//! its answer by the monotonic clock, so that a clock that is wrong does not matter.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Request, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use pintle_core::account::NAMESPACE;
+use pintle_core::api::{ApiError, ApiErrorClass};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::connect::Connection;
+use crate::error;
+
+/// Life of a token that is asked for; upstream's.
+const LIFE: Duration = Duration::from_secs(3600);
+/// The shortest life that is believed; upstream's.
+const SHORTEST_LIFE: Duration = Duration::from_secs(600);
+
+/// Reason of an error: there is no token, so nothing was sent.
+pub(crate) const NO_TOKEN: &str = "NoToken";
+
+/// A service account of [`NAMESPACE`].
+pub(crate) struct Account {
+    name: String,
+    token: Mutex<Option<Token>>,
+}
+
+#[derive(Clone)]
+struct Token {
+    header: HeaderValue,
+    renew_at: Instant,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    spec: AnswerSpec,
+    status: AnswerStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AnswerSpec {
+    expiration_seconds: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnswerStatus {
+    token: String,
+}
+
+impl Account {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), token: Mutex::new(None) }
+    }
+
+    /// The value of the header `Authorization`. `host` is the connection with the host's own credentials.
+    ///
+    /// # Errors
+    /// There is no token: nothing was sent. Always [`ApiErrorClass::Unauthorized`], whatever the reason, so that it is not taken for
+    /// an answer to the request that needed it. Trying again may help.
+    ///
+    /// # Cancel safety
+    /// An account may have been created.
+    pub(crate) async fn authorization(&self, host: &Connection) -> Result<HeaderValue, ApiError> {
+        let mut token = self.token.lock().await;
+        if let Some(token) = token.as_ref().filter(|token| Instant::now() < token.renew_at) {
+            return Ok(token.header.clone());
+        }
+        let new = match self.request(host).await {
+            // It was never there, or was deleted; roles are bound to its name.
+            Err(error) if error.class == ApiErrorClass::NotFound => {
+                self.create(host).await?;
+                self.request(host).await.map_err(|error| self.failed("get a token for", &error))?
+            }
+            Err(error) => return Err(self.failed("get a token for", &error)),
+            Ok(new) => new,
+        };
+        Ok(token.insert(new).header.clone())
+    }
+
+    /// The server does not take this token.
+    pub(crate) async fn refused(&self, used: &HeaderValue) {
+        let mut token = self.token.lock().await;
+        if token.take_if(|token| token.header == *used).is_some() {
+            tracing::warn!(account = self.name, "the API server refuses the account's token: a new one is asked for");
+        }
+    }
+
+    async fn request(&self, host: &Connection) -> Result<Token, ApiError> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{}/token", self.name);
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": LIFE.as_secs()},
+        });
+        let answer = post(host, &path, body.to_string()).await?;
+        let answer: Answer = serde_json::from_slice(&answer).map_err(|why| error::malformed("token", why))?;
+        let life = Duration::from_secs(answer.spec.expiration_seconds).max(SHORTEST_LIFE);
+        let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
+            .map_err(|why| error::malformed("token", why))?;
+        header.set_sensitive(true);
+        Ok(Token { header, renew_at: Instant::now() + life.mul_f64(0.8) })
+    }
+
+    async fn create(&self, host: &Connection) -> Result<(), ApiError> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+        let body = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": self.name}});
+        match post(host, &path, body.to_string()).await {
+            Ok(_) => {
+                tracing::info!(account = self.name, "service account created in {NAMESPACE}");
+                Ok(())
+            }
+            Err(error) if error.class == ApiErrorClass::AlreadyExists => Ok(()),
+            Err(error) => Err(self.failed("create", &error)),
+        }
+    }
+
+    fn failed(&self, what: &str, error: &ApiError) -> ApiError {
+        ApiError {
+            class: ApiErrorClass::Unauthorized,
+            code: 401,
+            reason: NO_TOKEN.into(),
+            message: format!(
+                "cannot {what} service account {NAMESPACE}/{}: {error}; the host itself needs `create` of serviceaccounts and \
+                 serviceaccounts/token there, see `pintle rbac --use-service-account-credentials`",
+                self.name
+            ),
+            causes: Vec::new(),
+        }
+    }
+}
+
+async fn post(host: &Connection, path: &str, body: String) -> Result<bytes::Bytes, ApiError> {
+    let n_bytes = body.len();
+    let request = Request::post(path)
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::USER_AGENT, concat!("pintle/", env!("CARGO_PKG_VERSION"), " accounts"))
+        .body(Body::from(body.into_bytes()))
+        .map_err(|why| error::malformed("address", why))?;
+    let body = host.send(request, Some(n_bytes)).await?;
+    Ok(body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes())
+}
