@@ -40,6 +40,8 @@ pub enum Command {
     Crd,
     /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.
     Inspect(InspectArgs),
+    /// Print the roles that controllers need of the API server, and the service accounts that they are bound to.
+    Rbac(RbacArgs),
     /// Show the version of this binary and of the built-in controllers.
     Version(VersionArgs),
 }
@@ -215,6 +217,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
 
+    /// Whether each controller writes, records events and reads live under a service account of its own in kube-system, as
+    /// kube-controller-manager's controllers do. `pintle rbac` with this flag prints the roles for it.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub use_service_account_credentials: bool,
+
     /// Where to serve /metrics and /healthz.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10257")]
     pub serve: SocketAddr,
@@ -226,6 +236,50 @@ pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub log: LogArgs,
+}
+
+/// Arguments of `pintle rbac`.
+#[derive(Debug, Args)]
+pub struct RbacArgs {
+    /// Component files, or folders of them. One with the name of a built-in controller takes its place.
+    #[arg(value_name = "FILE|FOLDER")]
+    pub plugins: Vec<PathBuf>,
+
+    /// Controllers to print roles of, as for `pintle run`: `*` is all, `foo` is on, `-foo` is off.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Vec<String>,
+
+    /// Roles for a host that runs with this flag: each controller's role is bound to an account of its own, not to the host's.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub use_service_account_credentials: bool,
+
+    /// The account that the host itself runs under.
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/pintle")]
+    pub service_account: String,
+
+    /// Kubeconfig of a cluster that knows how the resources of custom kinds are named. Without it they are guessed from the kinds.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; its current one by default.
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
+
+    /// Form of the answer.
+    #[arg(short, long, value_enum, default_value_t = RbacOutput::Yaml)]
+    pub output: RbacOutput,
+}
+
+/// Forms of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RbacOutput {
+    /// One document for each object.
+    Yaml,
+    /// One `List`.
+    Json,
 }
 
 /// Arguments of `pintle inspect`.

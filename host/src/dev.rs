@@ -26,7 +26,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         ways::install_crd(&connection).await?;
     }
     run::set_root_ca(&mut choice.plugins, Some(EMBEDDED_CA.to_owned()));
-    let host = Host::new(&connection, choice, &args.plugins, args.serve).await?;
+    let host = Host::new(&connection, choice, &args.plugins, args.serve, false).await?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),

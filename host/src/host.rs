@@ -30,6 +30,7 @@ impl Host {
         choice: Choice,
         args: &PluginArgs,
         address: SocketAddr,
+        own_accounts: bool,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -40,6 +41,7 @@ impl Host {
             start_interval: tuning.controller_start_interval,
             grant_requested: args.grant_requested,
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
+            own_accounts,
             ..ManagerConfig::default()
         };
         let tune = config.tune.clone();

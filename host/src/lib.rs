@@ -21,6 +21,7 @@ mod logging;
 pub mod output;
 mod plugin;
 mod plugins;
+mod rbac;
 mod resource;
 mod run;
 mod serve;
@@ -47,6 +48,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Crd => output::line(resource::crd::YAML.trim_end()),
         Command::Inspect(args) => inspect::inspect(&args),
+        Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),
     }
 }

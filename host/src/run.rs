@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     if args.plugins.install_crd {
         ways::install_crd(&connection).await?;
     }
-    let host = Host::new(&connection, choice, &args.plugins, args.serve).await?;
+    let host = Host::new(&connection, choice, &args.plugins, args.serve, args.use_service_account_credentials).await?;
     let socket = ways.socket().map(|socket| socket.display().to_string());
     tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
     host.manager

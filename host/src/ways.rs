@@ -68,7 +68,7 @@ impl Ways {
 
 /// The client for what is the host's own.
 fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
-    connection.writer(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30 })
+    connection.writer(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None })
 }
 
 /// Creates the definition of the resource, or brings it up to date.

@@ -1,0 +1,131 @@
+//! `pintle rbac`: the roles that the API server must give, and the accounts that they are bound to.
+//!
+//! *Flow*: manifests -> rules of each plugin and of the host -> roles, bindings and service accounts, as YAML or JSON that
+//! `kubectl apply` and `kubectl auth reconcile` take.
+//!
+//! *Not here*: what the host itself allows a plugin (`pintle_core::grants`), which is narrower still.
+
+mod names;
+mod rules;
+
+use anyhow::{Context as _, bail};
+use pintle_core::account;
+use pintle_core::controllers_flag::ControllersFlag;
+use pintle_core::manifest::Manifest;
+use pintle_kube::{Connection, Source};
+use serde_json::{Value, json};
+
+use self::names::Names;
+use self::rules::Rules;
+use crate::cli::{RbacArgs, RbacOutput};
+use crate::{output, plugins};
+
+/// A service account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Account {
+    namespace: String,
+    name: String,
+}
+
+impl Account {
+    fn object(&self) -> Value {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(&self.name, &self.namespace)})
+    }
+}
+
+pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
+    let host = host_account(&args.service_account)?;
+    let flag: ControllersFlag = args.controllers.join(",").parse()?;
+    let candidates = plugins::candidates(&args.plugins)?;
+    flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;
+    let chosen: Vec<&Manifest> = candidates
+        .iter()
+        .map(|candidate| &*candidate.manifest)
+        .filter(|manifest| flag.enabled(&manifest.name, &manifest.aliases, true))
+        .collect();
+    if chosen.is_empty() {
+        bail!("no controller is left: --controllers is {:?}", args.controllers.join(","));
+    }
+    let names = match &args.kubeconfig {
+        None => Names::default(),
+        Some(path) => {
+            let source = Source::File { path: path.clone(), context: args.context.clone() };
+            let connection = Connection::open(&source).await?;
+            connection.check().await?;
+            Names::of_cluster(connection.reader().discover().await.context("ask the cluster for its resources")?)
+        }
+    };
+    let objects = objects(&chosen, &names, &host, args.use_service_account_credentials)?;
+    match args.output {
+        RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        RbacOutput::Yaml => {
+            let documents: Result<Vec<String>, _> = objects.iter().map(serde_norway::to_string).collect();
+            output::line(documents.context("write YAML")?.join("---\n").trim_end())
+        }
+    }
+}
+
+/// `NAMESPACE/NAME`.
+fn host_account(text: &str) -> anyhow::Result<Account> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(Account { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => bail!("--service-account {text:?}: write NAMESPACE/NAME, for example kube-system/pintle"),
+    }
+}
+
+fn objects(manifests: &[&Manifest], names: &Names, host: &Account, own_accounts: bool) -> anyhow::Result<Vec<Value>> {
+    let mut objects = vec![host.object()];
+    let mut of_host = Rules::of_watches(manifests.iter().copied(), names).map_err(anyhow::Error::msg)?;
+    // Of faults of plugins that record no events themselves.
+    of_host.events();
+    of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
+    of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
+    if own_accounts {
+        let accounts: Vec<String> = manifests.iter().map(|manifest| account::of(&manifest.name)).collect();
+        of_host.add(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);
+        of_host.add(account::NAMESPACE, "", "serviceaccounts/token", &accounts, &["create"]);
+    }
+    objects.extend(roles("pintle:host", &of_host, host));
+    for manifest in manifests {
+        let name = account::of(&manifest.name);
+        let own = Account { namespace: account::NAMESPACE.to_owned(), name: name.clone() };
+        let subject = if own_accounts { &own } else { host };
+        if own_accounts {
+            objects.push(own.object());
+        }
+        let rules =
+            Rules::of_plugin(manifest, names).map_err(|why| anyhow::anyhow!("plugin {}: {why}", manifest.name))?;
+        objects.extend(roles(&format!("pintle:controller:{name}"), &rules, subject));
+    }
+    Ok(objects)
+}
+
+/// A role of this name, and its binding, for the cluster and for each namespace that has rules of its own.
+fn roles(name: &str, rules: &Rules, subject: &Account) -> Vec<Value> {
+    let mut objects = Vec::new();
+    for namespace in rules.namespaces() {
+        let (role, binding) =
+            if namespace.is_empty() { ("ClusterRole", "ClusterRoleBinding") } else { ("Role", "RoleBinding") };
+        let api_version = "rbac.authorization.k8s.io/v1";
+        objects.push(json!({
+            "apiVersion": api_version, "kind": role, "metadata": metadata(name, namespace), "rules": rules.rules(namespace),
+        }));
+        objects.push(json!({
+            "apiVersion": api_version, "kind": binding, "metadata": metadata(name, namespace),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": subject.namespace, "name": subject.name}],
+        }));
+    }
+    objects
+}
+
+fn metadata(name: &str, namespace: &str) -> Value {
+    let mut metadata = json!({ "name": name });
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata["labels"] = json!({"app.kubernetes.io/part-of": "pintle"});
+    metadata
+}

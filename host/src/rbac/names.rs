@@ -1,0 +1,78 @@
+//! From kinds to the names of their resources, which RBAC speaks of.
+//!
+//! A cluster that can be asked knows. Without one it is kube's rule for plurals, which holds for all built-in kinds but those named
+//! here (a test asks the real API server), and for nearly all others.
+
+use std::collections::BTreeMap;
+
+use pintle_core::api::{ApiResource, Discovery};
+use pintle_core::id::Kind;
+
+/// Built-in kinds whose resources are not named by the rule.
+const IRREGULAR: [(&str, &str, &str); 3] = [
+    ("", "Endpoints", "endpoints"),
+    ("metrics.k8s.io", "PodMetrics", "pods"),
+    ("metrics.k8s.io", "NodeMetrics", "nodes"),
+];
+
+/// Names of resources.
+#[derive(Default)]
+pub(super) struct Names {
+    /// As a cluster says, by group and name of the kind.
+    found: BTreeMap<(String, String), ApiResource>,
+}
+
+impl Names {
+    pub(super) fn of_cluster(discovery: Discovery) -> Self {
+        Self { found: discovery.resources.into_iter().map(|resource| (key(&resource.kind), resource)).collect() }
+    }
+
+    /// Name of the kind's resource.
+    pub(super) fn plural(&self, kind: &Kind) -> String {
+        self.found.get(&key(kind)).map_or_else(|| guess(kind), |resource| resource.plural.clone())
+    }
+
+    /// Its subresources, if a cluster that has it was asked.
+    pub(super) fn subresources(&self, kind: &Kind) -> Option<&[String]> {
+        self.found.get(&key(kind)).map(|resource| &*resource.subresources)
+    }
+}
+
+/// The versions of a kind are one resource.
+fn key(kind: &Kind) -> (String, String) {
+    (kind.group.to_string(), kind.name.to_string())
+}
+
+/// `UnsafeGuessKindToResource` of `k8s.io/apimachinery/pkg/api/meta`.
+fn guess(kind: &Kind) -> String {
+    let (group, name) = (&*kind.group, &*kind.name);
+    if let Some((_, _, plural)) = IRREGULAR.iter().find(|(of, irregular, _)| *of == group && *irregular == name) {
+        return (*plural).to_owned();
+    }
+    let singular = name.to_lowercase();
+    match singular.as_bytes().last() {
+        Some(b's') => format!("{singular}es"),
+        Some(b'y') => format!("{}ies", &singular[..singular.len() - 1]),
+        _ => format!("{singular}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_are_guessed_as_upstream_guesses_them() {
+        let plural = |kind: &str| guess(&kind.parse().unwrap());
+        for (kind, expected) in [
+            ("v1/Pod", "pods"),
+            ("v1/Endpoints", "endpoints"),
+            ("networking.k8s.io/v1/Ingress", "ingresses"),
+            ("networking.k8s.io/v1/NetworkPolicy", "networkpolicies"),
+            ("example.com/v1/Widget", "widgets"),
+            ("example.com/v1/Endpoints", "endpointses"),
+        ] {
+            assert_eq!(plural(kind), expected, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! From what manifests ask for to rules of RBAC.
+//!
+//! Invariants:
+//! 1. Rules give all that the host lets a plugin do, and nothing else that RBAC could tell apart. It cannot say who owns what, nor
+//!    which name an object will get.
+//! 2. What is limited to namespaces is a rule of those namespaces, never one of the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_core::grants::asked_by;
+use pintle_core::id::Kind;
+use pintle_core::manifest::{Grant, Manifest};
+use serde_json::{Value, json};
+
+use super::names::Names;
+
+/// Rules by namespace; those of the whole cluster under the empty name.
+#[derive(Default)]
+pub(super) struct Rules {
+    of: BTreeMap<String, BTreeMap<Scope, BTreeSet<String>>>,
+}
+
+/// What a rule is about, besides its verbs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    Resource { group: String, resource: String, names: Vec<String> },
+    Url(String),
+}
+
+/// Whether RBAC sees the name of the object. A list or watch of one name is one that a field selector limits to it.
+fn sees_name(verb: &str, resource: &str) -> bool {
+    match verb {
+        "create" => resource.contains('/'),
+        "deletecollection" => false,
+        _ => true,
+    }
+}
+
+/// Groups and resources of a kind, or of its subresources.
+fn resources(kind: &str, subresources: &[String], names: &Names) -> Result<Vec<(String, String)>, String> {
+    let all = subresources.iter().any(|subresource| subresource == "*");
+    // A manifest that parsed has nothing else here than kinds and `*`.
+    let Ok(parsed) = kind.parse::<Kind>() else {
+        let parts: Vec<String> = subresources.iter().map(|subresource| format!("*/{subresource}")).collect();
+        // To RBAC, all resources are all subresources, too.
+        let resources = if parts.is_empty() || all { vec!["*".to_owned()] } else { parts };
+        return Ok(resources.into_iter().map(|resource| ("*".to_owned(), resource)).collect());
+    };
+    let (group, plural) = (parsed.group.to_string(), names.plural(&parsed));
+    if subresources.is_empty() {
+        return Ok(vec![(group, plural)]);
+    }
+    let found = match all {
+        false => subresources,
+        true => names.subresources(&parsed).ok_or_else(|| {
+            format!("all subresources of {kind} are asked for, which RBAC cannot say; name a cluster that has the kind with --kubeconfig")
+        })?,
+    };
+    Ok(found.iter().map(|subresource| (group.clone(), format!("{plural}/{subresource}"))).collect())
+}
+
+impl Rules {
+    /// What a plugin's own identity needs: its writes, its events, its live reads.
+    ///
+    /// # Errors
+    /// It asks for what RBAC cannot say.
+    pub(super) fn of_plugin(manifest: &Manifest, names: &Names) -> Result<Self, String> {
+        let mut rules = Self::default();
+        for grant in &manifest.grants {
+            rules.grant(grant, names)?;
+        }
+        if manifest.events {
+            rules.events();
+        }
+        Ok(rules)
+    }
+
+    /// What the informers of these plugins need.
+    ///
+    /// # Errors
+    /// Never: watches have no subresources.
+    pub(super) fn of_watches<'m>(manifests: impl Iterator<Item = &'m Manifest>, names: &Names) -> Result<Self, String> {
+        let mut rules = Self::default();
+        for manifest in manifests {
+            for grant in asked_by(manifest).iter().take(manifest.watches.len()) {
+                rules.grant(grant, names)?;
+            }
+        }
+        Ok(rules)
+    }
+
+    /// To write Events, wherever the objects are that they are about.
+    pub(super) fn events(&mut self) {
+        self.add("", "", "events", &[], &["create", "patch"]);
+    }
+
+    pub(super) fn add(&mut self, namespace: &str, group: &str, resource: &str, names: &[String], verbs: &[&str]) {
+        let (group, resource, names) = (group.to_owned(), resource.to_owned(), names.to_vec());
+        let scope = Scope::Resource { group, resource, names };
+        let verbs = verbs.iter().map(|verb| (*verb).to_owned());
+        self.of.entry(namespace.to_owned()).or_default().entry(scope).or_default().extend(verbs);
+    }
+
+    fn grant(&mut self, grant: &Grant, names: &Names) -> Result<(), String> {
+        for path in &grant.paths {
+            self.path(path);
+        }
+        let any = |values: &[String]| values.is_empty() || values.iter().any(|value| value == "*");
+        let namespaces: Vec<&str> =
+            if any(&grant.namespaces) { vec![""] } else { grant.namespaces.iter().map(String::as_str).collect() };
+        let own_names = if any(&grant.names) { &[][..] } else { &grant.names[..] };
+        let all = Grant::VERBS.map(str::to_owned);
+        let verbs = if grant.verbs.iter().any(|verb| verb == "*") { &all[..] } else { &grant.verbs[..] };
+        for kind in &grant.kinds {
+            for (group, resource) in resources(kind, &grant.subresources, names)? {
+                for verb in verbs {
+                    let names = if sees_name(verb, &resource) { own_names } else { &[] };
+                    for namespace in &namespaces {
+                        self.add(namespace, &group, &resource, names, &[verb]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A path of a raw GET, which may end in `*`: what is below `/api/VERSION` and `/apis/GROUP/VERSION` is a resource to RBAC,
+    /// anything else is a URL. A pattern that holds both is both.
+    fn path(&mut self, path: &str) {
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let open = |part: &str| part.is_empty() || part.contains('*');
+        match parts[..] {
+            ["api", version, ref tail @ ..] if !open(version) && !tail.is_empty() => return self.resource("", tail),
+            ["apis", group, version, ref tail @ ..] if !open(group) && !open(version) && !tail.is_empty() => {
+                return self.resource(group, tail);
+            }
+            _ => {}
+        }
+        if let Some(prefix) = path.strip_suffix('*')
+            && (prefix.starts_with("/api") || "/apis".starts_with(prefix))
+        {
+            let group = match parts[..] {
+                ["api", ..] if parts.len() > 1 => "",
+                ["apis", group, _, ..] if !open(group) => group,
+                _ => "*",
+            };
+            self.add("", group, "*", &[], &["get", "list"]);
+        }
+        self.of.entry(String::new()).or_default().entry(Scope::Url(path.to_owned())).or_default().insert("get".into());
+    }
+
+    /// What a path below a version is to RBAC.
+    fn resource(&mut self, group: &str, mut tail: &[&str]) {
+        let closed = |part: &str| !part.is_empty() && !part.contains('*');
+        let mut namespace = "";
+        if let ["namespaces", name, rest @ ..] = tail
+            && !rest.is_empty()
+        {
+            namespace = if closed(name) { name } else { "" };
+            tail = rest;
+        }
+        match tail {
+            [plural] if closed(plural) => self.add(namespace, group, plural, &[], &["list"]),
+            [plural, name] if closed(plural) && closed(name) => {
+                self.add(namespace, group, plural, &[(*name).to_owned()], &["get"]);
+            }
+            [plural, name, subresource] if closed(plural) && closed(name) && closed(subresource) => {
+                let resource = format!("{plural}/{subresource}");
+                self.add(namespace, group, &resource, &[(*name).to_owned()], &["get"]);
+            }
+            // Of its subresources, which RBAC could only give with those of everything else, there are none here.
+            [plural, _] if closed(plural) => self.add(namespace, group, plural, &[], &["get"]),
+            _ => self.add(namespace, group, "*", &[], &["get", "list"]),
+        }
+    }
+
+    /// Namespaces with rules; the whole cluster is the empty name.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.of.keys().map(String::as_str)
+    }
+
+    /// Rules of a namespace as RBAC writes them, few of them: resources of a group with the same verbs are one rule.
+    pub(super) fn rules(&self, namespace: &str) -> Vec<Value> {
+        type Key<'a> = (&'a str, &'a [String], &'a BTreeSet<String>);
+        let mut resources: BTreeMap<Key<'_>, Vec<&str>> = BTreeMap::new();
+        let mut urls = Vec::new();
+        for (scope, verbs) in self.of.get(namespace).into_iter().flatten() {
+            match scope {
+                Scope::Resource { group, resource, names } => {
+                    resources.entry((group, names, verbs)).or_default().push(resource);
+                }
+                Scope::Url(url) => urls.push(url),
+            }
+        }
+        let mut rules: Vec<Value> = Vec::new();
+        for ((group, names, verbs), resources) in resources {
+            let mut rule = json!({ "apiGroups": [group], "resources": resources });
+            if !names.is_empty() {
+                rule["resourceNames"] = json!(names);
+            }
+            rule["verbs"] = json!(verbs);
+            rules.push(rule);
+        }
+        if !urls.is_empty() {
+            rules.push(json!({ "nonResourceURLs": urls, "verbs": ["get"] }));
+        }
+        rules
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(watches: Value, grants: Value, expect: Expect) {
+        let manifest = json!({
+            "name": "widgets", "version": "1.0.0", "contract": "0.1", "events": false,
+            "watches": watches, "queues": [{"name": "widgets"}], "grants": grants,
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let names = Names::default();
+        let of = Rules::of_plugin(&manifest, &names);
+        let of = [of.unwrap(), Rules::of_watches([&manifest].into_iter(), &names).unwrap()];
+        let mut lines = String::new();
+        for (who, rules) in ["plugin", "host"].into_iter().zip(of) {
+            for namespace in rules.namespaces() {
+                for rule in rules.rules(namespace) {
+                    lines += &format!("{who} {namespace:?} {rule}\n");
+                }
+            }
+        }
+        expect.assert_eq(&lines);
+    }
+
+    #[test]
+    fn rules_say_all_that_rbac_can_say() {
+        check(
+            json!([
+                {"kind": "v1/Pod"},
+                {"kind": "apps/v1/ReplicaSet"},
+                {"kind": "v1/ConfigMap", "fieldSelector": "metadata.name=ca"},
+                {"kind": "v1/Secret", "namespace": "a"},
+            ]),
+            json!([
+                {"verbs": ["create", "delete"], "kinds": ["v1/Pod", "v1/Service", "apps/v1/ReplicaSet"], "of": "controlled"},
+                {"verbs": ["update"], "kinds": ["v1/Pod"], "subresources": ["status", "resize"]},
+                {"verbs": ["create", "update"], "kinds": ["v1/ConfigMap"], "names": ["one", "two"]},
+                {"verbs": ["create"], "kinds": ["v1/Pod"], "subresources": ["eviction"], "names": ["one"]},
+                {"verbs": ["*"], "kinds": ["example.com/v1/Policy"], "namespaces": ["a", "b"]},
+            ]),
+            expect![[r#"
+                plugin "" {"apiGroups":[""],"resources":["configmaps"],"verbs":["create"]}
+                plugin "" {"apiGroups":[""],"resources":["pods","services"],"verbs":["create","delete"]}
+                plugin "" {"apiGroups":[""],"resources":["pods/resize","pods/status"],"verbs":["update"]}
+                plugin "" {"apiGroups":[""],"resources":["pods/eviction"],"resourceNames":["one"],"verbs":["create"]}
+                plugin "" {"apiGroups":[""],"resources":["configmaps"],"resourceNames":["one","two"],"verbs":["update"]}
+                plugin "" {"apiGroups":["apps"],"resources":["replicasets"],"verbs":["create","delete"]}
+                plugin "a" {"apiGroups":["example.com"],"resources":["policies"],"verbs":["create","delete","deletecollection","get","list","patch","update","watch"]}
+                plugin "b" {"apiGroups":["example.com"],"resources":["policies"],"verbs":["create","delete","deletecollection","get","list","patch","update","watch"]}
+                host "" {"apiGroups":[""],"resources":["pods"],"verbs":["list","watch"]}
+                host "" {"apiGroups":[""],"resources":["configmaps"],"resourceNames":["ca"],"verbs":["list","watch"]}
+                host "" {"apiGroups":["apps"],"resources":["replicasets"],"verbs":["list","watch"]}
+                host "a" {"apiGroups":[""],"resources":["secrets"],"verbs":["list","watch"]}
+            "#]],
+        );
+        check(
+            json!([{"every": {"verbs": ["delete"]}}]),
+            json!([
+                {"verbs": ["get", "patch"], "kinds": ["*"]},
+                {"verbs": ["patch"], "kinds": ["*"], "subresources": ["scale"]},
+                {"verbs": ["update"], "kinds": ["*"], "subresources": ["*"]},
+            ]),
+            expect![[r#"
+                plugin "" {"apiGroups":["*"],"resources":["*"],"verbs":["get","patch","update"]}
+                plugin "" {"apiGroups":["*"],"resources":["*/scale"],"verbs":["patch"]}
+                host "" {"apiGroups":["*"],"resources":["*"],"verbs":["list","watch"]}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_rbac_cannot_say_is_told() {
+        let kind = "v1/Pod".parse().unwrap();
+        assert!(resources("v1/Pod", &["*".into()], &Names::default()).unwrap_err().contains("--kubeconfig"));
+        let discovery = pintle_core::api::Discovery {
+            resources: vec![pintle_core::api::ApiResource {
+                kind,
+                plural: "pods".into(),
+                namespaced: true,
+                verbs: Vec::new(),
+                subresources: vec!["log".into(), "status".into()],
+                preferred: true,
+            }],
+            failed: Vec::new(),
+        };
+        let found = resources("v1/Pod", &["*".into()], &Names::of_cluster(discovery)).unwrap();
+        assert_eq!(found, [(String::new(), "pods/log".to_owned()), (String::new(), "pods/status".to_owned())]);
+    }
+
+    #[test]
+    fn paths_are_resources_or_urls() {
+        check(
+            json!([]),
+            json!([{"verbs": ["get"], "paths": [
+                "/version", "/openapi/*", "/apis/metrics.k8s.io/v1beta1/*", "/apis/metrics.k8s.io/v1beta1/nodes",
+                "/api/v1/namespaces/a/pods/b/log", "/api/v1/namespaces/a/configmaps/c", "/api/v1/nodes/*",
+                "/apis/example.com/*", "/api/v1/namespaces/b", "/api/v1/namespaces/b/*",
+            ]}]),
+            expect![[r#"
+                plugin "" {"apiGroups":[""],"resources":["*"],"verbs":["get","list"]}
+                plugin "" {"apiGroups":[""],"resources":["namespaces"],"resourceNames":["b"],"verbs":["get"]}
+                plugin "" {"apiGroups":["example.com"],"resources":["*"],"verbs":["get","list"]}
+                plugin "" {"apiGroups":["metrics.k8s.io"],"resources":["*"],"verbs":["get","list"]}
+                plugin "" {"apiGroups":["metrics.k8s.io"],"resources":["nodes"],"verbs":["list"]}
+                plugin "" {"nonResourceURLs":["/apis/example.com/*","/openapi/*","/version"],"verbs":["get"]}
+                plugin "a" {"apiGroups":[""],"resources":["pods/log"],"resourceNames":["b"],"verbs":["get"]}
+                plugin "a" {"apiGroups":[""],"resources":["configmaps"],"resourceNames":["c"],"verbs":["get"]}
+                plugin "b" {"apiGroups":[""],"resources":["*"],"verbs":["get","list"]}
+            "#]],
+        );
+    }
+}
