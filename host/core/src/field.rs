@@ -103,7 +103,7 @@ impl FromStr for FieldPath {
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, name) in self.names.iter().enumerate() {
-            if name.contains(['.', '/', '[']) {
+            if name.contains(|c: char| c.is_whitespace() || "./[']".contains(c)) {
                 write!(f, "['{name}']")?;
             } else {
                 write!(f, "{}{name}", if i == 0 { "" } else { "." })?;

@@ -16,7 +16,7 @@
 //! Source: the slow start is that of kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch is as large as
 //! what may be under way at once; from there on it does not wait for the last of a batch.
 
-mod edit;
+pub(crate) mod edit;
 mod ownership;
 mod request;
 mod rights;
