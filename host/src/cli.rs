@@ -181,6 +181,11 @@ pub struct DevArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 
+    /// A plugin that you work on: a folder of Rust with Cargo.toml and manifest.yaml, which is rebuilt and swapped in whenever you save,
+    /// or a component, which is swapped in when it changes. Repeatable.
+    #[arg(long, value_name = "FOLDER|FILE")]
+    pub plugin: Vec<PathBuf>,
+
     /// Simulated nodes.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub nodes: u32,

@@ -1,5 +1,7 @@
 //! `pintle dev`: the embedded cluster with the built-in controllers.
 
+mod rebuild;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -7,7 +9,9 @@ use anyhow::Context as _;
 use pintle_kube::{Connection, Source};
 use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
+use tokio_util::task::AbortOnDropHandle;
 
+use self::rebuild::Followed;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::ways::{self, Ways};
@@ -16,6 +20,7 @@ use crate::{logging, output, plugins, run, stop};
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     let mut choice = plugins::choose(&args.plugins)?;
+    let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let ways = Ways::new(&args.plugins)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
@@ -40,6 +45,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     host.manager
         .run(async {
             let _open = ways.open(&host, &connection);
+            let follow = |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone())));
+            let _following: Vec<_> = followed.into_iter().map(follow).collect();
             if let Err(why) = stop::requested().await {
                 tracing::error!(%why, "signals cannot be handled; stopping");
             }

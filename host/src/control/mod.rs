@@ -205,10 +205,8 @@ impl Control {
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
     pub(crate) async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        let looked = self.loader.look(&wanted.origin, &wanted.bytes);
-        let looked = looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?;
-        let name = looked.manifest.name.as_str();
-        if self.plugins.status().iter().any(|plugin| plugin.name == name) {
+        let name = &self.name_of(&wanted.origin, &wanted.bytes)?;
+        if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(
                 reason::ALREADY_LOADED,
                 format!("plugin {name} is loaded already; replace it with `pintle plugin swap {name} FILE`"),
@@ -218,6 +216,23 @@ impl Control {
         let mut state = self.state.lock();
         state.by_name.entry(name.to_owned()).or_default().claim.get_or_insert(Way::Admin);
         Ok(report)
+    }
+
+    /// The name that a component gives itself.
+    ///
+    /// # Errors
+    /// [`Refusal`]: it is no component that this host loads.
+    pub(crate) fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
+        let looked = self.loader.look(origin, bytes);
+        Ok(looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
+    }
+
+    /// Loads a plugin, or replaces its running version.
+    ///
+    /// # Errors
+    /// [`Refusal`]; what runs is as before.
+    pub(crate) async fn put(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        if self.known(name).is_ok() { self.swap(name, wanted).await } else { self.load(wanted).await }
     }
 
     /// Replaces the running version of a plugin.

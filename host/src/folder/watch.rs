@@ -24,6 +24,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Hears of changes below a folder.
 pub(crate) struct FolderWatch {
     folder: PathBuf,
+    mode: RecursiveMode,
     heard: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     /// The folder that the watcher is for.
@@ -31,8 +32,19 @@ pub(crate) struct FolderWatch {
 }
 
 impl FolderWatch {
+    /// Of the folder and all below it.
     pub(crate) fn new(folder: &Path) -> Self {
-        let mut watch = Self { folder: folder.to_owned(), heard: Arc::new(Notify::new()), watcher: None, of: None };
+        Self::with(folder, RecursiveMode::Recursive)
+    }
+
+    /// Of the entries of the folder, and of nothing in folders below it.
+    pub(crate) fn of_entries(folder: &Path) -> Self {
+        Self::with(folder, RecursiveMode::NonRecursive)
+    }
+
+    fn with(folder: &Path, mode: RecursiveMode) -> Self {
+        let mut watch =
+            Self { folder: folder.to_owned(), mode, heard: Arc::new(Notify::new()), watcher: None, of: None };
         watch.renew();
         watch
     }
@@ -68,7 +80,7 @@ impl FolderWatch {
             heard.notify_one();
         });
         let watching = watcher.and_then(|mut watcher| {
-            watcher.watch(&self.folder, RecursiveMode::Recursive)?;
+            watcher.watch(&self.folder, self.mode)?;
             Ok(watcher)
         });
         self.watcher = match watching {

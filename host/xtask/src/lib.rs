@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 pub mod guests;
-pub mod process;
+
+pub use pintle_build::process;
 
 /// Root of the repository.
 pub fn root() -> PathBuf {

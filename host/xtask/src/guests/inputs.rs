@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use pintle_build::inputs::{add, hex};
 use sha2::{Digest, Sha256};
 
 /// Changes when this program makes components in another way.
@@ -44,28 +45,5 @@ pub(super) fn of_guest(shared: &Sha256, folder: &Path) -> anyhow::Result<Sha256>
 pub(super) fn with_lock(digest: &Sha256, workspace: &Path) -> String {
     let mut hasher = digest.clone();
     hasher.update(fs::read(workspace.join("Cargo.lock")).unwrap_or_default());
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> {
-    if path.is_dir() {
-        let entries = fs::read_dir(path).with_context(|| format!("read {}", path.display()))?;
-        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-        paths.sort();
-        for path in paths {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // Fixtures and native tests of a plugin are no part of its component.
-            if !name.starts_with('.') && !matches!(&*name, "target" | "tests" | "fixtures" | "Cargo.lock") {
-                add(hasher, base, &path)?;
-            }
-        }
-    } else if path.is_file() {
-        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        let name = path.strip_prefix(base).unwrap_or(path).to_string_lossy().into_owned();
-        for part in [name.as_bytes(), &bytes] {
-            hasher.update((part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-    }
-    Ok(())
+    hex(hasher)
 }

@@ -1,6 +1,6 @@
 //! Builds plugins and test guests into components.
 //!
-//! *Flow*: a folder with `manifest.yaml` and `Cargo.toml` -> core module (cargo) -> component ([`component`])
+//! *Flow*: a folder with `manifest.yaml` and `Cargo.toml` -> core module (cargo) -> component (`pintle-build`)
 //! -> `target/plugins/<name of the plugin>.wasm`, or `target/guests/<name of the folder>.wasm`.
 //!
 //! *Invariants*
@@ -12,17 +12,16 @@
 //!
 //! A folder without `manifest.yaml` is a library that the others may share.
 
-mod component;
 mod inputs;
-mod toolchain;
+mod text;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
+use pintle_build::{Compiling, compile as compile_packages, packages};
 
-pub use component::{assemble, manifest_json};
+pub use pintle_build::{assemble, manifest_json};
 
 /// Which components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +183,7 @@ fn build_set(set: Set, sources: &[Source], work: &Path) -> anyhow::Result<Vec<Co
 /// The core modules of these guests, in their order.
 fn compile<'s>(set: Set, sources: impl Iterator<Item = &'s Source>, work: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let sources: Vec<&Source> = sources.collect();
-    let packages = packages(&set.sources())?;
+    let packages = packages(&set.sources())?.by_manifest;
     let package = |source: &Source| {
         let found = packages.get(&source.folder.join("Cargo.toml"));
         found.with_context(|| format!("{} is not a package of its workspace", source.folder.display()))
@@ -195,35 +194,22 @@ fn compile<'s>(set: Set, sources: impl Iterator<Item = &'s Source>, work: &Path)
     }
     let modules = match names.as_slice() {
         [] => PathBuf::new(),
-        names => toolchain::compile(&set.sources(), names, work)?,
+        names => {
+            // One folder for all guest workspaces, so that the library and common dependencies are built once.
+            let how = Compiling { work, sources: (&crate::root(), "pintle"), install: true };
+            compile_packages(&set.sources(), names, &how)?
+        }
     };
     let read = |source: &Source| {
         if let Some(text) = &source.text {
-            return component::module_of_text(text);
+            return text::module_of_text(text);
         }
-        let module = modules.join(names_to_file(package(source)?));
+        let module = modules.join(pintle_build::file_of(package(source)?));
         fs::read(&module).with_context(|| {
             format!("read {} (is crate-type of {} [\"cdylib\"]?)", module.display(), source.folder.display())
         })
     };
     sources.into_iter().map(read).collect()
-}
-
-fn names_to_file(package: &str) -> String {
-    format!("{}.wasm", package.replace('-', "_"))
-}
-
-/// Path of `Cargo.toml` -> name of the package.
-fn packages(workspace: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let mut cargo = crate::process::cargo(workspace);
-    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let metadata: serde_json::Value = serde_json::from_str(&crate::process::output(&mut cargo)?)?;
-    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
-    ensure!(!packages.is_empty(), "{} holds no packages", workspace.display());
-    Ok(packages
-        .iter()
-        .filter_map(|package| Some((package["manifest_path"].as_str()?.into(), package["name"].as_str()?.to_owned())))
-        .collect())
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

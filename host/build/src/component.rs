@@ -6,8 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use pintle_core::manifest::{self, Manifest};
 use wasm_encoder::{ComponentSection, CustomSection};
-use wit_component::{ComponentEncoder, StringEncoding};
-use wit_parser::Resolve;
+use wit_component::ComponentEncoder;
 
 /// Reads a `manifest.yaml`: its JSON, and the plugin's name.
 ///
@@ -30,17 +29,4 @@ pub fn assemble(core: &[u8], manifest: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = ComponentEncoder::default().validate(true).module(core)?.encode()?;
     CustomSection { name: manifest::SECTION.into(), data: manifest.into() }.append_to_component(&mut bytes);
     Ok(bytes)
-}
-
-/// Reads a core module that is written as text, and says in it that it is a controller.
-///
-/// # Errors
-/// If it cannot be read, or is no module.
-pub(super) fn module_of_text(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut module = wat::parse_file(path).with_context(|| format!("read {}", path.display()))?;
-    let mut contract = Resolve::default();
-    let (package, _) = contract.push_dir(crate::root().join("wit")).context("read the contract")?;
-    let world = contract.select_world(&[package], Some("controller"))?;
-    wit_component::embed_component_metadata(&mut module, &contract, world, StringEncoding::UTF8, false)?;
-    Ok(module)
 }

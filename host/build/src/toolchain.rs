@@ -30,9 +30,24 @@ enum Toolchain {
     Debian { linker: PathBuf },
 }
 
-/// Compiles packages of a workspace; returns the folder of the `.wasm` files.
-pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyhow::Result<PathBuf> {
-    let toolchain = Toolchain::find()?;
+/// How to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiling<'a> {
+    /// Target folder of cargo.
+    pub work: &'a Path,
+    /// Folder that messages of panics leave out of the names of files, with the name that stands for it.
+    pub sources: (&'a Path, &'a str),
+    /// Install a compiler where there is none.
+    pub install: bool,
+}
+
+/// Compiles packages of a workspace; returns the folder of the `.wasm` files. What cargo says goes to standard error.
+///
+/// # Errors
+/// If there is no compiler for the target (the text says how to get one), or the packages do not compile.
+pub fn compile(workspace: &Path, packages: &[&str], how: &Compiling<'_>) -> anyhow::Result<PathBuf> {
+    let work = how.work;
+    let toolchain = Toolchain::find(how.install)?;
     let mut cargo = match &toolchain {
         Toolchain::Active => process::cargo(workspace),
         Toolchain::Debian { linker } => debian_cargo(linker),
@@ -42,8 +57,7 @@ pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyho
     {
         cargo.env_remove(name);
     }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", path_flags().join("\u{1f}"));
-    // One folder for all guest workspaces, so that the library and common dependencies are built once.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", path_flags(how.sources).join("\u{1f}"));
     cargo.env("CARGO_TARGET_DIR", work).current_dir(workspace);
     cargo.args(["build", "--release", "--target", TARGET]);
     if matches!(toolchain, Toolchain::Debian { .. }) {
@@ -57,8 +71,8 @@ pub(super) fn compile(workspace: &Path, packages: &[&str], work: &Path) -> anyho
 }
 
 /// Panic messages name source files; without these flags, by their place on the building machine.
-fn path_flags() -> Vec<String> {
-    let mut flags = vec![format!("--remap-path-prefix={}=pintle", crate::root().display())];
+fn path_flags((sources, name): (&Path, &str)) -> Vec<String> {
+    let mut flags = vec![format!("--remap-path-prefix={}={name}", sources.display())];
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     flags.push(format!("--remap-path-prefix={}=cargo", cargo_home.display()));
@@ -66,11 +80,11 @@ fn path_flags() -> Vec<String> {
 }
 
 impl Toolchain {
-    fn find() -> anyhow::Result<Self> {
+    fn find(install: bool) -> anyhow::Result<Self> {
         if active_has_target() {
             return Ok(Self::Active);
         }
-        let rustup = Command::new("rustup").arg("--version").output().is_ok();
+        let rustup = install && Command::new("rustup").arg("--version").output().is_ok();
         if rustup {
             eprintln!("adding target {TARGET} to the toolchain (rustup target add {TARGET})");
             let added = process::succeeds_within(Command::new("rustup").args(["target", "add", TARGET]), RUSTUP_LIMIT);
@@ -81,7 +95,8 @@ impl Toolchain {
         if let Some(debian) = Self::debian() {
             return Ok(debian);
         }
-        if install_debian_packages()
+        if install
+            && install_debian_packages()
             && let Some(debian) = Self::debian()
         {
             return Ok(debian);

@@ -1,0 +1,156 @@
+//! `pintle dev --plugin`: a plugin at work on which its author works, too.
+//!
+//! *Flow*: a save -> cargo (for a folder of Rust) -> component -> the plugin of its name is swapped, or loaded.
+//!
+//! *Invariant*: what does not compile, or is refused, leaves the running version as it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use pintle_build::Built;
+
+use crate::control::{Control, Wanted};
+use crate::folder::{FolderWatch, Stamp, read_component};
+use crate::output;
+use crate::wire::Overrides;
+
+/// A plugin whose source, or component, is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Followed {
+    /// A folder with `Cargo.toml` and `manifest.yaml`.
+    Source(PathBuf),
+    /// A component.
+    File(PathBuf),
+}
+
+/// What tells that there is something new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Source(String),
+    File(Option<Stamp>),
+}
+
+impl Followed {
+    /// # Errors
+    /// One line that says what is missing.
+    pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let there = std::fs::metadata(path).with_context(|| format!("read --plugin {shown}"))?;
+        // Notices name files by whole paths.
+        let path = std::path::absolute(path).with_context(|| format!("find out where {shown} is"))?;
+        if !there.is_dir() {
+            return Ok(Self::File(path));
+        }
+        for file in ["Cargo.toml", "manifest.yaml"] {
+            if !path.join(file).is_file() {
+                bail!("--plugin {shown} has no {file}: name the folder of a plugin in Rust, or a component");
+            }
+        }
+        Ok(Self::Source(path))
+    }
+
+    /// Does not end.
+    pub(super) async fn follow(self, control: Arc<Control>) {
+        let mut watch = match &self {
+            Self::Source(folder) => FolderWatch::new(folder),
+            Self::File(file) => FolderWatch::of_entries(file.parent().unwrap_or(file)),
+        };
+        let mut before = None;
+        loop {
+            match self.state() {
+                Ok(now) if before.as_ref() != Some(&now) => {
+                    before = Some(now);
+                    let told = match self.renew(&control).await {
+                        Ok(told) => told,
+                        Err(why) => format!("{}: the running version stays: {why:#}", self.path().display()),
+                    };
+                    // With standard output gone there is nobody left to tell.
+                    let _ = output::line(&told);
+                }
+                Ok(_) => {}
+                // A file that is being replaced is there again soon.
+                Err(why) => tracing::debug!(path = %self.path().display(), "{why:#}"),
+            }
+            watch.changed().await;
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Source(path) | Self::File(path) => path,
+        }
+    }
+
+    fn state(&self) -> anyhow::Result<State> {
+        match self {
+            Self::Source(folder) => Ok(State::Source(pintle_build::inputs::of_folder(folder)?)),
+            Self::File(file) => match Stamp::at(file) {
+                Some(stamp) => Ok(State::File(Some(stamp))),
+                None => bail!("it is gone"),
+            },
+        }
+    }
+
+    /// Builds and swaps; says how long each took.
+    async fn renew(&self, control: &Control) -> anyhow::Result<String> {
+        let begun = Instant::now();
+        let (built, verb) = match self.clone() {
+            Self::Source(folder) => {
+                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder));
+                (building.await.context("build the plugin")??, "rebuilt")
+            }
+            Self::File(file) => {
+                let bytes = tokio::task::spawn_blocking(move || read_component(&file)).await??;
+                let name = control.name_of(&self.path().display().to_string(), &bytes)?;
+                (Built { name, bytes }, "read")
+            }
+        };
+        let took = begun.elapsed();
+        let begun = Instant::now();
+        let Built { name, bytes } = built;
+        let origin = self.path().display().to_string();
+        let report = control.put(&name, Wanted { origin, bytes, spec: None, overrides: &Overrides::NONE }).await?;
+        let swapped = if report.from.is_some() { "swapped in" } else { "loaded in" };
+        Ok(format!("{name}: {verb} in {}, {swapped} {}", shown(took), shown(begun.elapsed())))
+    }
+}
+
+fn shown(took: Duration) -> String {
+    if took < Duration::from_secs(1) {
+        format!("{} ms", took.as_millis())
+    } else {
+        format!("{:.1} s", took.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_followed_is_a_plugin_or_a_component() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let why = |path: &Path| {
+            let why = format!("{:#}", Followed::new(path).unwrap_err());
+            why.replace(&root.path().display().to_string(), "$DIR")
+        };
+        assert_eq!(why(&at("none")), "read --plugin $DIR/none: No such file or directory (os error 2)");
+        std::fs::write(at("a.wasm"), "").unwrap();
+        assert_eq!(Followed::new(&at("a.wasm")).unwrap(), Followed::File(at("a.wasm")));
+        std::fs::write(at("Cargo.toml"), "").unwrap();
+        assert_eq!(
+            why(root.path()),
+            "--plugin $DIR has no manifest.yaml: name the folder of a plugin in Rust, or a component"
+        );
+        std::fs::write(at("manifest.yaml"), "").unwrap();
+        assert_eq!(Followed::new(root.path()).unwrap(), Followed::Source(root.path().to_owned()));
+    }
+
+    #[test]
+    fn times_are_shown_in_fitting_units() {
+        assert_eq!([shown(Duration::from_millis(7)), shown(Duration::from_millis(1_250))], ["7 ms", "1.2 s"]);
+    }
+}
