@@ -1,0 +1,159 @@
+//! `pintle dev --plugin`: what is saved is built and swapped into the running host; what does not compile leaves it as it is.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pintle_tests::{eventually, target_dir, workspace_dir};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A build of the SDK on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a line about the plugin has.
+const TOLD: [&str; 3] = [": rebuilt in ", ": read in ", ": the running version stays: "];
+
+/// Ends with the test.
+struct Dev {
+    process: Child,
+    folder: TempDir,
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn pintle() -> PathBuf {
+    std::env::var_os("PINTLE_BIN").map_or_else(|| target_dir().join("debug/pintle"), PathBuf::from)
+}
+
+impl Dev {
+    fn start(folder: TempDir, plugin: &Path) -> Dev {
+        let file = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
+        let process = Command::new(pintle())
+            .current_dir(folder.path())
+            .args(["dev", "--controllers=namespace", "--admin-socket=admin.sock", "--plugin"])
+            .arg(plugin)
+            // What guests have in common has been built there.
+            .env("CARGO_TARGET_DIR", workspace_dir().join("target/wasm"))
+            .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("log"))
+            .spawn()
+            .unwrap();
+        Dev { process, folder }
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    /// Waits for the n-th line about a plugin, which holds all of these words.
+    async fn line(&self, n: usize, words: &[&str]) -> Result<()> {
+        eventually(PATIENCE, format!("line {n} with {words:?}"), async || {
+            let out = self.read("out");
+            let line = out.lines().filter(|line| TOLD.iter().any(|word| line.contains(word))).nth(n);
+            ensure!(
+                line.is_some_and(|line| words.iter().all(|word| line.contains(word))),
+                "{out}\n{}",
+                self.read("log")
+            );
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    fn version(&self, name: &str) -> Result<String> {
+        let mut command = Command::new(pintle());
+        let socket = self.folder.path().join("admin.sock");
+        let output = command.args(["plugin", "describe", name, "-o", "json", "--admin-socket"]).arg(socket).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(found["plugin"]["current"]["version"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+fn folder() -> TempDir {
+    std::fs::create_dir_all(target_dir()).unwrap();
+    tempfile::Builder::new().prefix("dev-").tempdir_in(target_dir()).unwrap()
+}
+
+/// A plugin as an author has it: a package of its own beside nobody.
+fn plugin(folder: &Path) -> PathBuf {
+    let plugin = folder.join("robots");
+    let source = workspace_dir().join("plugins/serviceaccount");
+    std::fs::create_dir_all(plugin.join("src")).unwrap();
+    std::fs::copy(source.join("src/lib.rs"), plugin.join("src/lib.rs")).unwrap();
+    // The versions of dependencies that are there.
+    std::fs::copy(workspace_dir().join("plugins/Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
+    let manifest = std::fs::read_to_string(source.join("manifest.yaml")).unwrap();
+    let manifest = manifest.replace("name: serviceaccount-controller\n", "name: robots\n");
+    std::fs::write(plugin.join("manifest.yaml"), manifest).unwrap();
+    let workspace = std::fs::read_to_string(workspace_dir().join("plugins/Cargo.toml")).unwrap();
+    let profile = &workspace[workspace.find("[profile.release]").unwrap()..];
+    let sdk = workspace_dir().join("sdk/rust");
+    let package = format!(
+        "[package]\nname = \"robots\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n\
+         [dependencies]\npintle-sdk = {{ path = {sdk:?} }}\nserde_json = {{ version = \"1\", features = [\"raw_value\", \"preserve_order\"] }}\n\n\
+         [workspace]\n\n{profile}"
+    );
+    std::fs::write(plugin.join("Cargo.toml"), package).unwrap();
+    plugin
+}
+
+fn replace(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{} has no {from:?}", file.display());
+    std::fs::write(file, text.replace(from, to)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_in_rust_is_swapped_in_when_it_is_saved() -> Result<()> {
+    let folder = folder();
+    let plugin = plugin(folder.path());
+    let dev = Dev::start(folder, &plugin);
+    dev.line(0, &["robots: rebuilt in", "loaded in"]).await?;
+    assert_eq!(dev.version("robots")?, "0.1.0");
+
+    replace(&plugin.join("manifest.yaml"), "version: 0.1.0", "version: 0.2.0");
+    dev.line(1, &["robots: rebuilt in", "swapped in"]).await?;
+    assert_eq!(dev.version("robots")?, "0.2.0");
+
+    let source = plugin.join("src/lib.rs");
+    replace(&source, "const NAMES: [&str; 1]", "const NAMES: [&str; 2]");
+    dev.line(2, &["the running version stays"]).await?;
+    ensure!(dev.read("log").contains("error[E0308]"), "{}", dev.read("log"));
+    assert_eq!(dev.version("robots")?, "0.2.0");
+
+    replace(&source, "const NAMES: [&str; 2]", "const NAMES: [&str; 1]");
+    replace(&plugin.join("manifest.yaml"), "version: 0.2.0", "version: 0.3.0");
+    eventually(PATIENCE, "version 0.3.0", async || {
+        let version = dev.version("robots")?;
+        ensure!(version == "0.3.0", "{version}\n{}", dev.read("log"));
+        Ok(Some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_swapped_in_when_it_changes() -> Result<()> {
+    let folder = folder();
+    let file = folder.path().join("mine.wasm");
+    let built = |name: &str| workspace_dir().join(format!("target/plugins/{name}.wasm"));
+    std::fs::copy(built("serviceaccount-controller"), &file)?;
+    let dev = Dev::start(folder, &file);
+    dev.line(0, &["serviceaccount-controller: read in", "loaded in"]).await?;
+    std::fs::write(&file, "half")?;
+    dev.line(1, &["the running version stays", "this is not WebAssembly"]).await?;
+    std::fs::copy(built("serviceaccount-controller"), &file)?;
+    dev.line(2, &["serviceaccount-controller: read in", "swapped in"]).await
+}
