@@ -1,0 +1,271 @@
+//! `pintle rbac` on both API servers, and a host that has the printed roles alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use pintle_sim::{SimCluster, SimConfig};
+use pintle_tests::process::Guarded;
+use pintle_tests::{ApiClient, ControlPlane, Options, components, crash, eventually, kubectl};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
+
+/// What `pintle rbac` prints.
+fn rbac(args: &[&str]) -> Result<String> {
+    let output = Command::new(crash::binary()?).arg("rbac").args(args).output().context("run pintle rbac")?;
+    if !output.status.success() {
+        bail!("pintle rbac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn items(text: &str) -> Result<Vec<Value>> {
+    let list: Value = serde_json::from_str(text)?;
+    Ok(list["items"].as_array().context("no items")?.clone())
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let file = folder.join(name);
+    fs::write(&file, text)?;
+    Ok(file)
+}
+
+/// Applies what is printed, as YAML and as JSON, and has `kubectl auth reconcile` find nothing to do.
+async fn apply(kubeconfig: &Path, folder: &Path, args: &[&str]) -> Result<()> {
+    let yaml = write(folder, "rbac.yaml", &rbac(args)?)?;
+    let json = write(folder, "rbac.json", &rbac(&[args, &["-o", "json"]].concat())?)?;
+    let (yaml, json) = (yaml.to_str().unwrap(), json.to_str().unwrap());
+    kubectl(kubeconfig, &["apply", "-f", yaml]).await?;
+    // The YAML has been validated; of a `List` kubectl wants schemas in a form that the embedded API server does not have.
+    let again = kubectl(kubeconfig, &["apply", "--validate=false", "-f", json]).await?;
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "YAML and JSON differ: {again}");
+    kubectl(kubeconfig, &["auth", "reconcile", "-f", yaml]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_api_servers_take_what_is_printed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let cluster = SimCluster::start(SimConfig::default()).await?;
+    let embedded = write(folder.path(), "kubeconfig", &cluster.kubeconfig())?;
+    let plane = ControlPlane::shared().await?;
+    for kubeconfig in [embedded, plane.kubeconfig()] {
+        apply(&kubeconfig, folder.path(), &[]).await?;
+        apply(&kubeconfig, folder.path(), &["--use-service-account-credentials"]).await?;
+    }
+    cluster.shutdown().await;
+    Ok(())
+}
+
+/// A component that watches these kinds.
+fn component(folder: &Path, kinds: &BTreeSet<String>) -> Result<PathBuf> {
+    let watches: Vec<Value> = kinds.iter().map(|kind| json!({ "kind": kind })).collect();
+    let bytes = components::with_manifest(&components::plugin("serviceaccount-controller")?, |manifest| {
+        manifest["name"] = json!("all");
+        manifest["watches"] = json!(watches);
+    })?;
+    let file = folder.join("all.wasm");
+    fs::write(&file, bytes)?;
+    Ok(file)
+}
+
+#[tokio::test]
+async fn the_names_of_all_built_in_resources_are_known_without_a_cluster() -> Result<()> {
+    let plane = ControlPlane::shared().await?;
+    let client = plane.client();
+    let groups = client.get("/apis").await?;
+    let versions =
+        groups["groups"].as_array().into_iter().flatten().flat_map(|group| group["versions"].as_array().unwrap());
+    let versions = versions.map(|version| version["groupVersion"].as_str().unwrap());
+    let mut kinds = BTreeSet::new();
+    for version in std::iter::once("v1").chain(versions) {
+        let path = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+        for resource in client.get(&path).await?["resources"].as_array().into_iter().flatten() {
+            if !resource["name"].as_str().unwrap().contains('/') {
+                kinds.insert(format!("{version}/{}", resource["kind"].as_str().unwrap()));
+            }
+        }
+    }
+    let folder = tempfile::tempdir()?;
+    let file = component(folder.path(), &kinds)?;
+    let (file, kubeconfig) = (file.to_str().unwrap(), plane.kubeconfig());
+    let print = |more: &[&str]| rbac(&[&["--controllers=all", file][..], more].concat());
+    let asked = print(&["--kubeconfig", kubeconfig.to_str().unwrap()])?;
+    assert_eq!(print(&[])?, asked);
+    println!("{} kinds", kinds.len());
+    assert!(kinds.len() > 60, "{kinds:?}");
+    Ok(())
+}
+
+/// A control plane that writes down who does what, and a host that runs on it as `kube-system/pintle`.
+struct Stage {
+    plane: ControlPlane,
+    client: ApiClient,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn start() -> Result<Stage> {
+        let folder = tempfile::tempdir()?;
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata"}],
+        });
+        let policy = write(folder.path(), "policy.yaml", &policy.to_string())?;
+        let log = folder.path().join("audit.log");
+        let apiserver_flags =
+            vec![format!("--audit-policy-file={}", policy.display()), format!("--audit-log-path={}", log.display())];
+        let plane = ControlPlane::start(Options { apiserver_flags, ..Options::default() }).await?;
+        Ok(Stage { client: plane.client(), plane, folder })
+    }
+
+    /// Creates objects, as an administrator does.
+    async fn create(&self, name: &str, objects: &[Value]) -> Result<()> {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+        let file = write(self.folder.path(), name, &list)?;
+        kubectl(&self.plane.kubeconfig(), &["apply", "-f", file.to_str().unwrap()]).await?;
+        Ok(())
+    }
+
+    /// Runs the built-in plugins with a token of the host's account.
+    async fn run(&self, flags: &[&str]) -> Result<Guarded> {
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
+        let token = self.client.create(&format!("{ACCOUNTS}/pintle/token"), &request).await?;
+        let mut kubeconfig: Value = serde_json::from_str(&fs::read_to_string(self.plane.kubeconfig())?)?;
+        kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
+        let kubeconfig = write(self.folder.path(), "host.kubeconfig", &kubeconfig.to_string())?;
+        let mut args =
+            vec!["run".to_owned(), format!("--kubeconfig={}", kubeconfig.display()), "--serve=127.0.0.1:0".to_owned()];
+        args.push(format!("--admin-socket={}", self.folder.path().join("admin.sock").display()));
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.plane.start_program("pintle", &crash::binary()?, &args).await
+    }
+
+    async fn pods(&self, host: &Guarded, wanted: usize) -> Result<()> {
+        let seen = eventually(PATIENCE, format!("{wanted} Pods"), async || {
+            let pods = self.client.list(PODS).await?;
+            let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count();
+            Ok((there == wanted).then_some(()))
+        });
+        seen.await.with_context(|| host.log_tail())
+    }
+
+    async fn scale(&self, replicas: usize) -> Result<()> {
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.client.patch(&format!("{DEPLOYMENTS}/web"), pintle_tests::PatchKind::Merge, &patch).await?;
+        Ok(())
+    }
+
+    /// What each account of kube-system has done: `VERB RESOURCE[/SUBRESOURCE]`. Nobody may have been refused anything.
+    fn deeds(&self) -> Result<BTreeMap<String, BTreeSet<String>>> {
+        let mut deeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for line in fs::read_to_string(self.folder.path().join("audit.log"))?.lines() {
+            // The last line may be half written.
+            let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
+            let user = entry["user"]["username"].as_str().unwrap_or_default();
+            let Some(account) = user.strip_prefix("system:serviceaccount:kube-system:") else { continue };
+            let Some(resource) = entry["objectRef"]["resource"].as_str() else { continue };
+            assert_ne!(entry["responseStatus"]["code"], 403, "{entry:#}");
+            let part = entry["objectRef"]["subresource"].as_str().map_or_else(String::new, |part| format!("/{part}"));
+            let deed = format!("{} {resource}{part}", entry["verb"].as_str().unwrap_or_default());
+            deeds.entry(account.to_owned()).or_default().insert(deed);
+        }
+        Ok(deeds)
+    }
+
+    fn forget(&self) -> Result<()> {
+        fs::write(self.folder.path().join("audit.log"), "").context("clear the audit log")
+    }
+}
+
+fn deployment() -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+            },
+        },
+    })
+}
+
+/// First with accounts of upstream's names, under upstream's own roles; then all under the host's account with the printed roles.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names() -> Result<()> {
+    let stage = Stage::start().await?;
+    let own = items(&rbac(&["--use-service-account-credentials", "-o", "json"])?)?;
+    let is_hosts = |object: &&Value| {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        name == "pintle:host" || (object["kind"] == "ServiceAccount" && name == "pintle")
+    };
+    let of_host: Vec<Value> = own.iter().filter(is_hosts).cloned().collect();
+    assert_eq!(of_host.len(), 5, "an account, a role and a binding of the cluster, and those of kube-system");
+    stage.create("host.json", &of_host).await?;
+    let host = stage.run(&["--use-service-account-credentials"]).await?;
+    stage.client.create(DEPLOYMENTS, &deployment()).await?;
+    stage.pods(&host, 2).await?;
+    // The account goes, and with it every token of it.
+    stage.client.delete(&format!("{ACCOUNTS}/replicaset-controller"), None).await?;
+    stage.scale(4).await?;
+    stage.pods(&host, 4).await?;
+    let wanted = [
+        (
+            "deployment-controller",
+            &["create replicasets", "patch replicasets", "update deployments/status", "create events"][..],
+        ),
+        ("replicaset-controller", &["create pods", "update replicasets/status", "create events"]),
+        ("service-account-controller", &["create serviceaccounts"]),
+        ("root-ca-cert-publisher", &["create configmaps"]),
+        ("pintle", &["watch pods", "create serviceaccounts", "create serviceaccounts/token"]),
+    ];
+    let missing = eventually(PATIENCE, "every controller's writes in the audit log", async || {
+        let deeds = stage.deeds()?;
+        let mut missing = wanted.iter().flat_map(|(who, what)| what.iter().map(move |what| (*who, *what)));
+        let first = missing.find(|(who, what)| !deeds.get(*who).is_some_and(|deeds| deeds.contains(*what)));
+        first.map_or(Ok(Some(())), |(who, what)| bail!("{who} did not {what}: {deeds:#?}"))
+    });
+    missing.await.with_context(|| host.log_tail())?;
+    let deeds = stage.deeds()?;
+    println!("{deeds:#?}");
+    let writes = |who: &str| -> Vec<&str> {
+        let reads = |deed: &&str| ["get ", "list ", "watch "].iter().any(|read| deed.starts_with(read));
+        deeds[who].iter().map(String::as_str).filter(|deed| !reads(deed)).collect()
+    };
+    assert_eq!(writes("pintle"), ["create serviceaccounts", "create serviceaccounts/token"]);
+    assert!(writes("replicaset-controller").iter().all(|deed| !deed.contains("deployments")));
+    let log = fs::read_to_string(host.log())?;
+    assert!(log.contains("service account created in kube-system"), "{log}");
+    end(host).await;
+
+    // The accounts are of no use any more; the host does everything, by the roles that are printed for that.
+    stage.forget()?;
+    stage.create("all.json", &items(&rbac(&["-o", "json"])?)?).await?;
+    let host = stage.run(&[]).await?;
+    stage.scale(6).await?;
+    stage.pods(&host, 6).await?;
+    let deeds = eventually(PATIENCE, "the host's writes in the audit log", async || {
+        let deeds = stage.deeds()?;
+        Ok(deeds.get("pintle").is_some_and(|deeds| deeds.contains("create pods")).then_some(deeds))
+    });
+    let deeds = deeds.await?;
+    println!("{deeds:#?}");
+    assert!(!deeds.contains_key("replicaset-controller"), "{deeds:#?}");
+    end(host).await;
+    Ok(())
+}
+
+async fn end(mut host: Guarded) {
+    host.stop(Duration::from_secs(10)).await;
+}
