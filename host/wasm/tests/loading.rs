@@ -193,6 +193,51 @@ fn a_component_that_costs_too_much_to_compile_is_refused_before() {
     );
 }
 
+/// A function with so many locals, in which so many loops inside one another write them.
+fn loops(n_locals: usize, n_loops: usize) -> Vec<u8> {
+    let write = |i| format!("(local.set {i} (local.get {}))", (i + 1) % n_locals);
+    let (locals, writes) = ("i32 ".repeat(n_locals), (0..n_locals).map(write).collect::<String>());
+    let (begin, end) = ("(loop ".repeat(n_loops), "(br_if 0 (local.get 0)))".repeat(n_loops));
+    module(&format!("(func (local {locals}) {begin} {writes} {end})"))
+}
+
+#[test]
+fn a_small_function_that_would_keep_the_compiler_busy_is_refused() {
+    check(
+        &loops(100, 64),
+        expect![
+            "plugin.wasm: component does not fit the contract: type-checking export func `reconcile`: expected 2-tuple, found 0-tuple"
+        ],
+    );
+    check(
+        &loops(100, 65),
+        expect!["plugin.wasm: the component is too large: 65 loops inside one another, at most 64 are taken"],
+    );
+    check(
+        &loops(10_000, 64),
+        expect![
+            "plugin.wasm: the component is too large: 214613 units of work to compile a function (its locals by its branches and loops), at most 5000 are taken"
+        ],
+    );
+    // Branches without loops.
+    let branches = |n_locals: usize, n: usize| {
+        let (locals, branches) = ("i32 ".repeat(n_locals), "(br_if 0 (local.get 0))".repeat(n));
+        format!("(func (local {locals}) (block {branches}))")
+    };
+    check(
+        &module(&branches(1_000, 5_001)),
+        expect![
+            "plugin.wasm: the component is too large: 5002 units of work to compile a function (its locals by its branches and loops), at most 5000 are taken"
+        ],
+    );
+    check(
+        &module(&branches(1_000, 4_000).repeat(16)),
+        expect![
+            "plugin.wasm: the component is too large: 60015 units of work to compile all functions (locals by branches and loops), at most 60000 are taken"
+        ],
+    );
+}
+
 #[test]
 fn a_component_that_begins_with_too_much_is_refused() {
     // 1,024 pages are 64 MiB, what there is by default.

@@ -230,6 +230,11 @@ pub(crate) fn refused() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
             of_core(&format!("(func {})", "nop ".repeat(1 << 20)), "reconcile")?,
             "bytes of a function",
         ),
+        (
+            "a kilobyte that takes minutes to compile",
+            of_core(&loops(400, 400), "reconcile")?,
+            "loops inside one another",
+        ),
         ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
         ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
         ("no backoff", changed(&|m| m["queues"][0]["backoff"] = json!({"fixedMs": 0}))?, "backoff.fixedMs"),
@@ -246,6 +251,17 @@ pub(crate) fn refused() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
         ),
         ("a watch of Secrets", changed(&|m| m["watches"] = json!([{"kind": "v1/Secret"}]))?, "v1/Secret"),
     ])
+}
+
+/// A function whose locals are written in loops inside one another.
+fn loops(n_locals: usize, n_loops: usize) -> String {
+    let write = |i| format!("(local.set {i} (local.get {}))", (i + 1) % n_locals);
+    let (locals, writes) = ("i32 ".repeat(n_locals), (0..n_locals).map(write).collect::<String>());
+    format!(
+        "(func (local {locals}) {} {writes} {})",
+        "(loop ".repeat(n_loops),
+        "(br_if 0 (local.get 0)))".repeat(n_loops)
+    )
 }
 
 fn with_manifest(component: &[u8], json: &str) -> Vec<u8> {

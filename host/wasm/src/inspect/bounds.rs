@@ -1,7 +1,8 @@
 //! How large a component may be: what reading, compiling and holding it costs must be bounded, since nothing interrupts a compiler.
 
-use wasmparser::{MemoryType, Payload};
+use wasmparser::{FunctionBody, MemoryType, Payload};
 
+use super::work;
 use crate::error::LoadProblem;
 
 /// Bytes of a component. CPython with its library has about 40 MB.
@@ -29,6 +30,8 @@ pub(super) struct Size {
     n_instances: u64,
     n_memories: u64,
     n_names: u64,
+    /// For the compiler.
+    work: u64,
     /// The largest memory with which a module begins.
     pub(super) memory_bytes: u64,
 }
@@ -53,9 +56,7 @@ impl Size {
                 self.n_functions += u64::from(*count);
                 check("functions", self.n_functions, MAX_FUNCTIONS)
             }
-            Payload::CodeSectionEntry(body) => {
-                check("bytes of a function", body.as_bytes().len() as u64, MAX_FUNCTION_BYTES)
-            }
+            Payload::CodeSectionEntry(body) => self.function(body),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 self.n_parts += 1;
                 check("modules and components", self.n_parts, MAX_PARTS)
@@ -75,6 +76,19 @@ impl Size {
             }
             _ => Ok(()),
         }
+    }
+
+    fn function(&mut self, body: &FunctionBody<'_>) -> Result<(), LoadProblem> {
+        check("bytes of a function", body.as_bytes().len() as u64, MAX_FUNCTION_BYTES)?;
+        let found = work::of(body).map_err(|error| LoadProblem::Damaged(error.message().to_owned()))?;
+        check("loops inside one another", found.loop_depth, work::MAX_LOOP_DEPTH)?;
+        check(
+            "units of work to compile a function (its locals by its branches and loops)",
+            found.units,
+            work::MAX_WORK,
+        )?;
+        self.work += found.units;
+        check("units of work to compile all functions (locals by branches and loops)", self.work, work::MAX_TOTAL_WORK)
     }
 
     fn instances(&mut self, count: u32) -> Result<(), LoadProblem> {

@@ -1,6 +1,7 @@
 //! What a component says of itself, without compiling or running it.
 
 mod bounds;
+mod work;
 
 use std::sync::Arc;
 
