@@ -309,7 +309,7 @@ mod tests {
                 "/apis/example.com/*", "/api/v1/namespaces/b", "/api/v1/namespaces/b/*",
             ]}]),
             expect![[r#"
-                plugin "" {"apiGroups":[""],"resources":["*"],"verbs":["get","list"]}
+                plugin "" {"apiGroups":[""],"resources":["nodes"],"verbs":["get"]}
                 plugin "" {"apiGroups":[""],"resources":["namespaces"],"resourceNames":["b"],"verbs":["get"]}
                 plugin "" {"apiGroups":["example.com"],"resources":["*"],"verbs":["get","list"]}
                 plugin "" {"apiGroups":["metrics.k8s.io"],"resources":["*"],"verbs":["get","list"]}
