@@ -275,6 +275,57 @@ fn a_component_that_is_of_no_use_is_told() {
 }
 
 #[test]
+fn a_host_that_cannot_be_asked_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(
+        folder,
+        &["plugin", "list", "--admin-socket", "missing"],
+        expect![[r#"
+        pintle: no host runs that listens at missing: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH
+    "#]],
+    );
+    drop(std::os::unix::net::UnixListener::bind(folder.join("dead")).unwrap());
+    check(
+        folder,
+        &["plugin", "list", "--admin-socket", "dead"],
+        expect![[r#"
+        pintle: the host that listened at dead has ended: start it again, or name another socket with --admin-socket PATH
+    "#]],
+    );
+    std::fs::write(folder.join("file"), "").unwrap();
+    check(
+        folder,
+        &["plugin", "describe", "x", "--admin-socket", "file"],
+        expect![[r#"
+        pintle: file is no socket; name that of the host with --admin-socket PATH
+    "#]],
+    );
+    check(
+        folder,
+        &["plugin", "swap", "x", "missing.wasm", "--admin-socket", "dead"],
+        expect![[r#"
+        pintle: read missing.wasm: No such file or directory (os error 2)
+    "#]],
+    );
+    std::fs::write(folder.join("spec.yaml"), "colour: red").unwrap();
+    check(
+        folder,
+        &["plugin", "load", "file", "--spec", "spec.yaml", "--admin-socket", "dead"],
+        expect![[r#"
+        pintle: spec.yaml: colour: unknown field `colour`, expected one of `digest`, `config`, `grants`, `ungranted`, `limits`, `strategy`, `failurePolicy`, `disabled`
+    "#]],
+    );
+    check(
+        folder,
+        &["plugin", "swap", "x", "file", "--probation-for", "5", "--admin-socket", "dead"],
+        expect![[r#"
+        pintle: invalid value '5' for '--probation-for <DURATION>': write a duration such as 90s, 5m or 1h30m; see --help
+    "#]],
+    );
+}
+
+#[test]
 fn arguments_that_mean_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -325,6 +376,20 @@ fn arguments_that_mean_nothing_are_told() {
         &["dev", "--log", "info,="],
         expect![[r#"
         pintle: --log "info,=" is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug: invalid filter directive
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--plugin-dir", "missing"],
+        expect![[r#"
+        pintle: read the plugin folder missing: No such file or directory (os error 2)
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--plugin", "."],
+        expect![[r#"
+        pintle: --plugin . has no Cargo.toml: name the folder of a plugin in Rust, or a component
     "#]],
     );
     check(
