@@ -368,6 +368,10 @@ async fn wrong_versions(stage: &Stage, way: Way, name: &str) -> Result<()> {
     let folder = stage.at("plugins/below");
     stage.put(&file, |at| std::os::unix::fs::symlink(folder, at).unwrap());
     way.refused(stage, name, &spec(), unreadable, "it is not a file").await?;
+    if way != Way::Admin {
+        // Whoever follows the file must know of the digest before there is something to take.
+        way.refused(stage, name, &tampered, unreadable, "it is not a file").await?;
+    }
     stage.write(&file, &version(name, "2.0.1"));
     way.refused(stage, name, &tampered, "DigestMismatch", "was tampered with").await?;
     stage.write(
@@ -484,6 +488,25 @@ async fn wrong_resources(stage: &Stage) -> Result<()> {
     stage.client.delete(&format!("{RESOURCES}/wrong"), None).await.map(drop)
 }
 
+/// A new version is another one's shadow first, and success is told only once it is proven; the spec stays as it was.
+async fn shadow(stage: &Stage, name: &str) -> Result<()> {
+    Way::Admin.take(stage, name, &version(name, "1.0.0"), &spec()).await?;
+    let ([second, third], file) = ([version(name, "1.0.1"), version(name, "1.0.2")], stage.at("shadow.wasm"));
+    std::fs::write(&file, &second)?;
+    let file = file.display().to_string();
+    let swap = ["swap", name, &file, "--shadow", "5", "--shadow-for", "500ms", "--probation-runs", "0"];
+    let report = stage.plugin(&[&swap[..], &["--probation-for", "50ms", "--wait", "proven"]].concat())?;
+    ensure!(report["result"] == "Proven" && report["to"]["digest"] == digest(&second).as_str(), "{report}");
+    let diff = stage.plugin(&["diff", name])?;
+    ensure!(diff["shadow"]["nDifferences"] == 0, "{diff}");
+    // Without a spec it has the grants of the version before, and without these it would be refused.
+    std::fs::write(&file, &third)?;
+    let report = stage.plugin(&["swap", name, &file, "--digest", &digest(&third)])?;
+    ensure!(report["result"] == "Switched", "{report}");
+    stage.works().await?;
+    Way::Admin.remove(stage, name).await
+}
+
 async fn by_each_way(name: &str, kubeconfig: &str) -> Result<()> {
     let folder = folder()?;
     let socket = folder.path().join("admin.sock");
@@ -493,6 +516,7 @@ async fn by_each_way(name: &str, kubeconfig: &str) -> Result<()> {
         wrong_versions(&stage, way, plugin).await.with_context(|| format!("wrong versions by {way:?}"))?;
         way.remove(&stage, plugin).await?;
     }
+    shadow(&stage, "swap-shadow").await.context("a shadow")?;
     sources(&stage).await.context("sources")?;
     wrong_resources(&stage).await.context("wrong resources")
 }
