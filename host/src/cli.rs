@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use pintle_core::manifest::Limits;
 
 use crate::admin::socket::Place;
 use crate::flags;
@@ -98,6 +99,12 @@ pub struct PluginArgs {
         require_equals = true, action = ArgAction::Set
     )]
     pub install_crd: bool,
+
+    /// The most that any plugin gets, whatever its manifest or its spec asks for, for example
+    /// `deadlineMs=2000,memoryBytes=134217728`. A plugin that asks for more is not loaded; one that says nothing gets no more.
+    /// Limits: deadlineMs, memoryBytes, mutations, outcomeBytes, hostCalls, readBytes, logLines, stateBytes.
+    #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
+    pub max_limits: Limits,
 
     /// Folder for compiled code; only its owner may be able to write there.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use pintle_core::manifest::Manifest;
+use pintle_core::manifest::{Limits, Manifest};
 use pintle_runtime::manager::PluginOptions;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -47,6 +47,24 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if duration > LONGEST { Err(format!("at most {}h", LONGEST.as_secs() / 3_600)) } else { Ok(duration) }
+}
+
+/// Limits of runs: `NAME=NUMBER`, separated by commas.
+///
+/// # Errors
+/// What is wrong, and which names there are.
+pub(crate) fn limits(text: &str) -> Result<Limits, String> {
+    let mut limits = serde_json::Map::new();
+    for item in text.split(',').filter(|item| !item.is_empty()) {
+        let parsed = item.split_once('=').and_then(|(name, value)| Some((name, value.parse::<u64>().ok()?)));
+        let Some((name, value)) = parsed else {
+            return Err(format!("{item:?}: write LIMIT=NUMBER, for example deadlineMs=2000"));
+        };
+        if limits.insert(name.to_owned(), value.into()).is_some() {
+            return Err(format!("{name} stands twice"));
+        }
+    }
+    serde_json::from_value(limits.into()).map_err(|why| why.to_string())
 }
 
 /// Requests per second.
@@ -125,6 +143,21 @@ mod tests {
             assert_eq!(duration(text), Err("write a duration such as 90s, 5m or 1h30m".to_owned()), "{text}");
         }
         assert_eq!(duration("9999h"), Err("at most 1193h".to_owned()));
+    }
+
+    #[test]
+    fn limits_have_names_and_numbers() {
+        let two = limits("deadlineMs=2000,memoryBytes=1048576").unwrap();
+        assert_eq!((two.deadline_ms, two.memory_bytes, two.mutations), (Some(2000), Some(1 << 20), None));
+        assert_eq!(limits(""), Ok(Limits::default()));
+        for (text, why) in [
+            ("deadlineMs", "\"deadlineMs\": write LIMIT=NUMBER, for example deadlineMs=2000"),
+            ("deadlineMs=-1", "\"deadlineMs=-1\": write LIMIT=NUMBER, for example deadlineMs=2000"),
+            ("mutations=1,mutations=2", "mutations stands twice"),
+        ] {
+            assert_eq!(limits(text), Err(why.to_owned()));
+        }
+        assert!(limits("cpu=1").unwrap_err().starts_with("unknown field `cpu`, expected one of `deadlineMs`"));
     }
 
     #[test]

@@ -71,7 +71,11 @@ fn choose_among(builtins: &[(&str, &'static [u8])], args: &PluginArgs) -> anyhow
         candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
     )?;
     let mut settings = parse_settings(&args.settings, &candidates)?;
-    let engine = WasmEngine::new(WasmConfig { cache_dir: Some(cache_dir(args)), ..WasmConfig::default() })?;
+    let engine = WasmEngine::new(WasmConfig {
+        cache_dir: Some(cache_dir(args)),
+        max_limits: args.max_limits.clone(),
+        ..WasmConfig::default()
+    })?;
     let mut chosen = Vec::new();
     for candidate in candidates {
         let manifest = &candidate.manifest;

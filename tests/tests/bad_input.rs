@@ -432,6 +432,13 @@ fn a_value_out_of_range_is_told() {
     );
     check(
         folder,
+        &["dev", "--max-limits", "memoryBytes=100000000", "--kubeconfig", "k"],
+        expect![[r#"
+        pintle: built-in garbage-collector-controller: limits.memoryBytes: 268435456 is more than the operator's maximum of 100000000; ask for less, or raise the maximum
+    "#]],
+    );
+    check(
+        folder,
         &["run", "--kube-api-qps", "nan"],
         expect![[r#"
         pintle: invalid value 'nan' for '--kube-api-qps <N>': write a number such as 20, or 0 for no limit; see --help

@@ -242,8 +242,9 @@ impl Controller {
         };
         let progressing = match (history.stage(), &history.last_swap) {
             (Some(stage), _) => {
-                let what = history.incoming.as_ref().map_or_else(String::new, |info| info.version.clone());
-                condition("Progressing", true, stage_reason(stage), format!("version {what}").trim_end().to_owned(), at)
+                let running = || self.version().manifest().version.clone();
+                let version = history.incoming.as_ref().map_or_else(running, |info| info.version.clone());
+                condition("Progressing", true, stage_reason(stage), format!("version {version}"), at)
             }
             (None, Some(swap)) => condition("Progressing", false, &swap.reason, swap.message.clone(), at),
             (None, None) => {

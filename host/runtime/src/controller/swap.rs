@@ -164,6 +164,7 @@ impl Controller {
         let now = super::dispatch::now();
         let mut inner = self.inner.lock();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
+        let from_info = from.info(inner.history.since.clone());
         inner.adopt(&to, now);
         inner.settle_history(&from, &to, rules, at.clone(), why.result, now);
         inner.health.supervisor.start_anew();
@@ -171,7 +172,7 @@ impl Controller {
         inner.health.forget_faults();
         let history = &inner.history;
         let report = SwapReport {
-            from: Some(from.info(String::new())),
+            from: Some(from_info),
             to: Some(to.info(history.since.clone())),
             result: why.result,
             reason: why.word.to_owned(),

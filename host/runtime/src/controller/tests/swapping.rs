@@ -227,6 +227,8 @@ async fn a_version_is_proven_by_runs_and_time() {
     fixture.start();
     fixture.swap(noting("2.0.0", &log, |_, _| done()));
     assert_eq!(fixture.condition("Progressing"), ("True".into(), "Probation".into()));
+    assert_eq!(fixture.controller.status().conditions[2].message, "version 2.0.0");
+    assert!(!fixture.controller.status().last_swap.unwrap().from.unwrap().since.is_empty());
     fixture.add(&["a", "b", "c", "d"]);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(fixture.last_swap().0, SwapResult::Switched);
