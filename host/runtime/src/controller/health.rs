@@ -30,6 +30,8 @@ pub(super) struct Health {
     pub(super) faults: Faults,
     /// Keys whose last run faulted, and how.
     faulty: BTreeMap<Key, Arc<str>>,
+    /// How the last mapping faulted, if it did.
+    mapping_fault: Option<Arc<str>>,
     last: Arc<str>,
     pub(super) conditions: Vec<Condition>,
 }
@@ -42,6 +44,7 @@ impl Health {
             n_faults: 0,
             faults: Faults::new(),
             faulty: BTreeMap::new(),
+            mapping_fault: None,
             last: "".into(),
             conditions: Vec::new(),
         }
@@ -66,6 +69,7 @@ impl Health {
 
     pub(super) fn forget_faults(&mut self) {
         self.faulty.clear();
+        self.mapping_fault = None;
     }
 }
 
@@ -105,12 +109,28 @@ fn stage_reason(stage: Stage) -> &'static str {
 }
 
 impl Controller {
-    /// A mapping has faulted.
+    /// A mapping has faulted; the first in a row becomes an event about the plugin.
     pub(super) fn mapping_faulted(&self, fault: &PluginFault) {
         self.metrics.fault(fault.kind);
+        let text = format!("mapping: {fault}");
         let mut inner = self.inner.lock();
-        inner.health.count(fault.kind, &fault.to_string());
-        inner.last_error = Some(fault.to_string());
+        inner.health.count(fault.kind, &text);
+        let last = inner.health.last.clone();
+        let first = inner.health.mapping_fault.replace(last).is_none();
+        inner.last_error = Some(text.clone());
+        drop(inner);
+        if first {
+            let version = self.version().manifest().version.clone();
+            self.tell_of_plugin(true, "PluginFault", format!("plugin {} {version}: {text}", self.name));
+            self.bump();
+        }
+    }
+
+    /// A mapping has ended well.
+    pub(super) fn mapping_went_well(&self) {
+        if self.inner.lock().health.mapping_fault.take().is_some() {
+            self.bump();
+        }
     }
 
     /// Counts a fault of a run that has not been counted yet; the first in a row of a key becomes an event.
@@ -231,11 +251,12 @@ impl Controller {
                 condition("Ready", false, "Quarantined", message, at)
             }
         };
-        let healthy = match health.faulty.last_key_value() {
-            None => {
+        let healthy = match (health.faulty.last_key_value(), &health.mapping_fault) {
+            (None, Some(fault)) => condition("Healthy", false, "MappingFaults", fault.to_string(), at),
+            (None, None) => {
                 condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
             }
-            Some((key, fault)) => {
+            (Some((key, fault)), _) => {
                 let n = health.faulty.len();
                 condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)
             }

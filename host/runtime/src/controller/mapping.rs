@@ -154,6 +154,7 @@ impl Controller {
             });
             let fault = match asked {
                 Ok(keys) => {
+                    self.mapping_went_well();
                     let priority = if change.initial { Priority::Low } else { Priority::Normal };
                     return self.enqueue(keys, priority);
                 }

@@ -578,7 +578,11 @@ async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
     handler.on_changes(&[delta()]);
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!((calls.lock().len(), n_asked.load(Ordering::Relaxed)), (1, 7));
-    assert_eq!(fixture.controller.status().n_faults, 6);
+    let status = fixture.controller.status();
+    assert_eq!((status.n_faults, status.conditions[1].reason.as_str()), (6, "MappingFaults"));
+    // The second fault is the first of a row again.
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(fixture.event_reasons().iter().filter(|reason| *reason == "PluginFault").count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
