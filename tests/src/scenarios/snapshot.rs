@@ -289,12 +289,13 @@ fn events(events: &[Value], names: &Names) -> Value {
         let text = |v: &Value| names.text(v.as_str().unwrap_or_default());
         let source = event["source"]["component"].as_str().unwrap_or_default();
         let heading = format!("{source}: {} {}", text(&about["kind"]), text(&about["name"]));
-        let line =
-            format!("{heading}: {} {}: {}", text(&event["type"]), text(&event["reason"]), text(&event["message"]));
-        let count = match event["type"] == "Warning" {
-            true => 0,
-            false => event["count"].as_u64().unwrap_or(1),
+        let message = text(&event["message"]);
+        // How often a Warning repeats is left to chance, and so is whether it repeats so often that it is combined.
+        let (message, count) = match event["type"] == "Warning" {
+            true => (message.trim_start_matches("(combined from similar events): "), 0),
+            false => (&*message, event["count"].as_u64().unwrap_or(1)),
         };
+        let line = format!("{heading}: {} {}: {message}", text(&event["type"]), text(&event["reason"]));
         *counted.entry(line).or_default() += count;
     }
     let counted = counted.into_iter().map(|(line, n)| match n {
