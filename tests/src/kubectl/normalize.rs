@@ -8,6 +8,7 @@
 //! | the end of a generated name | `<id>` |
 //! | several spaces | two |
 //! | `deleted from shop namespace`, as newer ones say | `deleted` |
+//! | events of the API server about its own repair of addresses | nothing |
 //! | the events below an object | themselves, sorted: those of one second have no order |
 //!
 //! Not here: anything that a user would see to be different.
@@ -17,7 +18,23 @@ use crate::behaviour::normalize::is_time;
 /// The normalized lines of an output. `Waiting for ...` is left out: how often it is said depends on the machine.
 pub fn normalize(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with("Waiting for "));
-    sorted_events(lines.map(|text| without_namespace(line(text))).collect())
+    let lines = lines.map(|text| without_namespace(line(text))).collect();
+    sorted_events(without_repairs(lines))
+}
+
+/// Whether the API server's own repair of addresses comes between the creation of a Service and its allocation is left to chance.
+fn without_repairs(mut lines: Vec<String>) -> Vec<String> {
+    let n_before = lines.len();
+    lines.retain(|line| !line.contains("ipallocator-repair-controller"));
+    if lines.len() < n_before
+        && let Some(at) = lines.iter().position(|line| line == "Events:")
+        // The heading and its rule are all that is left.
+        && lines.len() <= at + 3
+    {
+        lines.truncate(at);
+        lines.push("Events:  <none>".to_owned());
+    }
+    lines
 }
 
 fn without_namespace(line: String) -> String {
@@ -181,6 +198,16 @@ mod tests {
         ] {
             assert_eq!(line(text), wanted);
         }
+    }
+
+    #[test]
+    fn repairs_of_addresses_are_left_out() {
+        let described =
+            "Name:  front\nEvents:\n  Type     Reason  Age  From  Message\n  ----     ------  ----  ----  -------\n";
+        let repair = "  Warning  ClusterIPNotAllocated  1s  ipallocator-repair-controller  repairing\n";
+        let other = "  Normal   Other  1s  somebody  something\n";
+        assert_eq!(normalize(&format!("{described}{repair}")), ["Name:  front", "Events:  <none>"]);
+        assert_eq!(normalize(&format!("{described}{repair}{other}")), normalize(&format!("{described}{other}")));
     }
 
     #[test]
