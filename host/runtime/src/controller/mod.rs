@@ -173,7 +173,6 @@ impl Controller {
         *self.resource_uid.lock() = uid;
     }
 
-    /// The wall clock: RFC 3339 with microseconds, UTC.
     fn wall_time(&self) -> String {
         timestamp(&self.clock)
     }
@@ -261,7 +260,8 @@ impl Controller {
     }
 }
 
-fn timestamp(clock: &WallClock) -> String {
+/// The wall clock: RFC 3339 with microseconds, UTC.
+pub(crate) fn timestamp(clock: &WallClock) -> String {
     clock().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 

@@ -21,7 +21,7 @@ use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, Ver
 use pintle_core::manifest::{Grant, Manifest};
 
 use super::{Manager, ManagerError, PluginOptions};
-use crate::controller::{Controller, Reason, Version};
+use crate::controller::{Controller, Reason, Version, timestamp};
 
 /// A component that is to become a plugin.
 #[derive(Clone, Debug)]
@@ -81,7 +81,8 @@ impl Manager {
         spec: &Spec,
         expected: Option<&str>,
     ) -> Result<SwapReport, SwapError> {
-        let looked = self.look(&component);
+        let component = Arc::new(component);
+        let looked = self.look(&component).await;
         let name = match (&looked, expected) {
             (Ok(looked), _) => looked.manifest.name.clone(),
             (Err(_), Some(expected)) => expected.to_owned(),
@@ -90,8 +91,9 @@ impl Manager {
         // What is refused is told of the plugin that was meant.
         let meant = expected.unwrap_or(&name);
         let Some(controller) = self.controller(meant) else {
-            self.check_name(&looked?.manifest, expected)?;
-            return self.load(component, spec).await;
+            let looked = looked?;
+            check_name(&looked.manifest, expected)?;
+            return self.load(&component, looked, spec).await;
         };
         let Some(attempt) = controller.attempt() else {
             let message = format!("another version of {meant} is on its way in already; wait for it, then try again");
@@ -100,8 +102,10 @@ impl Manager {
         let incoming = looked.as_ref().ok().map(|looked| info(&component, looked));
         attempt.stage(Stage::Validating, incoming.clone());
         let swapped = async {
-            self.check_name(&looked?.manifest, expected)?;
-            let version = self.prepare(&component, spec, Some(&controller), |stage| attempt.stage(stage, None)).await?;
+            let looked = looked?;
+            check_name(&looked.manifest, expected)?;
+            let stage = |stage| attempt.stage(stage, None);
+            let version = self.prepare(&component, looked, spec, Some(&controller), stage).await?;
             attempt.stage(Stage::Syncing, None);
             self.sync(&controller, &version).await?;
             if let Some(rules) = &version.spec.strategy.shadow {
@@ -184,25 +188,22 @@ impl Manager {
         loader.ok_or_else(|| SwapError::new("NoLoader", "this host loads no components while it runs"))
     }
 
-    fn look(&self, component: &Component) -> Result<Looked, SwapError> {
-        Ok(self.loader()?.look(&component.origin, &component.bytes)?)
-    }
-
-    fn check_name(&self, manifest: &Manifest, expected: Option<&str>) -> Result<(), SwapError> {
-        match expected.filter(|expected| *expected != manifest.name) {
-            None => Ok(()),
-            Some(expected) => Err(SwapError::new(
-                "OtherPlugin",
-                format!("the component is plugin {:?}, not {expected:?}: its manifest says so", manifest.name),
-            )),
+    /// What the component says of itself. It may be large, so that even reading it takes its time.
+    async fn look(&self, component: &Arc<Component>) -> Result<Looked, SwapError> {
+        let loader = self.loader()?;
+        let component = component.clone();
+        let looked = tokio::task::spawn_blocking(move || loader.look(&component.origin, &component.bytes));
+        match looked.await {
+            Ok(looked) => Ok(looked?),
+            Err(panic) => Err(SwapError::new("BadComponent", format!("reading it failed: {panic}"))),
         }
     }
 
-    async fn load(&self, component: Component, spec: &Spec) -> Result<SwapReport, SwapError> {
-        let version = self.prepare(&component, spec, None, |_| {}).await?;
+    async fn load(&self, component: &Arc<Component>, looked: Looked, spec: &Spec) -> Result<SwapReport, SwapError> {
+        let version = self.prepare(component, looked, spec, None, |_| {}).await?;
         let rate_limit = (self.config.tune)(version.manifest()).rate_limit;
         let name = version.manifest().name.clone();
-        let at = (self.config.clock)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let at = timestamp(&self.config.clock);
         let mut plugins = self.plugins.lock();
         if plugins.by_name.contains_key(&name) {
             let message = format!("plugin {name} was loaded by somebody else in the same moment; try again");
@@ -230,12 +231,12 @@ impl Manager {
     /// All that can be said against a component without running it; and machine code.
     async fn prepare(
         &self,
-        component: &Component,
+        component: &Arc<Component>,
+        looked: Looked,
         spec: &Spec,
         present: Option<&Arc<Controller>>,
         stage: impl Fn(Stage),
     ) -> Result<Arc<Version>, SwapError> {
-        let looked = self.look(component)?;
         check_digest(spec, &looked.digest)?;
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
@@ -266,7 +267,7 @@ impl Manager {
         Some(inherited.unwrap_or_default())
     }
 
-    async fn compile(&self, component: &Component, spec: &Spec) -> Result<Arc<dyn Guest>, SwapError> {
+    async fn compile(&self, component: &Arc<Component>, spec: &Spec) -> Result<Arc<dyn Guest>, SwapError> {
         let loader = self.loader()?;
         // Never closed.
         let permit = self.compiling.clone().acquire_owned().await;
@@ -339,6 +340,16 @@ fn info(component: &Component, looked: &Looked) -> VersionInfo {
         digest: looked.digest.clone(),
         origin: component.origin.clone(),
         since: String::new(),
+    }
+}
+
+fn check_name(manifest: &Manifest, expected: Option<&str>) -> Result<(), SwapError> {
+    match expected.filter(|expected| *expected != manifest.name) {
+        None => Ok(()),
+        Some(expected) => Err(SwapError::new(
+            "OtherPlugin",
+            format!("the component is plugin {:?}, not {expected:?}: its manifest says so", manifest.name),
+        )),
     }
 }
 
