@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use expect_test::expect;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::guest::{Guest, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Action, Mutation, Order, Outcome, PatchType, Preconditions, Step};
@@ -42,10 +42,6 @@ impl Guest for Writing {
         &self.manifest
     }
 
-    fn maps(&self) -> bool {
-        false
-    }
-
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let mut outcome = Outcome::default();
         if &*key.object.name != "key" {
@@ -61,16 +57,6 @@ impl Guest for Writing {
             drop(told.send(self.cases.iter().enumerate().map(line).collect()));
         }
         async move { Run { result: Ok(Ok(outcome)), usage: Usage::default() } }.boxed()
-    }
-
-    fn keys_of<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: Option<&'a str>,
-        _: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        async { Ok(Vec::new()) }.boxed()
     }
 }
 

@@ -92,8 +92,10 @@ pub trait Guest: Send + Sync {
         self.manifest().limits.effective()
     }
 
-    /// Whether it exports `mapping`.
-    fn maps(&self) -> bool;
+    /// Whether it exports `mapping`. Default: no.
+    fn maps(&self) -> bool {
+        false
+    }
 
     /// Instances that there are now: running, interrupted and idle ones.
     fn n_instances(&self) -> usize {
@@ -106,17 +108,19 @@ pub trait Guest: Send + Sync {
     /// Must be polled to its end: an unfinished call in flight is never dropped. It always ends, by the deadline at the latest.
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run>;
 
-    /// Calls `keys-of`. The objects are projections.
+    /// Calls `keys-of`. The objects are projections. Default, for guests that do not map: no keys.
     ///
     /// # Cancel safety
     /// As for `reconcile`.
     fn keys_of<'a>(
         &'a self,
-        kind: &'a Kind,
-        old: Option<&'a str>,
-        new: Option<&'a str>,
-        view: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>>;
+        _kind: &'a Kind,
+        _old: Option<&'a str>,
+        _new: Option<&'a str>,
+        _view: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }
 
 /// A component cannot be used. Trying again does not help.

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriterIdentity, Written};
 use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault, Run, Usage};
-use pintle_core::id::{Key, Kind};
+use pintle_core::id::Key;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
 use pintle_core::manifest::{Limits, Manifest};
 use pintle_core::outcome::Outcome;
@@ -38,10 +38,6 @@ impl Guest for Scripted {
         &self.manifest
     }
 
-    fn maps(&self) -> bool {
-        false
-    }
-
     fn reconcile<'a>(&'a self, key: &'a Key, _: Arc<dyn View>) -> BoxFuture<'a, Run> {
         self.log.lock().unwrap().push(format!("{} {}", self.manifest.version, key.object.name));
         let result = if self.traps {
@@ -51,16 +47,6 @@ impl Guest for Scripted {
             Ok(Ok(Outcome { state, ..Outcome::default() }))
         };
         async move { Run { result, usage: Usage::default() } }.boxed()
-    }
-
-    fn keys_of<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: Option<&'a str>,
-        _: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        async { Ok(Vec::new()) }.boxed()
     }
 }
 

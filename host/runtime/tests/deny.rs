@@ -16,7 +16,7 @@ use pintle_core::api::{
     ApiError, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, Target, WatchFrame, WatchStart,
     WatchStream, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::guest::{Guest, Run, Usage};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::{Grant, Manifest};
@@ -314,24 +314,10 @@ impl Guest for Greedy {
         &self.manifest
     }
 
-    fn maps(&self) -> bool {
-        false
-    }
-
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let is_key = &*key.object.name == "key" && !self.is_done.load(Ordering::Relaxed);
         let outcome = if is_key { self.answer(&*view) } else { Outcome::default() };
         async { Run { result: Ok(Ok(outcome)), usage: Usage::default() } }.boxed()
-    }
-
-    fn keys_of<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: Option<&'a str>,
-        _: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        async { Ok(Vec::new()) }.boxed()
     }
 }
 

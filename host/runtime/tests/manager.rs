@@ -38,23 +38,9 @@ impl Guest for Closure {
         &self.manifest
     }
 
-    fn maps(&self) -> bool {
-        false
-    }
-
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let result = (self.reconcile)(key.clone(), view);
         async move { Run { result: result.await, usage: Usage::default() } }.boxed()
-    }
-
-    fn keys_of<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: Option<&'a str>,
-        _: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        async { Ok(Vec::new()) }.boxed()
     }
 }
 
