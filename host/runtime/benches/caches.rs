@@ -159,17 +159,6 @@ fn resident_bytes() -> f64 {
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0
 }
 
-fn context() -> RunContext {
-    RunContext {
-        now: String::new(),
-        config: "{}".into(),
-        state: Default::default(),
-        attempt: 0,
-        failures: Vec::new(),
-        answers: Vec::new(),
-    }
-}
-
 const REPLICA_SETS: &str = r#"{"kind":"apps/v1/ReplicaSet","whole":true,"enqueue":[{"to":"self"}],
     "selects":{"field":"spec.selector","form":"labelSelector"}}"#;
 const PODS: &str = r#"{"kind":"v1/Pod","fields":["metadata.labels","metadata.ownerReferences","metadata.deletionTimestamp",
@@ -240,7 +229,7 @@ fn main() {
     });
     criterion.bench_function("a snapshot of 2 kinds", |b| b.iter(|| replica_sets.snapshot()));
     criterion.bench_function("a snapshot of every kind", |b| b.iter(|| garbage.snapshot()));
-    let view = replica_sets.snapshot().view(context());
+    let view = replica_sets.snapshot().view(RunContext::default());
     let kind = Kind::new("", "v1", "Pod");
     let key = ObjectKey::new("default", "web-00100-5d4f8c7b9d-010050");
     assert!(view.get(&kind, &key).is_ok_and(|pod| pod.is_some()));

@@ -95,6 +95,20 @@ pub struct RunContext {
     pub answers: Answers,
 }
 
+/// Of somebody who looks without a run: no time, no state, an empty configuration.
+impl Default for RunContext {
+    fn default() -> Self {
+        Self {
+            now: String::new(),
+            config: "{}".into(),
+            state: imbl::OrdMap::new(),
+            attempt: 0,
+            failures: Vec::new(),
+            answers: Answers::new(),
+        }
+    }
+}
+
 /// The shared caches.
 pub struct Caches {
     env: Arc<Env>,

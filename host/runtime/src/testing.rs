@@ -426,15 +426,7 @@ pub(crate) struct FakeView {
 
 impl FakeView {
     pub(crate) fn showing(objects: Vec<(Kind, Arc<Object>)>) -> Self {
-        let context = RunContext {
-            now: String::new(),
-            config: "{}".into(),
-            state: imbl::OrdMap::new(),
-            attempt: 0,
-            failures: Vec::new(),
-            answers: Vec::new(),
-        };
-        Self { context, objects }
+        Self { context: RunContext::default(), objects }
     }
 }
 

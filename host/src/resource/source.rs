@@ -8,11 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
-use pintle_runtime::caches::{Caches, ChangeHandler, Subscription};
+use pintle_runtime::caches::{Caches, ChangeHandler, RunContext, Subscription};
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
-use super::watcher::empty_run;
 use crate::folder::{Stamp, read_component};
 use crate::wire::{Refusal, reason};
 
@@ -93,8 +92,12 @@ impl Sources {
         }
         let object = ObjectKey::new(&key.namespace, &key.name);
         // The manifest watches the kind.
-        let text =
-            subscription.snapshot().view(empty_run()).get(&Kind::new("", "v1", "ConfigMap"), &object).ok().flatten();
+        let text = subscription
+            .snapshot()
+            .view(RunContext::default())
+            .get(&Kind::new("", "v1", "ConfigMap"), &object)
+            .ok()
+            .flatten();
         let value = text.and_then(|text| {
             let object: Value = serde_json::from_str(&text).ok()?;
             object["binaryData"][&key.key].as_str().map(Arc::from)

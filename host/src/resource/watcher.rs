@@ -169,7 +169,7 @@ impl Watcher {
         if !self.resources.is_synced() {
             return Some(now + NOT_YET);
         }
-        let view = self.resources.snapshot().view(empty_run());
+        let view = self.resources.snapshot().view(RunContext::default());
         // A kind that the server does not have has no objects.
         let texts = view.list(&crd::kind(), &Query { whole: true, ..Query::default() }).ok()?;
         let mut again = None;
@@ -440,16 +440,4 @@ pub(super) fn manifest(watches: Value) -> Manifest {
 fn unreachable_manifest(why: &serde_json::Error) -> Manifest {
     // Only the shapes of this file get here.
     unreachable!("the host's own manifest does not parse: {why}")
-}
-
-/// Nobody runs: the host only looks.
-pub(super) fn empty_run() -> RunContext {
-    RunContext {
-        now: String::new(),
-        config: "{}".into(),
-        state: imbl::OrdMap::new(),
-        attempt: 0,
-        failures: Vec::new(),
-        answers: Vec::new(),
-    }
 }

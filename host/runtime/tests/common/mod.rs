@@ -14,7 +14,6 @@ use pintle_core::api::{
 };
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
-use pintle_core::outcome::Answers;
 use pintle_runtime::caches::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -350,14 +349,7 @@ pub(crate) fn caches(server: &Arc<Fake>) -> Arc<Caches> {
 }
 
 pub(crate) fn context() -> RunContext {
-    RunContext {
-        now: "2026-01-01T00:00:00.000000Z".into(),
-        config: "{}".into(),
-        state: Default::default(),
-        attempt: 0,
-        failures: Vec::new(),
-        answers: Answers::new(),
-    }
+    RunContext { now: "2026-01-01T00:00:00.000000Z".into(), ..RunContext::default() }
 }
 
 /// A subscription that is synced, and what it hears from then on.
