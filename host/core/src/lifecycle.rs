@@ -14,7 +14,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Kind;
 use crate::manifest::{Grant, Limits};
+
+/// The resource by which a cluster says what a host runs, cluster-scoped; its name is the plugin's. Events about plugins are about
+/// it, whether it is there or not.
+pub fn resource_kind() -> Kind {
+    Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin")
+}
 
 /// What the operator says of one plugin, besides where its component comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,11 +14,6 @@ pub(crate) const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
 /// Its name.
 pub(super) const NAME: &str = "controllerplugins.pintle.dev";
 
-/// The kind that it defines.
-pub(super) fn kind() -> Kind {
-    Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin")
-}
-
 /// The kind of definitions.
 pub(super) fn definition_kind() -> Kind {
     Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")

@@ -1,5 +1,6 @@
 //! What the status of a `ControllerPlugin` should be.
 
+use pintle_core::correlator::cut;
 use pintle_core::lifecycle::SwapResult;
 use serde_json::{Map, Value, json};
 
@@ -86,18 +87,10 @@ fn accepted(known: &Known<'_>) -> Value {
         "type": "Accepted",
         "status": status,
         "reason": reason,
-        "message": cut(message),
+        "message": cut(&message, MAX_MESSAGE_BYTES),
         "lastTransitionTime": since.unwrap_or(known.now),
         "observedGeneration": known.generation,
     })
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE_BYTES {
-        let end = (0..=MAX_MESSAGE_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -175,8 +168,13 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
-        let text = cut("\u{e4}".repeat(MAX_MESSAGE_BYTES));
-        assert_eq!(text.len(), MAX_MESSAGE_BYTES);
-        assert_eq!(cut("x".repeat(MAX_MESSAGE_BYTES + 1)).len(), MAX_MESSAGE_BYTES);
+        let length = |message: String| {
+            let why = Refusal::new("X", message);
+            let known =
+                Known { generation: 1, attempt: Attempt::Refused(&why), plugin: None, before: &Value::Null, now: NOW };
+            desired(&known)["conditions"][0]["message"].as_str().unwrap().len()
+        };
+        assert_eq!(length("\u{e4}".repeat(MAX_MESSAGE_BYTES)), MAX_MESSAGE_BYTES);
+        assert_eq!(length("x".repeat(MAX_MESSAGE_BYTES + 1)), MAX_MESSAGE_BYTES);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pintle_core::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
 use pintle_core::id::Kind;
-use pintle_core::lifecycle::Spec;
+use pintle_core::lifecycle::{Spec, resource_kind};
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::PatchType;
 use pintle_core::view::Query;
@@ -123,7 +123,7 @@ impl Watcher {
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
         let watches = json!([
-            {"kind": crd::kind(), "whole": true},
+            {"kind": resource_kind(), "whole": true},
             {"kind": crd::definition_kind(), "fieldSelector": format!("metadata.name={}", crd::NAME)},
         ]);
         let resources = caches.subscribe(Arc::new(manifest(watches)), handler.clone());
@@ -171,7 +171,7 @@ impl Watcher {
         }
         let view = self.resources.snapshot().view(RunContext::default());
         // A kind that the server does not have has no objects.
-        let texts = view.list(&crd::kind(), &Query { whole: true, ..Query::default() }).ok()?;
+        let texts = view.list(&resource_kind(), &Query { whole: true, ..Query::default() }).ok()?;
         let mut again = None;
         let mut soon = |at: Instant| again = Some(again.map_or(at, |other: Instant| other.min(at)));
         let mut present = BTreeMap::new();
@@ -319,7 +319,7 @@ impl Watcher {
         if let Some(at) = followed.may_write.filter(|at| now < *at) {
             return Some(at);
         }
-        let Some(resource) = self.caches.resource(&crd::kind()) else { return Some(now + WRITE_PAUSE) };
+        let Some(resource) = self.caches.resource(&resource_kind()) else { return Some(now + WRITE_PAUSE) };
         followed.writing = true;
         let version = plugin.metadata.resource_version.clone();
         let patch = json!([

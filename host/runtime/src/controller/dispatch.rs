@@ -24,7 +24,7 @@ use pintle_core::correlator::cut;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::Key;
 use pintle_core::pending::PendingWrite;
-use pintle_core::probation::{Ended, Probation};
+use pintle_core::probation::Probation;
 use pintle_core::queue::{Priority, Taken};
 
 use super::lane::Lane;
@@ -216,12 +216,7 @@ impl Controller {
         let ended = verdict.ended();
         let Judged { result, writes, questions } = self.judge(&mut inner, lane, key, verdict, now);
         self.supervise(&mut inner, key, ended, now);
-        if ended == Ended::Well {
-            self.judge_version(&mut inner, version, ended, "", now);
-        } else {
-            let what = inner.last_error.clone().unwrap_or_default();
-            self.judge_version(&mut inner, version, ended, &what, now);
-        }
+        self.judge_version(&mut inner, version, ended, now);
         self.metrics.reconciled(result);
         let (n_writes, n_questions) = (writes.len(), questions.len());
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_questions, "reconciled");

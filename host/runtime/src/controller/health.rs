@@ -9,7 +9,7 @@ use std::time::Instant;
 use pintle_core::correlator::cut;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::lifecycle::{Condition, FailurePolicy, Faults, Phase, Stage};
+use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::outcome::Event;
 use pintle_core::probation::Ended;
 use pintle_core::supervisor::{Change, Supervisor};
@@ -224,7 +224,7 @@ impl Controller {
 
     /// An event about the plugin: about its resource, even if it has none, so that there is one place to look.
     pub(super) fn tell_of_plugin(&self, warning: bool, reason: &str, message: String) {
-        let kind = Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin");
+        let kind = lifecycle::resource_kind();
         let uid = self.resource_uid.lock().clone();
         self.tell(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
     }

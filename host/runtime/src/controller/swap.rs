@@ -19,6 +19,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
 use pintle_core::probation::{Ended, ErrorShare, Judgement, Probation};
 use pintle_core::queue::Priority;
@@ -39,7 +40,7 @@ pub(super) struct History {
     /// What a rollback brings back, and when it took over.
     pub(super) previous: Option<(Arc<Version>, String)>,
     /// The last version that has proven itself, while the present one is on probation.
-    stable: Option<(Arc<Version>, String)>,
+    stable: Option<Arc<Version>>,
     pub(super) probation: Option<Probation>,
     /// How the runs of the present version end.
     errors: ErrorShare,
@@ -47,10 +48,8 @@ pub(super) struct History {
     /// An attempt to replace the version is under way.
     stage: Option<Stage>,
     pub(super) incoming: Option<VersionInfo>,
-    /// The version to take back, and why: found under the lock, done without it.
-    take_back: Option<(&'static str, String)>,
-    /// The present version has just proven itself: likewise.
-    proven: Option<()>,
+    /// What probation has come to: found with the lock held by others, followed by [`Controller::follow_probation`].
+    concluded: Option<Judgement>,
 }
 
 impl History {
@@ -64,14 +63,13 @@ impl History {
             last_swap: None,
             stage: None,
             incoming: None,
-            take_back: None,
-            proven: None,
+            concluded: None,
         }
     }
 
     /// Whether [`Controller::follow_probation`] has something to do.
     pub(super) fn has_concluded(&self) -> bool {
-        self.take_back.is_some() || self.proven.is_some()
+        self.concluded.is_some()
     }
 
     pub(super) fn stage(&self) -> Option<Stage> {
@@ -87,7 +85,7 @@ pub(crate) struct Reason {
     pub(crate) message: String,
 }
 
-/// An attempt to replace a version, from its first stage to its end. Dropping it ends the attempt.
+/// An attempt to replace a version, from its first stage to the switch. Dropping it ends the attempt.
 pub(crate) struct Attempt {
     controller: Arc<Controller>,
 }
@@ -160,20 +158,30 @@ impl Controller {
     /// `to`, whose caches are filled, takes over between two runs of each key.
     pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
         let started = Instant::now();
+        self.hand_over(self.inner.lock(), started, to, rules, why)
+    }
+
+    /// The switch from `started` on, which is when somebody began to wait for the lock.
+    fn hand_over(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        started: Instant,
+        to: Arc<Version>,
+        rules: Option<Rules>,
+        why: Reason,
+    ) -> SwapReport {
         let at = self.wall_time();
         let now = super::dispatch::now();
-        let mut inner = self.inner.lock();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
         let from_info = from.info(inner.history.since.clone());
         inner.adopt(&to, now);
-        inner.settle_history(&from, &to, rules, at.clone(), why.result, now);
+        let forgotten = inner.history.settle(&from, &to, rules, at.clone(), why.result, now);
         inner.health.supervisor.start_anew();
         inner.health.supervisor.set_policy(to.spec.failure_policy);
         inner.health.forget_faults();
-        let history = &inner.history;
         let report = SwapReport {
             from: Some(from_info),
-            to: Some(to.info(history.since.clone())),
+            to: Some(to.info(at.clone())),
             result: why.result,
             reason: why.word.to_owned(),
             message: why.message,
@@ -183,6 +191,8 @@ impl Controller {
         inner.history.last_swap = Some(report.clone());
         let kinds: Vec<_> = inner.pending.kinds().cloned().collect();
         drop(inner);
+        // Ends their subscriptions, which takes locks of the caches.
+        drop(forgotten);
         self.metrics.pause.observe(Duration::from_micros(report.pause_micros).as_secs_f64());
         self.after_switch(&from, &to, &kinds);
         self.report(&report);
@@ -193,14 +203,12 @@ impl Controller {
     fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::id::Kind]) {
         self.metrics.quarantined(false);
         self.count_workers();
-        let concurrent = to.share().zip(from.share());
         if let Some(share) = to.share() {
             share.handler.live(&share.world);
         }
         // Not before: what comes in between becomes keys twice, which costs nothing, and never not at all.
-        if let Some((new, old)) = concurrent.filter(|(new, old)| !Arc::ptr_eq(&new.handler, &old.handler)) {
-            old.handler.idle();
-            drop(new);
+        if let Some(share) = from.share().filter(|_| !to.shares_with(from)) {
+            share.handler.idle();
         }
         // The new version's caches decide from now on what is seen.
         for kind in kinds {
@@ -246,13 +254,14 @@ impl Controller {
     }
 
     /// What a run says of a version on probation. To be followed by [`Controller::follow_probation`] without the lock.
-    pub(super) fn judge_version(&self, inner: &mut Inner, ran: &Arc<Version>, ended: Ended, what: &str, now: Instant) {
+    pub(super) fn judge_version(&self, inner: &mut Inner, ran: &Arc<Version>, ended: Ended, now: Instant) {
         // Runs of the version before say nothing of this one.
         if !Arc::ptr_eq(ran, &*self.current.read()) {
             return;
         }
-        let history = &mut inner.history;
+        let Inner { history, last_error, .. } = inner;
         history.errors.ran(ended);
+        let what = last_error.as_deref().unwrap_or_default();
         let judgement = history.probation.as_mut().and_then(|probation| probation.ran(ended, what, now));
         history.conclude(judgement);
     }
@@ -265,27 +274,32 @@ impl Controller {
 
     /// Does what a judgement calls for.
     pub(super) fn follow_probation(self: &Arc<Self>) {
+        let started = Instant::now();
         let mut inner = self.inner.lock();
-        if let Some((word, message)) = inner.history.take_back.take() {
-            let back = inner.history.stable.take();
-            drop(inner);
-            if let Some((back, _)) = back {
-                self.switch(back, None, Reason { result: SwapResult::RolledBack, word, message });
+        let concluded = inner.history.concluded.take();
+        let stable = concluded.as_ref().and_then(|_| inner.history.stable.take());
+        match (concluded, stable) {
+            (Some(Judgement::TakeBack { reason, message }), Some(stable)) => {
+                let why = Reason { result: SwapResult::RolledBack, word: reason, message };
+                self.hand_over(inner, started, stable, None, why);
             }
-            return;
+            (Some(Judgement::Proven), stable) => {
+                let previous = inner.history.previous.as_ref().map(|(version, _)| version.clone());
+                drop(inner);
+                drop(stable);
+                self.proven(previous);
+            }
+            // Without a version to go back to the supervisor alone decides.
+            (Some(Judgement::TakeBack { .. }), None) | (None, _) => {}
         }
-        if inner.history.proven.take().is_none() {
-            return;
-        }
-        let previous = inner.history.previous.as_ref().map(|(version, _)| version.clone());
-        drop(inner);
-        // Kept compiled for a rollback, but its watches need not be kept up.
+    }
+
+    /// The present version stays.
+    fn proven(&self, previous: Option<Arc<Version>>) {
         let current = self.version();
-        if let Some(previous) = previous {
-            let shared = current.share().zip(previous.share());
-            if shared.is_none_or(|(own, old)| !Arc::ptr_eq(&own.handler, &old.handler)) {
-                previous.detach();
-            }
+        // Kept compiled for a rollback, but its watches need not be kept up.
+        if let Some(previous) = previous.filter(|previous| !current.shares_with(previous)) {
+            previous.detach();
         }
         tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version has proven itself");
         self.metrics.swapped("proven");
@@ -295,22 +309,43 @@ impl Controller {
 
 impl History {
     fn conclude(&mut self, judgement: Option<Judgement>) {
-        match judgement {
-            None => {}
-            Some(Judgement::Proven) => {
-                self.probation = None;
-                self.stable = None;
-                self.proven = Some(());
-                if let Some(swap) = &mut self.last_swap {
-                    swap.result = SwapResult::Proven;
-                }
-            }
-            Some(Judgement::TakeBack { reason, message }) => {
-                // Without a version to go back to the supervisor alone decides.
-                self.probation = None;
-                self.take_back = self.stable.is_some().then_some((reason, message));
-            }
+        let Some(judgement) = judgement else { return };
+        self.probation = None;
+        if let (Judgement::Proven, Some(swap)) = (&judgement, &mut self.last_swap) {
+            swap.result = SwapResult::Proven;
         }
+        self.concluded = Some(judgement);
+    }
+
+    /// Takes note of a switch. Gives the versions that nobody goes back to any more.
+    fn settle(
+        &mut self,
+        from: &Arc<Version>,
+        to: &Arc<Version>,
+        rules: Option<Rules>,
+        at: String,
+        result: SwapResult,
+        now: Instant,
+    ) -> Vec<Arc<Version>> {
+        let since = std::mem::replace(&mut self.since, at);
+        let was_on_probation = self.probation.take().is_some();
+        self.concluded = None;
+        let before = std::mem::take(&mut self.errors);
+        let stable = self.stable.take();
+        let previous = self.previous.take().map(|(version, _)| version);
+        let forgotten = stable.iter().chain(&previous).cloned().collect();
+        // To what was taken back nobody wants to go by `rollback`.
+        if result == SwapResult::RolledBack {
+            return forgotten;
+        }
+        self.previous = Some((from.clone(), since));
+        let stable = stable.filter(|_| was_on_probation).unwrap_or_else(|| from.clone());
+        // To swap back to the proven version needs no proof.
+        if let Some(rules) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
+            self.probation = Some(Probation::begin(rules, before, now));
+            self.stable = Some(stable);
+        }
+        forgotten
     }
 }
 
@@ -330,39 +365,5 @@ impl Inner {
             }
         }
         self.start_clocks(now);
-    }
-
-    fn settle_history(
-        &mut self,
-        from: &Arc<Version>,
-        to: &Arc<Version>,
-        rules: Option<Rules>,
-        at: String,
-        result: SwapResult,
-        now: Instant,
-    ) {
-        let history = &mut self.history;
-        let since = std::mem::replace(&mut history.since, at);
-        let was_on_probation = history.probation.take().is_some();
-        history.take_back = None;
-        history.proven = None;
-        let before = std::mem::take(&mut history.errors);
-        if result == SwapResult::RolledBack {
-            // To what was taken back nobody wants to go by `rollback`.
-            history.previous = None;
-            history.stable = None;
-            return;
-        }
-        if !was_on_probation || history.stable.is_none() {
-            history.stable = Some((from.clone(), since.clone()));
-        }
-        history.previous = Some((from.clone(), since));
-        match rules {
-            // To swap back to the proven version needs no proof.
-            Some(rules) if history.stable.as_ref().is_none_or(|(stable, _)| !Arc::ptr_eq(stable, to)) => {
-                history.probation = Some(Probation::begin(rules, before, now));
-            }
-            _ => history.stable = None,
-        }
     }
 }

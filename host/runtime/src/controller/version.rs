@@ -113,6 +113,12 @@ impl Version {
         self.share.lock().as_ref().map(|share| share.world.clone())
     }
 
+    /// Whether both have one subscription.
+    pub(super) fn shares_with(&self, other: &Self) -> bool {
+        let handlers = self.share().zip(other.share());
+        handlers.is_some_and(|(own, others)| Arc::ptr_eq(&own.handler, &others.handler))
+    }
+
     /// Whether this version reads the same from the caches as the other one, so that both can have one subscription.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
         let names = |version: &Self| -> Vec<String> {

@@ -120,7 +120,6 @@ impl Manager {
                 Err(SwapError::new("NotFound", format!("plugin {meant} was unloaded before its new version took over")))
             }
             Ok(version) => {
-                drop(attempt);
                 match (controller.version().spec.disabled, version.spec.disabled) {
                     (false, true) => controller.disable("its spec says so"),
                     (true, false) => controller.enable(),
@@ -132,7 +131,6 @@ impl Manager {
                 Ok(controller.switch(version, Some(rules), why))
             }
             Err(why) => {
-                drop(attempt);
                 controller.refused(incoming, why.reason, &why.message);
                 Err(why)
             }
@@ -156,7 +154,6 @@ impl Manager {
         };
         attempt.stage(Stage::Syncing, None);
         self.sync(&controller, &previous).await?;
-        drop(attempt);
         let why = Reason {
             result: SwapResult::Switched,
             word: "RollbackRequested",
