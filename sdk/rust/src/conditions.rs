@@ -1,6 +1,44 @@
 //! Conditions of a status.
+//!
+//! [`set_condition`] is for kinds of one's own. [`set`] follows the controllers of `apps`, whose conditions have other rules.
 
 use crate::api::meta::Condition;
+use crate::time::Timestamp;
+
+/// The conditions with this one in place of that of the same type, or at the end. `last_transition_time` becomes `now`, or stays
+/// what it was if the status is the same; what `condition` says of it does not matter.
+///
+/// ```
+/// use pintle_sdk::api::meta::Condition;
+/// use pintle_sdk::{set_condition, time::Timestamp};
+///
+/// let ready = |status: &str| Condition { kind: "Ready".into(), status: status.into(), ..Condition::default() };
+/// let conditions = set_condition(&[], ready("False"), Timestamp::from_micros(0));
+/// let conditions = set_condition(&conditions, ready("False"), Timestamp::from_micros(5_000_000));
+/// assert_eq!(conditions[0].last_transition_time, Some(Timestamp::from_micros(0)));
+/// ```
+#[doc(alias = "SetStatusCondition")]
+#[must_use]
+pub fn set_condition(conditions: &[Condition], mut condition: Condition, now: Timestamp) -> Vec<Condition> {
+    let mut conditions = conditions.to_vec();
+    condition.last_transition_time = Some(now.truncate());
+    match conditions.iter_mut().find(|current| current.kind == condition.kind) {
+        Some(current) => {
+            if current.status == condition.status && current.last_transition_time.is_some() {
+                condition.last_transition_time = current.last_transition_time;
+            }
+            *current = condition;
+        }
+        None => conditions.push(condition),
+    }
+    conditions
+}
+
+/// The condition of this type.
+#[doc(alias = "FindStatusCondition")]
+pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    find(conditions, kind)
+}
 
 /// The condition of this type.
 pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
@@ -30,4 +68,40 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     }
     remove(conditions, &condition.kind);
     conditions.push(condition);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(kind: &str, status: &str, reason: &str) -> Condition {
+        Condition { kind: kind.into(), status: status.into(), reason: reason.into(), ..Condition::default() }
+    }
+
+    #[test]
+    fn a_transition_is_a_change_of_the_status_alone() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000 + 999_999);
+        let times = |conditions: &[Condition]| -> Vec<_> {
+            conditions
+                .iter()
+                .map(|c| (c.reason.clone(), c.last_transition_time.unwrap().as_micros() / 1_000_000))
+                .collect()
+        };
+        let expect = |wanted: &[(&str, i64)]| -> Vec<_> { wanted.iter().map(|(r, t)| ((*r).to_owned(), *t)).collect() };
+
+        let conditions = set_condition(&[], condition("A", "False", "x"), at(1));
+        let conditions = set_condition(&conditions, condition("B", "True", "y"), at(2));
+        assert_eq!(times(&conditions), expect(&[("x", 1), ("y", 2)]));
+        // Whole seconds, as they come back from the API server.
+        assert_eq!(conditions[0].last_transition_time, Some(Timestamp::from_micros(1_000_000)));
+
+        let conditions = set_condition(&conditions, condition("A", "False", "z"), at(3));
+        assert_eq!(times(&conditions), expect(&[("z", 1), ("y", 2)]));
+        let conditions = set_condition(&conditions, condition("A", "True", "z"), at(4));
+        assert_eq!(times(&conditions), expect(&[("z", 4), ("y", 2)]));
+        assert!(is_true(&conditions, "A") && find_condition(&conditions, "C").is_none());
+
+        let timeless = [condition("A", "True", "x")];
+        assert_eq!(times(&set_condition(&timeless, condition("A", "True", "x"), at(5))), expect(&[("x", 5)]));
+    }
 }

@@ -30,7 +30,11 @@
 //! | read | [`Lister`], [`Query`], [`api`], [`resource!`]; fast: [`borrowed`] |
 //! | write | [`Outcome`], [`Step`], [`Mutation`], [`Event`], [`document::Document`] |
 //! | read from the API server itself | [`Lister::live`], [`Lister::ask`] |
-//! | own objects | [`controller_ref`] |
+//! | want a set of children | [`Children`] |
+//! | claim objects by a selector | [`controller_ref`] |
+//! | clean up | [`has_finalizer`], [`add_finalizer`], [`remove_finalizer`] |
+//! | tell | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
+//! | notice changes | [`hash()`] |
 //! | test natively | `testing` |
 //!
 //! # Not here
@@ -75,11 +79,14 @@ pub mod mapping_bindings {
 
 pub mod api;
 pub mod borrowed;
+pub mod canonical;
+pub mod children;
 pub mod conditions;
 pub mod controller_ref;
 pub mod document;
 pub mod equality;
 mod error;
+pub mod finalizers;
 pub mod hash;
 pub mod int_or_percent;
 mod lister;
@@ -87,6 +94,7 @@ pub mod log;
 mod outcome;
 pub mod pods;
 pub mod selector;
+pub mod status;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;
@@ -96,12 +104,17 @@ mod types;
 pub mod wasm;
 
 pub use api::meta::Resource;
+pub use canonical::hash;
+pub use children::{Child, Children, Conflict, Plan};
+pub use conditions::{find_condition, is_true, set_condition};
 pub use error::Error;
+pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
 pub use outcome::{
     Action, ApiError, Body, Event, EventType, Mutation, MutationFailure, Need, Observation, Order, Outcome, PatchType,
     Preconditions, Propagation, Refusal, Step, json,
 };
+pub use status::patch_status;
 pub use types::{Key, Kind, ObjectKey};
 
 #[cfg(target_arch = "wasm32")]

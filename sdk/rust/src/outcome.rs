@@ -269,6 +269,18 @@ impl Mutation {
         .into()
     }
 
+    /// Server-side apply: makes the fields of `object` what it says, creates it if it is not there, and removes fields that an
+    /// earlier apply of the same field manager had and this one has not. Takes over fields of other managers if `force`.
+    pub fn apply(
+        kind: &Kind,
+        object: ObjectKey,
+        field_manager: impl Into<String>,
+        force: bool,
+        body: impl Body,
+    ) -> Self {
+        Self::patch(kind, object, PatchType::Apply { field_manager: field_manager.into(), force }, body)
+    }
+
     /// Deletes an object. Give it the [`uid`](Self::uid) that was seen, so that a namesake survives.
     pub fn delete(kind: &Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Action::Delete {

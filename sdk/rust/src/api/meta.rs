@@ -89,6 +89,7 @@ impl ObjectMeta {
 
     /// The controller reference.
     #[doc(alias = "GetControllerOf")]
+    #[doc(alias = "controller_of")]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|reference| reference.controller == Some(true))
     }
@@ -122,6 +123,7 @@ pub struct OwnerReference {
 impl OwnerReference {
     /// The reference of an object to its controller, which blocks a foreground deletion of the controller.
     #[doc(alias = "NewControllerRef")]
+    #[doc(alias = "controller_ref")]
     pub fn controller(kind: &Kind, owner: &ObjectMeta) -> Self {
         Self {
             api_version: kind.api_version(),

@@ -1,0 +1,268 @@
+//! "Here is the set of children that I want": what is missing is created, what differs updated, what fits adopted, and what is
+//! no longer wanted deleted.
+//!
+//! Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are,
+//! and a field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation
+//! [`APPLIED`] with the [hash](crate::hash()) of what was wanted, by which the next run sees that nothing has changed.
+//! What somebody else has changed since is seen by [`covers`].
+//!
+//! The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
+//! `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
+//! `{verbs: [create, patch, delete], kinds: [...], of: controlled}`.
+//!
+//! Invariants:
+//! 1. An object that another controller has is not touched.
+//! 2. Every write of an object that is there carries its uid.
+//! 3. The mutations do not depend on anything but owner, wanted objects and cache.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::api::meta::{ObjectMeta, OwnerReference};
+use crate::error::Error;
+use crate::lister::{Lister, Query};
+use crate::outcome::{Mutation, Propagation};
+use crate::types::{Kind, ObjectKey};
+
+/// Annotation of a child: hash of what was wanted when it was last applied.
+pub const APPLIED: &str = "pintle.dev/applied";
+
+/// The set of children that an owner wants.
+///
+/// ```
+/// use pintle_sdk::{Children, Error, Key, Kind, Lister, Outcome, Step, api::core::Namespace};
+/// use serde_json::json;
+///
+/// const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
+/// const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
+///
+/// fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+///     let Some(owner) = lister.get::<Namespace>("", &key.name)? else { return Ok(Outcome::new()) };
+///     let plan = Children::new(&NAMESPACE, &owner.metadata, "greeter")
+///         .own(CONFIG_MAP)
+///         .want(json!({
+///             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": key.name},
+///             "data": {"greeting": "hello"},
+///         }))
+///         .plan(lister)?;
+///     Ok(Outcome::new().step(Step::parallel(plan.mutations)))
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Children {
+    owner: OwnerReference,
+    namespace: String,
+    manager: String,
+    kinds: Vec<Kind>,
+    wanted: Vec<Value>,
+}
+
+/// What [`Children::plan`] found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
+    /// An apply without a precondition creates.
+    pub mutations: Vec<Mutation>,
+    /// Wanted objects that are there under another controller, in the order in which they are wanted.
+    pub conflicts: Vec<Conflict>,
+    /// Wanted objects that are being deleted, and are made anew once they are gone.
+    pub waiting: Vec<Child>,
+}
+
+/// A child by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub object: ObjectKey,
+}
+
+impl fmt::Display for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.object)
+    }
+}
+
+/// A wanted object that somebody else controls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The object.
+    pub child: Child,
+    /// Kind of its controller.
+    pub controller_kind: Kind,
+    /// Name of its controller.
+    pub controller_name: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is controlled by {} {}", self.child, self.controller_kind, self.controller_name)
+    }
+}
+
+impl Children {
+    /// No children yet. `manager` is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and the
+    /// same for ever, because it is by this name that fields which are no longer wanted are found.
+    pub fn new(owner_kind: &Kind, owner: &ObjectMeta, manager: impl Into<String>) -> Self {
+        Self {
+            owner: OwnerReference::controller(owner_kind, owner),
+            namespace: owner.namespace.clone(),
+            manager: manager.into(),
+            kinds: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// The owner has children of this kind: those that are not wanted are deleted, also when none is.
+    #[must_use]
+    pub fn own(mut self, kind: Kind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// A wanted object, with `apiVersion`, `kind`, `metadata.name`, and all that shall be applied.
+    /// Its namespace is the owner's if it names none.
+    #[must_use]
+    pub fn want(mut self, object: Value) -> Self {
+        self.wanted.push(object);
+        self
+    }
+
+    /// Compares what is wanted with what the cache has.
+    ///
+    /// # Errors
+    /// Terminal, as only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not
+    /// [owned](Self::own), lives in another namespace than its owner, or cannot be [hashed](crate::hash()).
+    pub fn plan(self, lister: &impl Lister) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        let mut names = BTreeSet::new();
+        for wanted in &self.wanted {
+            let (child, wanted) = self.complete(wanted)?;
+            if !names.insert((child.kind.clone(), child.object.clone())) {
+                return Err(Error::terminal(format!("children: {child} is wanted twice")));
+            }
+            self.plan_wanted(lister, child, &wanted, &mut plan)?;
+        }
+        for kind in &self.kinds {
+            let mut query = Query::all().controlled_by(&self.owner.uid);
+            query.namespace = (!self.namespace.is_empty()).then(|| self.namespace.clone());
+            for text in lister.list_json(kind, &query) {
+                let object = metadata(kind, &text)?.key();
+                if !names.contains(&(kind.clone(), object.clone())) {
+                    plan.mutations.extend(prune(lister, kind, &object)?);
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The name of a wanted object, and the object with its namespace filled in.
+    fn complete(&self, wanted: &Value) -> Result<(Child, Value), Error> {
+        let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let kind = Kind::from_api_version(text("/apiVersion"), text("/kind"));
+        let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+        let namespace = if namespace.is_empty() { &self.namespace } else { namespace };
+        let child = Child { kind, object: ObjectKey::new(namespace, name) };
+        if name.is_empty() {
+            return Err(Error::terminal(format!("children: a {} has no metadata.name", child.kind)));
+        }
+        if !self.kinds.contains(&child.kind) {
+            return Err(Error::terminal(format!("children: {child} is of a kind that is not owned: call own")));
+        }
+        if !self.namespace.is_empty() && *namespace != self.namespace {
+            return Err(Error::terminal(format!("children: {child} is in another namespace than its owner")));
+        }
+        let mut wanted = wanted.clone();
+        if !namespace.is_empty() {
+            wanted["metadata"]["namespace"] = json!(namespace);
+        }
+        Ok((child, wanted))
+    }
+
+    fn plan_wanted(&self, lister: &impl Lister, child: Child, wanted: &Value, plan: &mut Plan) -> Result<(), Error> {
+        let hash = crate::hash(wanted)?;
+        let mut body = wanted.clone();
+        body["metadata"]["ownerReferences"] = json!([self.owner]);
+        body["metadata"]["annotations"][APPLIED] = json!(hash);
+        let apply = Mutation::apply(&child.kind, child.object.clone(), &self.manager, true, body);
+        let Some(text) = lister.get_json(&child.kind, &child.object) else {
+            plan.mutations.push(apply);
+            return Ok(());
+        };
+        let existing = metadata(&child.kind, &text)?;
+        if existing.is_deleting() {
+            plan.waiting.push(child);
+            return Ok(());
+        }
+        let controller = existing.controller();
+        if let Some(controller) = controller.filter(|controller| controller.uid != self.owner.uid) {
+            let (controller_kind, controller_name) = (controller.owner_kind(), controller.name.clone());
+            plan.conflicts.push(Conflict { child, controller_kind, controller_name });
+            return Ok(());
+        }
+        let is_applied = existing.annotations.get(APPLIED) == Some(&hash);
+        let is_current =
+            controller.is_some() && is_applied && covers(&crate::lister::decode(&child.kind, &text)?, wanted);
+        if !is_current {
+            plan.mutations.push(apply.uid(existing.uid));
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a child, unless that has been done. Read by name, because a list gives less than what a `whole` watch has.
+fn prune(lister: &impl Lister, kind: &Kind, object: &ObjectKey) -> Result<Option<Mutation>, Error> {
+    let Some(text) = lister.get_json(kind, object) else { return Ok(None) };
+    let existing = metadata(kind, &text)?;
+    if existing.is_deleting() {
+        return Ok(None);
+    }
+    let delete = Mutation::delete(kind, &object.namespace, &object.name);
+    Ok(Some(delete.uid(existing.uid).propagation(Propagation::Background)))
+}
+
+fn metadata(kind: &Kind, text: &str) -> Result<ObjectMeta, Error> {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: ObjectMeta,
+    }
+    Ok(crate::lister::decode::<Object>(kind, text)?.metadata)
+}
+
+/// Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length
+/// and cover item by item, scalars are equal. What is wanted to be `null`, `""`, `0`, `false`, `[]` or `{}` may be missing.
+///
+/// Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
+pub fn covers(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            existing
+                .get(name)
+                .filter(|value| !value.is_null())
+                .map_or_else(|| is_zero(wanted), |value| covers(value, wanted))
+        }),
+        (Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| covers(existing, wanted))
+        }
+        (Value::Number(existing), Value::Number(wanted)) => existing == wanted || existing.as_f64() == wanted.as_f64(),
+        _ => existing == wanted,
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(truth) => !truth,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
