@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub mod bindings;
 pub mod guests;
 
 pub use pintle_build::process;

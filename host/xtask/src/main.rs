@@ -6,6 +6,7 @@ mod chores;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::bindings::{self, LANGUAGES};
 use xtask::guests::{self, Set};
 
 /// Build and test chores.
@@ -26,6 +27,8 @@ enum Chore {
         #[arg(long)]
         plugins_only: bool,
     },
+    /// Generate what the SDKs of Go and C carry of the contract, out of wit/.
+    Bindings,
     /// Build the binary with its built-in components.
     Build {
         /// Optimised.
@@ -78,6 +81,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Chore::Bindings => LANGUAGES.into_iter().try_for_each(bindings::write),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());
             Ok(())

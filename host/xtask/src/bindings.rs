@@ -1,0 +1,188 @@
+//! Generates what the SDKs of Go and C carry of the contract, out of `wit/`.
+//!
+//! *Flow*: the world `mapping-controller` -> the generators of wit-bindgen -> `sdk/<language>/...`, committed, because authors have no
+//! generator. One world is enough for all plugins: an export that the world of a plugin does not have is left out when its
+//! component is made.
+//!
+//! *Invariant*: what is committed is what [`generate`] answers (`committed_bindings_are_up_to_date`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, anyhow, ensure};
+use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
+
+use crate::{process, root};
+
+const WORLD: &str = "mapping-controller";
+
+/// A language whose SDK carries generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `sdk/go`.
+    Go,
+    /// `sdk/c`.
+    C,
+}
+
+/// All of them.
+pub const LANGUAGES: [Language; 2] = [Language::Go, Language::C];
+
+/// Go package below which the generated ones lie; see `sdk/go/go.mod` for its first part.
+const GO_PACKAGE: &str = "pintle.dev/sdk/internal/wit";
+
+/// Below here are the packages `export_...` that generated code calls, which are written by hand.
+const GO_EXPORTS: &str = "pintle.dev/sdk/internal/export_";
+
+/// What generated Go code calls its run-time library, which is not published as a module that current Go versions take.
+const GO_RUNTIME: &str = "go.bytecodealliance.org/pkg/wit";
+
+/// The files of that library that are used, in the crate of the generator.
+const GO_RUNTIME_FILES: [&str; 6] =
+    ["runtime/empty.s", "runtime/runtime.go", "types/option.go", "types/result.go", "types/tuple.go", "types/unit.go"];
+
+impl Language {
+    /// Folder that holds nothing but generated files.
+    pub fn folder(self) -> PathBuf {
+        root().join(match self {
+            Self::Go => "sdk/go/internal/wit",
+            Self::C => "sdk/c/wit",
+        })
+    }
+}
+
+/// Path relative to [`Language::folder`] -> text.
+pub type Generated = BTreeMap<PathBuf, String>;
+
+/// Generates the code of one language.
+///
+/// # Errors
+/// If the contract cannot be read, or a generator's own files or `gofmt` are missing.
+pub fn generate(language: Language) -> anyhow::Result<Generated> {
+    let mut contract = Resolve::default();
+    let (package, _) = contract.push_dir(root().join("wit")).context("read the contract")?;
+    let world = contract.select_world(&[package], Some(WORLD))?;
+    let mut generator = match language {
+        // Formatted below, when all names are as they shall be.
+        Language::Go => wit_bindgen_go::Opts {
+            format: wit_bindgen_go::Format::False,
+            pkg_name: Some(GO_PACKAGE.to_owned()),
+            async_: AsyncFilterSet::default(),
+            quiet: true,
+            ..wit_bindgen_go::Opts::default()
+        }
+        .build(),
+        // The world is written into the module when its component is made.
+        Language::C => wit_bindgen_c::Opts { no_object_file: true, ..wit_bindgen_c::Opts::default() }.build(),
+    };
+    let mut files = Files::default();
+    generator.generate(&mut contract, world, &mut files)?;
+    let mut generated = Generated::new();
+    for (name, bytes) in files.iter() {
+        generated.insert(name.into(), String::from_utf8(bytes.to_vec()).context("generated text")?);
+    }
+    if language == Language::Go {
+        add_go_runtime(&mut generated)?;
+        for (name, text) in &mut generated {
+            if name.extension().is_some_and(|extension| extension == "go") {
+                let ours = text.replace(&format!("{GO_PACKAGE}/exports/export_"), GO_EXPORTS);
+                *text = gofmt(&ours.replace(GO_RUNTIME, GO_PACKAGE)).with_context(|| name.display().to_string())?;
+            }
+        }
+    }
+    Ok(generated)
+}
+
+/// Adds the run-time library.
+fn add_go_runtime(generated: &mut Generated) -> anyhow::Result<()> {
+    let library = generator_sources("wit-bindgen-go")?.join("src/pkg");
+    for file in GO_RUNTIME_FILES {
+        let path = library.join("wit").join(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        generated.insert(file.into(), text);
+    }
+    let license = fs::read_to_string(library.join("LICENSE")).context("read the licence of the library")?;
+    generated.insert("LICENSE".into(), license);
+    Ok(())
+}
+
+/// Folder of the sources of a crate that this program is built with.
+fn generator_sources(name: &str) -> anyhow::Result<PathBuf> {
+    let args = ["metadata", "--format-version", "1", "--locked", "--offline"];
+    let metadata: serde_json::Value = serde_json::from_str(&process::output(process::cargo(&root()).args(args))?)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let package = packages.iter().find(|package| package["name"] == name);
+    let manifest = package.and_then(|package| package["manifest_path"].as_str());
+    let folder = Path::new(manifest.with_context(|| format!("no package {name}"))?).parent();
+    Ok(folder.context("no folder")?.to_path_buf())
+}
+
+/// Writes the generated files, and removes others from their folder.
+///
+/// # Errors
+/// As for [`generate`]; also if a file cannot be written.
+pub fn write(language: Language) -> anyhow::Result<()> {
+    let folder = language.folder();
+    let generated = generate(language)?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    for (name, text) in generated {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Formats Go code.
+fn gofmt(code: &str) -> anyhow::Result<String> {
+    let mut gofmt = Command::new("gofmt").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let gofmt = gofmt.as_mut().map_err(|why| anyhow!("start gofmt ({why}); it comes with Go: https://go.dev/dl"))?;
+    let mut input = gofmt.stdin.take().context("write to gofmt")?;
+    let mut output = gofmt.stdout.take().context("read from gofmt")?;
+    let formatted = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || input.write_all(code.as_bytes()));
+        let mut formatted = String::new();
+        output.read_to_string(&mut formatted)?;
+        writing.join().unwrap_or(Ok(())).map(|()| formatted)
+    })
+    .context("run gofmt")?;
+    ensure!(gofmt.wait()?.success(), "gofmt does not take the generated code");
+    Ok(formatted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(folder: &Path, base: &Path, into: &mut Generated) -> anyhow::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                read(&path, base, into)?;
+            } else {
+                into.insert(path.strip_prefix(base)?.to_path_buf(), fs::read_to_string(&path)?);
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn committed_bindings_are_up_to_date() -> anyhow::Result<()> {
+        for language in LANGUAGES {
+            let mut committed = Generated::new();
+            read(&language.folder(), &language.folder(), &mut committed)?;
+            let generated = generate(language)?;
+            let names = |files: &Generated| files.keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(&committed), names(&generated), "{language:?}: run `cargo xtask bindings`");
+            for (name, text) in &generated {
+                assert!(committed[name] == *text, "{language:?}: {} is old; run `cargo xtask bindings`", name.display());
+            }
+        }
+        Ok(())
+    }
+}
