@@ -180,7 +180,11 @@ mod tests {
             let names = |files: &Generated| files.keys().cloned().collect::<Vec<_>>();
             assert_eq!(names(&committed), names(&generated), "{language:?}: run `cargo xtask bindings`");
             for (name, text) in &generated {
-                assert!(committed[name] == *text, "{language:?}: {} is old; run `cargo xtask bindings`", name.display());
+                assert!(
+                    committed[name] == *text,
+                    "{language:?}: {} is old; run `cargo xtask bindings`",
+                    name.display()
+                );
             }
         }
         Ok(())
