@@ -42,9 +42,21 @@ use crate::types::Key;
 /// If there is no case, or one does not give what it should.
 pub fn check_cases(folder: impl AsRef<Path>, reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>) {
     let folder = folder.as_ref();
-    let manifest = read(&folder.join("manifest.yaml"));
-    let cases_folder = folder.join("cases");
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(&cases_folder)
+    check_cases_in(folder.join("cases"), folder.join("manifest.yaml"), reconcile);
+}
+
+/// Runs every case of a folder with a manifest that is somewhere else: for cases that several plugins share.
+///
+/// # Panics
+/// As [`check_cases`].
+pub fn check_cases_in(
+    cases_folder: impl AsRef<Path>,
+    manifest: impl AsRef<Path>,
+    reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>,
+) {
+    let manifest = read(manifest.as_ref());
+    let cases_folder = cases_folder.as_ref();
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(cases_folder)
         .unwrap_or_else(|error| panic!("read {}: {error}", cases_folder.display()))
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_dir())

@@ -1,0 +1,35 @@
+//! The end of a WebApp: its claims go first, then its finalizer. Its children are the garbage collector's business.
+
+use std::time::Duration;
+
+use pintle_sdk::{Error, Lister, Mutation, Outcome, Resource, Step, has_finalizer, remove_finalizer};
+
+use crate::claim;
+use crate::types::{ExternalName, FINALIZER, WebApp};
+use crate::with_event;
+
+/// Says what is left to do for a WebApp that is being deleted.
+pub fn clean_up(app: &WebApp, claims: &[ExternalName], lister: &impl Lister) -> Result<Outcome, Error> {
+    if !has_finalizer(&app.metadata, FINALIZER) {
+        return Ok(Outcome::new());
+    }
+    if !claims.is_empty() {
+        let releases: Vec<Mutation> = claims
+            .iter()
+            .filter(|claim| !claim.metadata.is_deleting())
+            .map(|claim| with_event(app, claim::release(claim)))
+            .collect();
+        return Ok(Outcome::new().step(Step::parallel(releases)));
+    }
+    // The finalizer is the last that knows of the claim, so the cache's word is not enough.
+    let host = app.spec.host();
+    if !host.is_empty()
+        && let Some(claim) = lister.live::<ExternalName>("", host)?
+        && claim.spec.uid == app.metadata.uid
+    {
+        let message = format!("the cache does not show {} {host} yet", ExternalName::KIND);
+        return Err(Error::retry_after(message, Duration::from_secs(1)));
+    }
+    let removal = remove_finalizer(&WebApp::KIND, &app.metadata, FINALIZER);
+    Ok(Outcome::new().step(Step::sequential([removal])))
+}

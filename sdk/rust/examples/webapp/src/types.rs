@@ -1,0 +1,138 @@
+//! The custom resources.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pintle_sdk::api::meta::{Condition, ObjectMeta};
+use pintle_sdk::resource;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Keeps a deleted WebApp until its claims are gone.
+pub const FINALIZER: &str = "example.com/external-name";
+
+/// A web application.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WebApp {
+    pub metadata: ObjectMeta,
+    pub spec: Spec,
+    /// As it was read, to see whether it changes.
+    pub status: Value,
+}
+
+resource!(WebApp, "example.com", "v1", "WebApp");
+
+/// What is wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Spec {
+    pub image: Option<String>,
+    pub replicas: Option<i64>,
+    pub port: Option<i64>,
+    pub host: Option<String>,
+    pub config: Option<BTreeMap<String, String>>,
+    pub autoscaling: Option<Autoscaling>,
+    pub disruption_budget: Option<DisruptionBudget>,
+}
+
+impl Spec {
+    pub fn image(&self) -> &str {
+        self.image.as_deref().unwrap_or_default()
+    }
+
+    pub fn replicas(&self) -> i64 {
+        self.replicas.unwrap_or(1)
+    }
+
+    pub fn port(&self) -> i64 {
+        self.port.unwrap_or(8080)
+    }
+
+    /// Empty if none is wanted.
+    pub fn host(&self) -> &str {
+        self.host.as_deref().unwrap_or_default()
+    }
+
+    pub fn config(&self) -> BTreeMap<String, String> {
+        self.config.clone().unwrap_or_default()
+    }
+}
+
+/// Bounds of the replicas.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Autoscaling {
+    pub min_replicas: Option<i64>,
+    pub max_replicas: Option<i64>,
+    pub cpu_percent: Option<i64>,
+}
+
+impl Autoscaling {
+    pub fn min_replicas(&self) -> i64 {
+        self.min_replicas.unwrap_or(1)
+    }
+
+    /// 0 if it is missing.
+    pub fn max_replicas(&self) -> i64 {
+        self.max_replicas.unwrap_or(0)
+    }
+
+    pub fn cpu_percent(&self) -> i64 {
+        self.cpu_percent.unwrap_or(80)
+    }
+}
+
+/// How many Pods may be missing: one of the two.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DisruptionBudget {
+    pub min_available: Option<i64>,
+    pub max_unavailable: Option<i64>,
+}
+
+/// What is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Status {
+    pub observed_generation: i64,
+    pub replicas: i64,
+    pub available_replicas: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    pub conditions: Vec<Condition>,
+}
+
+/// A claim of a name outside of the cluster. It has the name that it claims, so nobody else can claim it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ExternalName {
+    pub metadata: ObjectMeta,
+    pub spec: ExternalNameSpec,
+}
+
+resource!(ExternalName, "example.com", "v1", "ExternalName");
+
+/// Whose the name is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ExternalNameSpec {
+    /// Namespace and name of the WebApp.
+    pub webapp: String,
+    /// Uid of the WebApp.
+    pub uid: String,
+}
+
+/// The plugin's configuration.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    pub ingress_class: String,
+    pub retry_seconds: u64,
+}
+
+impl Settings {
+    pub fn retry(&self) -> Duration {
+        Duration::from_secs(self.retry_seconds)
+    }
+}
