@@ -3,48 +3,41 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use pintle_tests::scenarios::{Contender, Scenario, chosen, play, play_embedded, report, variance};
+use pintle_tests::scenarios::{Contender, chosen, compare, play, play_embedded, variance};
 
 /// Prints past the capture of the test harness, for a table is a result.
 fn show(text: &str) -> Result<()> {
     writeln!(std::io::stderr(), "{text}").context("print a table")
 }
 
-/// How often kube-controller-manager plays; `RUNS=3` in the environment lets it play three times.
-fn n_runs() -> Result<usize> {
-    let text = std::env::var("RUNS").unwrap_or_else(|_| "2".to_owned());
-    text.parse().context("RUNS is not a number")
+/// `RUNS=3` in the environment has kube-controller-manager play three times, to see what varies. None if it is not set.
+fn n_runs() -> Result<Option<usize>> {
+    let text = std::env::var("RUNS").ok();
+    text.map(|text| text.parse().context("RUNS is not a number")).transpose()
 }
 
 /// What differs between two runs of kube-controller-manager would be blamed on Pintle, so a scenario must leave it to
-/// chance. The table tells what varied.
+/// chance.
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_controller_manager_ends_as_itself() -> Result<()> {
-    let scenarios = chosen();
     let contender = Contender::KubeControllerManager;
-    let mut runs = vec![play(&scenarios, &contender).await?];
-    let mut all_equal = true;
-    for _ in 1..n_runs()? {
-        let run = play(&scenarios, &contender).await?;
-        let (is_equal, text) = report(&scenarios, [contender.name(); 2], [&runs[0], &run]);
-        show(&text)?;
-        all_equal &= is_equal;
-        runs.push(run);
+    if let Some(n) = n_runs()? {
+        let mut runs = Vec::new();
+        for _ in 0..n {
+            runs.push(play(&chosen(), &contender).await?);
+        }
+        show(&variance(&chosen(), &runs))?;
     }
-    show(&variance(&scenarios, &runs))?;
-    assert!(all_equal, "some scenarios differ");
+    let wrong = compare(&chosen(), [&contender; 2], show).await?;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
-    let scenarios: Vec<Scenario> = chosen();
-    let [first, second] = [Contender::KubeControllerManager, Contender::pintle()?];
-    let wanted = play(&scenarios, &first).await?;
-    let got = play(&scenarios, &second).await?;
-    let (all_equal, text) = report(&scenarios, [first.name(), second.name()], [&wanted, &got]);
-    show(&text)?;
-    assert!(all_equal, "some scenarios differ");
+    let contenders = [Contender::KubeControllerManager, Contender::pintle()?];
+    let wrong = compare(&chosen(), contenders.each_ref(), show).await?;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 

@@ -48,6 +48,9 @@ const N_AT_ONCE: usize = 8;
 /// How long a scenario may take in all.
 const SCENARIO_DEADLINE: Duration = Duration::from_secs(120);
 
+/// How often a scenario is played again in which two contenders differed.
+const N_MORE_PLAYS: usize = 2;
+
 /// How often a host is asked whether it still runs.
 const LOOK_AT_HOST: Duration = Duration::from_secs(1);
 
@@ -247,12 +250,23 @@ fn by_id(left: &Value) -> BTreeMap<Id, Value> {
     all
 }
 
-/// A table of what two contenders made of the scenarios, and whether all is equal.
-pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]) -> (bool, String) {
+/// What two contenders made of some scenarios.
+#[derive(Debug)]
+pub struct Report {
+    /// A table of all, after the differences.
+    pub text: String,
+    /// Those that ended, and not alike.
+    pub differing: Vec<Scenario>,
+    /// Those that did not come to their end, or broke a rule, with what there is to say of each.
+    pub failed: Vec<String>,
+}
+
+/// Compares what two contenders made of the same scenarios.
+pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]) -> Report {
     let [wanted, got] = outcomes;
     let mut table = String::new();
     let mut diffs = String::new();
-    let mut n_equal = 0;
+    let mut report = Report { text: String::new(), differing: Vec::new(), failed: Vec::new() };
     let width = scenarios.iter().map(|s| s.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
         let name = scenario.name;
@@ -261,19 +275,19 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
             (Some(Ok(wanted)), Some(Ok(got))) => {
                 let [wanted, got] = [wanted, got].map(text);
                 if wanted == got {
-                    n_equal += 1;
                     "equal"
                 } else {
                     let diff = TextDiff::from_lines(&wanted, &got);
                     let diff = diff.unified_diff().context_radius(6).to_string();
                     let _ = writeln!(diffs, "=== {name}\n{diff}");
+                    report.differing.push(*scenario);
                     "differs"
                 }
             }
             (wanted, got) => {
                 for (who, outcome) in names.iter().zip([wanted, got]) {
                     if let Some(Err(error)) = outcome {
-                        let _ = writeln!(diffs, "=== {name} ({who})\n{error}");
+                        report.failed.push(format!("=== {name} ({who})\n{error}"));
                     }
                 }
                 "failed"
@@ -282,10 +296,50 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
         let _ = writeln!(table, "{name:width$}  {verdict}");
     }
     let [first, second] = names;
-    let all = n_equal == scenarios.len();
     let n = scenarios.len();
-    let text = format!("{diffs}{table}{n_equal} of {n} scenarios equal (- {first}, + {second})\n");
-    (all, text)
+    let n_equal = table.lines().filter(|line| line.ends_with("  equal")).count();
+    let failed = report.failed.concat();
+    report.text = format!("{diffs}{failed}{table}{n_equal} of {n} scenarios equal (- {first}, + {second})\n");
+    report
+}
+
+/// Plays the scenarios with both contenders and says what is not equal: nothing is what one wants.
+///
+/// A busy machine delays a watch for so long that a step falls elsewhere once in a while. So what differs is played twice more,
+/// and is different if it differs in one of these plays too. No second chance has what breaks a rule or does not end.
+/// `tell` is given the table of each play.
+///
+/// # Errors
+/// As [`play`].
+pub async fn compare(
+    scenarios: &[Scenario],
+    contenders: [&Contender; 2],
+    mut tell: impl FnMut(&str) -> Result<()>,
+) -> Result<Vec<String>> {
+    let mut suspects = scenarios.to_vec();
+    let mut wrong = Vec::new();
+    for n_played in 0..=N_MORE_PLAYS {
+        if suspects.is_empty() {
+            break;
+        }
+        let [first, second] = contenders;
+        let outcomes = [play(&suspects, first).await?, play(&suspects, second).await?];
+        let [wanted, got] = &outcomes;
+        let report = report(&suspects, contenders.map(Contender::name), [wanted, got]);
+        tell(&report.text)?;
+        wrong.extend(report.failed);
+        let differs = |scenario: &Scenario| report.differing.iter().any(|other| other.name == scenario.name);
+        if n_played == 0 {
+            suspects = report.differing;
+        } else {
+            wrong.extend(report.differing.iter().map(|scenario| format!("=== {} differs again", scenario.name)));
+            suspects.retain(|scenario| !differs(scenario));
+        }
+    }
+    for scenario in suspects {
+        tell(&format!("{}: differed in one of {} plays", scenario.name, N_MORE_PLAYS + 1))?;
+    }
+    Ok(wrong)
 }
 
 /// What varied between runs of one contender, next to what its scenario leaves to chance.
