@@ -332,7 +332,7 @@ typedef struct pintle_controller_types_outcome_t {
   // Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
   pintle_controller_types_list_need_t   needs;
   pintle_controller_types_list_step_t   steps;
-  // Run this key again after so many milliseconds, whatever happens until then.
+  // Run this key again after so many milliseconds, at least 5, whatever happens until then.
   mapping_controller_option_u32_t   requeue_after_ms;
   pintle_controller_types_list_state_write_t   state;
   pintle_controller_types_list_observation_t   observations;

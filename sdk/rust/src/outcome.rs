@@ -470,7 +470,7 @@ pub struct Outcome {
     pub needs: Vec<Need>,
     /// Writes.
     pub steps: Vec<Step>,
-    /// Run this key again after this time, whatever happens until then. In milliseconds on the wire.
+    /// Run this key again after this time, at least 5 ms, whatever happens until then. In milliseconds on the wire.
     pub requeue_after: Option<Duration>,
     /// State to keep (or forget) by name.
     pub state: Vec<(String, Option<String>)>,

@@ -34,6 +34,10 @@ use super::{Controller, Inner, Version};
 use crate::panic_text;
 use crate::writer::NOT_GRANTED;
 
+/// A key that is wanted again at once waits so long, as long as client-go has a key wait that failed once. A plugin that always wants
+/// its keys again would otherwise never pause.
+const MIN_REQUEUE: Duration = Duration::from_millis(5);
+
 /// The clock of queues, limits and deadlines.
 pub(super) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
@@ -249,7 +253,7 @@ impl Controller {
             Verdict::Done { requeue_after, mut report } => {
                 let questions = self.relevant(std::mem::take(&mut report.questions));
                 if let Some(after) = requeue_after {
-                    inner.add(key.clone(), Some(after), Priority::Normal, now);
+                    inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                 }
                 if report.failures.is_empty() {
                     inner.forget(lane, key);
@@ -289,7 +293,7 @@ impl Controller {
                                 own.limiter.count(key);
                                 own.metrics.retries.inc();
                             }
-                            inner.add(key.clone(), Some(after), Priority::Normal, now);
+                            inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                         }
                     }
                     None => self.retry(inner, lane, key, Duration::ZERO, now),

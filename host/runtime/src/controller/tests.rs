@@ -539,6 +539,16 @@ async fn a_key_comes_back_when_it_asked_to() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_asks_to_come_back_at_once_waits_a_moment() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| {
+        Ok(Ok(Outcome { requeue_after: (i < 2).then_some(Duration::ZERO), ..Outcome::default() }))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (5, 0), (10, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ticks_and_resyncs_come_by_the_clock() {
     let manifest = manifest(|m| {
         m["queues"][0]["tickMs"] = 10_000.into();

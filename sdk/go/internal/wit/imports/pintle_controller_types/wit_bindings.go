@@ -393,7 +393,7 @@ type Outcome struct {
 	// Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
 	Needs []Need
 	Steps []Step
-	// Run this key again after so many milliseconds, whatever happens until then.
+	// Run this key again after so many milliseconds, at least 5, whatever happens until then.
 	RequeueAfterMs witTypes.Option[uint32]
 	State          []StateWrite
 	Observations   []Observation
