@@ -1,6 +1,7 @@
 //! Arguments of the `pintle` binary.
 
 pub mod plugin;
+pub mod test;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub enum Command {
     Plugin(plugin::PluginCommand),
     /// Print the definition of the ControllerPlugin resource, for `kubectl apply -f -`.
     Crd,
+    /// Run the cases of a plugin as the host would run them, and check that it gives the same outcome each time.
+    Test(test::TestArgs),
     /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.
     Inspect(InspectArgs),
     /// Print the roles that controllers need of the API server, and the service accounts that they are bound to.

@@ -10,6 +10,7 @@
 
 mod admin;
 mod builtins;
+mod cases;
 pub mod cli;
 mod control;
 mod dev;
@@ -47,6 +48,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Run(args) => on_runtime(run::run(&args)),
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Crd => output::line(resource::crd::YAML.trim_end()),
+        Command::Test(args) => on_runtime(cases::test(&args)),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),

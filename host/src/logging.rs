@@ -23,3 +23,11 @@ pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
     };
     installed.map_err(|why| anyhow::anyhow!("install the log: {why}"))
 }
+
+/// Only what plugins warn of, for commands that answer on standard output.
+///
+/// # Errors
+/// A log is installed already.
+pub(crate) fn quiet() -> anyhow::Result<()> {
+    install(&LogArgs { log: "off,pintle::plugin=warn".to_owned(), log_format: LogFormat::Text })
+}

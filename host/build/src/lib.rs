@@ -7,6 +7,7 @@
 mod component;
 pub mod inputs;
 pub mod process;
+pub mod section;
 mod toolchain;
 
 use std::collections::BTreeMap;

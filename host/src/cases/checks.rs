@@ -1,0 +1,215 @@
+//! What is asked of a plugin besides the right outcomes: the same outcome each time, whatever ran before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_core::guest::{Guest, PluginFault, Usage};
+use pintle_core::manifest::Instances;
+use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
+use serde_json::{Value, json};
+
+use super::input::Case;
+use super::plugin::Plugin;
+use super::render;
+use super::world::World;
+
+/// Calls of one run, as in the host.
+const MAX_ROUNDS: usize = 8;
+
+/// What became of a case.
+pub(crate) struct Tried {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) expected: Value,
+    /// Absent after a fault.
+    pub(crate) seen: Option<Value>,
+    /// It is not what is expected.
+    pub(crate) differs: bool,
+    /// Sentences; none if all is as it should be.
+    pub(crate) problems: Vec<String>,
+    pub(crate) usage: Usage,
+    /// It differed, and what is expected has been written anew.
+    pub(crate) is_new: bool,
+}
+
+impl Tried {
+    /// What is expected is what was seen, from now on.
+    pub(crate) fn updated(&mut self) {
+        (self.differs, self.is_new) = (false, true);
+        self.problems.retain(|problem| problem != DIFFERS);
+    }
+}
+
+/// The first of a case's problems, unless it ended with a fault.
+const DIFFERS: &str = "the outcome is not what expected.yaml says";
+
+/// What many runs on one instance have cost.
+pub(crate) struct Cost {
+    pub(crate) n_runs: u32,
+    /// Linear memory after every case has run once, and at the end.
+    pub(crate) memory_bytes: (u64, u64),
+    /// Why that is not good, if it is not.
+    pub(crate) problem: Option<String>,
+}
+
+/// One run with all its rounds: what is shown of it, or the fault that ended it.
+struct Ran {
+    shown: Result<Value, PluginFault>,
+    usage: Usage,
+}
+
+/// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
+///
+/// # Errors
+/// The plugin does not load, or a case does not fit its manifest. What a run does wrong is no error but a problem of its case.
+pub(crate) async fn run(plugin: &Plugin, cases: &[Case]) -> anyhow::Result<Vec<Tried>> {
+    let fresh = plugin.guest(Instances::Fresh)?;
+    let mut worlds = Vec::new();
+    let mut all = Vec::new();
+    for case in cases {
+        let world = open(case, plugin).await?;
+        let first = once(&fresh, &world).await;
+        let again = once(&fresh, &world).await;
+        let mut tried = tried(case, first);
+        if let (Some(seen), Ok(other)) = (&tried.seen, &again.shown)
+            && seen != other
+        {
+            tried.problems.push(
+                "two fresh instances gave different outcomes for the same input: something in it is left to chance"
+                    .into(),
+            );
+        }
+        worlds.push(world);
+        all.push(tried);
+    }
+    let live = plugin.guest(Instances::Pooled)?;
+    let there_and_back = (0..cases.len()).chain((0..cases.len()).rev());
+    for at in there_and_back {
+        let ran = once(&live, &worlds[at]).await;
+        let tried: &mut Tried = &mut all[at];
+        let problem = match (&ran.shown, &tried.seen) {
+            (Ok(seen), Some(expected)) if seen != expected => {
+                "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin \
+                 keeps something from run to run (a global variable, a cache, a counter, a clock)"
+                    .to_owned()
+            }
+            (Err(fault), Some(_)) => format!("on an instance that had run other cases before: {fault}"),
+            _ => continue,
+        };
+        if !tried.problems.contains(&problem) {
+            tried.problems.push(problem);
+        }
+    }
+    Ok(all)
+}
+
+/// Runs the cases in turn on one instance, `n_runs` runs in all.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn endure(plugin: &Plugin, cases: &[Case], n_runs: u32) -> anyhow::Result<Cost> {
+    let live = plugin.guest(Instances::Pooled)?;
+    let mut worlds = Vec::new();
+    for case in cases {
+        worlds.push(open(case, plugin).await?);
+    }
+    let n_first = u32::try_from(cases.len()).unwrap_or(u32::MAX);
+    let mut cost = Cost { n_runs: 0, memory_bytes: (0, 0), problem: None };
+    for world in worlds.iter().cycle().take(n_runs as usize) {
+        let ran = once(&live, world).await;
+        cost.n_runs += 1;
+        if let Err(fault) = ran.shown {
+            cost.problem = Some(format!("run {} on one instance ended with a fault: {fault}", cost.n_runs));
+            break;
+        }
+        let (first, last) = &mut cost.memory_bytes;
+        let now = ran.usage.memory_bytes;
+        if now < *last {
+            cost.problem =
+                Some(format!("the instance was replaced before run {}: it grew past its bound", cost.n_runs));
+            break;
+        }
+        *last = now;
+        if cost.n_runs <= n_first {
+            *first = now;
+        }
+    }
+    Ok(cost)
+}
+
+async fn open(case: &Case, plugin: &Plugin) -> anyhow::Result<World> {
+    let opened = World::open(case, plugin.manifest()).await;
+    opened.map_err(|why| why.context(format!("case {}", case.name)))
+}
+
+fn tried(case: &Case, ran: Ran) -> Tried {
+    let mut problems = Vec::new();
+    let (seen, differs) = match ran.shown {
+        Ok(seen) => {
+            let differs = seen != case.expected;
+            if differs {
+                problems.push(DIFFERS.to_owned());
+            }
+            (Some(seen), differs)
+        }
+        Err(fault) => {
+            problems.push(format!("the run ended with a fault: {fault}"));
+            (None, false)
+        }
+    };
+    Tried {
+        name: case.name.clone(),
+        folder: case.folder.clone(),
+        expected: case.expected.clone(),
+        seen,
+        differs,
+        problems,
+        usage: ran.usage,
+        is_new: false,
+    }
+}
+
+/// Calls until there are no more needs.
+async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
+    world.begin().await;
+    let mut asked: Vec<Need> = Vec::new();
+    let mut answers = Answers::new();
+    let mut usage = Usage::default();
+    for _ in 0..MAX_ROUNDS {
+        let run = guest.reconcile(&world.key, world.view(&answers)).await;
+        usage = sum(usage, run.usage);
+        let result = match run.result {
+            Ok(result) => result,
+            Err(fault) => return Ran { shown: Err(fault), usage },
+        };
+        let needs = result.as_ref().map(|outcome| outcome.needs.clone()).unwrap_or_default();
+        if needs.is_empty() {
+            return Ran { shown: Ok(render::result(&result, &asked, world)), usage };
+        }
+        for need in needs {
+            let answer = world.answer(&need).await;
+            // What is asked for again is answered again.
+            answers.retain(|(answered, _)| *answered != need);
+            answers.push((need.clone(), answer));
+            if !asked.contains(&need) {
+                asked.push(need);
+            }
+        }
+    }
+    let result: Result<Outcome, ReconcileError> = Ok(Outcome::default());
+    let mut shown = render::result(&result, &asked, world);
+    shown["endless"] =
+        json!(format!("still asks for reads after {MAX_ROUNDS} rounds, which the host takes for a fault"));
+    Ran { shown: Ok(shown), usage }
+}
+
+/// Of the rounds of a run.
+fn sum(a: Usage, b: Usage) -> Usage {
+    Usage {
+        elapsed: Duration::max(a.elapsed, b.elapsed),
+        memory_bytes: a.memory_bytes.max(b.memory_bytes),
+        host_calls: a.host_calls.max(b.host_calls),
+        bytes_read: a.bytes_read.max(b.bytes_read),
+    }
+}

@@ -1,0 +1,208 @@
+//! Outcomes in the form of `expected.yaml`, which is that of the SDKs' own tests.
+
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::outcome::{
+    Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError, Refusal,
+};
+use serde_json::{Map, Value, json};
+
+use super::world::World;
+
+/// A result, with the needs of earlier rounds. Updates are shown as differences to the cached objects.
+pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], world: &World) -> Value {
+    let mut shown = Map::new();
+    if !asked.is_empty() {
+        shown.insert("asked".into(), asked.iter().map(need).collect());
+    }
+    match result {
+        Ok(wanted) => shown.append(&mut outcome(wanted, world)),
+        Err(ReconcileError::Retry { message, after }) => {
+            shown.insert("retry".into(), message.clone().into());
+            if let Some(after) = after {
+                shown.insert("after".into(), format!("{after:?}").into());
+            }
+        }
+        Err(ReconcileError::Terminal(message)) => drop(shown.insert("terminal".into(), message.clone().into())),
+    }
+    Value::Object(shown)
+}
+
+fn outcome(outcome: &Outcome, world: &World) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let steps: Vec<Value> = outcome
+        .steps
+        .iter()
+        .map(|step| {
+            let order = match step.order {
+                Order::Sequential => "sequential",
+                Order::Parallel => "parallel",
+                Order::SlowStart => "slow-start",
+            };
+            let mut shown = Map::new();
+            shown.insert("order".into(), order.into());
+            if step.always {
+                shown.insert("always".into(), true.into());
+            }
+            shown.insert("mutations".into(), mutations(&step.mutations, world));
+            Value::Object(shown)
+        })
+        .collect();
+    shown.insert("steps".into(), Value::Array(steps));
+    if let Some(after) = outcome.requeue_after {
+        shown.insert("requeueAfter".into(), format!("{after:?}").into());
+    }
+    if !outcome.state.is_empty() {
+        let state: Map<_, _> = outcome.state.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        shown.insert("state".into(), state.into());
+    }
+    if !outcome.observations.is_empty() {
+        let samples = outcome
+            .observations
+            .iter()
+            .map(|sample| format!("{}{{{}}} {}", sample.metric, sample.labels.join(","), sample.value).into());
+        shown.insert("observations".into(), Value::Array(samples.collect()));
+    }
+    shown
+}
+
+/// Equal ones in a row are shown once.
+fn mutations(mutations: &[Mutation], world: &World) -> Value {
+    let shown = mutations.chunk_by(|a, b| a == b).map(|same| {
+        let mut shown = mutation(&same[0], world);
+        if same.len() > 1 {
+            shown.insert("times".into(), same.len().into());
+        }
+        Value::Object(shown)
+    });
+    Value::Array(shown.collect())
+}
+
+fn mutation(mutation: &Mutation, world: &World) -> Map<String, Value> {
+    let mut shown = action(&mutation.action, world);
+    for (name, told) in [("onSuccess", &mutation.on_success), ("onFailure", &mutation.on_failure)] {
+        if let Some(told) = told {
+            shown.insert(name.to_owned(), event(told));
+        }
+    }
+    if !mutation.tolerate.is_empty() {
+        let names = mutation.tolerate.iter().map(|refusal| match refusal {
+            Refusal::NotFound => "not-found",
+            Refusal::AlreadyExists => "already-exists",
+            Refusal::Conflict => "conflict",
+            Refusal::Invalid => "invalid",
+            Refusal::Forbidden => "forbidden",
+            Refusal::NamespaceTerminating => "namespace-terminating",
+        });
+        shown.insert("tolerate".to_owned(), names.collect());
+    }
+    shown
+}
+
+fn action(action: &Action, world: &World) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let mut put = |name: &str, value: Value| {
+        if !value.is_null() {
+            shown.insert(name.to_owned(), value);
+        }
+    };
+    match action {
+        Action::Create { kind, namespace, object, subresource } => {
+            put("create", target(kind, &ObjectKey::new(namespace, ""), subresource.as_deref()));
+            put("object", parsed(object));
+        }
+        Action::Update { kind, object, subresource } => {
+            let new = parsed(object);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let key = ObjectKey::new(&text(&new["metadata"]["namespace"]), &text(&new["metadata"]["name"]));
+            put("update", target(kind, &key, subresource.as_deref()));
+            match world.original(kind, &key) {
+                Some(old) => put("changes", difference(old, &new)),
+                None => put("object", new),
+            }
+        }
+        Action::Patch { kind, object, subresource, patch_type, body, preconditions } => {
+            put("patch", target(kind, object, subresource.as_deref()));
+            let form = match patch_type {
+                PatchType::Json => "json".to_owned(),
+                PatchType::Merge => "merge".to_owned(),
+                PatchType::StrategicMerge => "strategic-merge".to_owned(),
+                PatchType::Apply { field_manager, force } => format!("apply by {field_manager}, force: {force}"),
+            };
+            put("form", form.into());
+            put("if", conditions(preconditions));
+            put("body", parsed(body));
+        }
+        Action::Delete { kind, object, preconditions, propagation, grace_period_seconds } => {
+            put("delete", target(kind, object, None));
+            put("if", conditions(preconditions));
+            put("propagation", propagation_name(*propagation));
+            put("gracePeriodSeconds", json!(grace_period_seconds));
+        }
+        Action::DeleteCollection { kind, namespace, label_selector, propagation } => {
+            put("deleteCollection", target(kind, &ObjectKey::new(namespace, ""), None));
+            put("labelSelector", json!(label_selector));
+            put("propagation", propagation_name(*propagation));
+        }
+        Action::Event(single) => put("event", event(single)),
+    }
+    shown
+}
+
+/// Kind, subresource, and the object or the namespace.
+fn target(kind: &Kind, object: &ObjectKey, subresource: Option<&str>) -> Value {
+    let subresource = subresource.map(|name| format!("/{name}")).unwrap_or_default();
+    let object = if object.name.is_empty() { object.namespace.to_string() } else { object.to_string() };
+    format!("{kind}{subresource} {object}").trim_end().into()
+}
+
+/// JSON that the plugin wrote. What does not parse is shown as text: it will not be what is expected.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| format!("not JSON ({why}): {text}").into())
+}
+
+fn conditions(preconditions: &Preconditions) -> Value {
+    let fields = [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)];
+    let shown: Map<String, Value> =
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))).collect();
+    if shown.is_empty() { Value::Null } else { shown.into() }
+}
+
+fn propagation_name(propagation: Option<Propagation>) -> Value {
+    propagation.map_or(Value::Null, |propagation| propagation.as_str().to_lowercase().into())
+}
+
+fn event(event: &Event) -> Value {
+    let event_type = if event.warning { "Warning" } else { "Normal" };
+    let Event { regarding_kind, regarding, regarding_uid, reason, message, .. } = event;
+    format!("{event_type} {reason} on {regarding_kind} {regarding} ({regarding_uid}): {message}").into()
+}
+
+fn need(need: &Need) -> Value {
+    match need {
+        Need::LiveObject { kind, object } => format!("get {kind} {object}").into(),
+        Need::LiveList { kind, namespace, label_selector, limit } => format!(
+            "list {kind} in {namespace:?} with {:?}, at most {limit}",
+            label_selector.as_deref().unwrap_or_default()
+        )
+        .into(),
+        Need::RawPath(path) => format!("get {path}").into(),
+        Need::Discovery => "discover".into(),
+    }
+}
+
+/// What changes, in the form of a merge patch (RFC 7386).
+fn difference(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
+    let mut changes = Map::new();
+    for (name, value) in new {
+        match old.get(name) {
+            Some(before) if before == value => {}
+            Some(before) => drop(changes.insert(name.clone(), difference(before, value))),
+            None => drop(changes.insert(name.clone(), value.clone())),
+        }
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        changes.insert(name.clone(), Value::Null);
+    }
+    changes.into()
+}

@@ -1,0 +1,116 @@
+//! What `pintle test` tells.
+
+use std::fmt::Write as _;
+
+use pintle_core::guest::Usage;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::checks::{Cost, Tried};
+use super::plugin::Plugin;
+
+/// For humans. Writing to a String does not fail, so results are dropped here.
+pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> String {
+    let mut text = String::new();
+    let manifest = plugin.manifest();
+    let _ = write!(text, "{} {}: {} bytes", manifest.name, manifest.version, plugin.bytes.len());
+    if let Some(took) = plugin.built_in {
+        let _ = write!(text, ", built in {:.1} s", took.as_secs_f64());
+    }
+    text.push('\n');
+    for case in tried {
+        let word = match (case.problems.is_empty(), case.is_new) {
+            (false, _) => "FAILED",
+            (true, true) => "updated",
+            (true, false) => "ok",
+        };
+        let _ = writeln!(text, "{word:8} {}", case.name);
+        for problem in &case.problems {
+            let _ = writeln!(text, "         {problem}");
+        }
+        if case.differs
+            && let Some(seen) = &case.seen
+        {
+            for line in difference(&case.expected, seen).lines() {
+                let _ = writeln!(text, "         {line}");
+            }
+        }
+    }
+    let n_good = tried.iter().filter(|case| case.problems.is_empty()).count();
+    let _ = writeln!(text, "{n_good} of {} cases are as they should be", tried.len());
+    let most = most(tried);
+    let limits = manifest.limits.effective();
+    let _ = writeln!(
+        text,
+        "most in one call: {:.1} ms (limit {}), {} KiB of memory ({}), {} host calls ({}), {} bytes read ({})",
+        most.elapsed.as_secs_f64() * 1000.0,
+        limits.deadline.as_millis(),
+        most.memory_bytes >> 10,
+        limits.memory_bytes >> 10,
+        most.host_calls,
+        limits.host_calls,
+        most.bytes_read,
+        limits.read_bytes,
+    );
+    if let Some(cost) = cost {
+        let (first, last) = cost.memory_bytes;
+        let _ = writeln!(
+            text,
+            "{} runs on one instance: {} KiB of memory after the first of each case, {} KiB at the end",
+            cost.n_runs,
+            first >> 10,
+            last >> 10,
+        );
+    }
+    text
+}
+
+/// For programs.
+pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Value {
+    let cases: Vec<Value> = tried
+        .iter()
+        .map(|case| {
+            json!({
+                "name": case.name, "ok": case.problems.is_empty(), "problems": case.problems, "updated": case.is_new,
+                "seen": case.seen, "expected": case.expected, "usage": usage(case.usage),
+            })
+        })
+        .collect();
+    json!({
+        "plugin": plugin.manifest().name,
+        "version": plugin.manifest().version,
+        "digest": plugin.found.digest,
+        "sizeBytes": plugin.bytes.len(),
+        "buildSeconds": plugin.built_in.map(|took| took.as_secs_f64()),
+        "cases": cases,
+        "most": usage(most(tried)),
+        "endurance": cost.map(|cost| json!({
+            "runs": cost.n_runs, "memoryBytesFirst": cost.memory_bytes.0, "memoryBytesLast": cost.memory_bytes.1,
+            "problem": cost.problem,
+        })),
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "seconds": usage.elapsed.as_secs_f64(), "memoryBytes": usage.memory_bytes, "hostCalls": usage.host_calls,
+        "bytesRead": usage.bytes_read,
+    })
+}
+
+fn most(tried: &[Tried]) -> Usage {
+    tried.iter().map(|case| case.usage).fold(Usage::default(), |a, b| Usage {
+        elapsed: a.elapsed.max(b.elapsed),
+        memory_bytes: a.memory_bytes.max(b.memory_bytes),
+        host_calls: a.host_calls.max(b.host_calls),
+        bytes_read: a.bytes_read.max(b.bytes_read),
+    })
+}
+
+fn difference(expected: &Value, seen: &Value) -> String {
+    // What came from JSON becomes YAML.
+    let yaml = |value: &Value| serde_norway::to_string(value).unwrap_or_default();
+    let (expected, seen) = if expected.is_null() { (String::new(), yaml(seen)) } else { (yaml(expected), yaml(seen)) };
+    let diff = TextDiff::from_lines(&expected, &seen);
+    diff.unified_diff().context_radius(3).header("expected.yaml", "this component").to_string()
+}

@@ -1,0 +1,352 @@
+//! The world of a case: an API server that holds the case's objects, behind the host's own caches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use pintle_core::api::{
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::manifest::Manifest;
+use pintle_core::outcome::{Answers, Need, NeedError};
+use pintle_core::selector::Selector;
+use pintle_core::settings;
+use pintle_core::view::View;
+use pintle_runtime::caches::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
+use serde_json::{Value, json};
+
+use super::input::{Case, Input, InputResource};
+
+/// The caches are filled from memory: whatever takes longer is never filled.
+const FILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Version of everything: nothing ever changes.
+const VERSION: &str = "1";
+
+/// A case that is ready to be run.
+pub(crate) struct World {
+    pub(crate) key: Key,
+    server: Arc<Server>,
+    caches: Arc<Caches>,
+    subscription: Subscription,
+    context: RunContext,
+}
+
+impl World {
+    /// Fills the caches with what the case says.
+    ///
+    /// # Errors
+    /// The case does not fit the manifest.
+    pub(crate) async fn open(case: &Case, manifest: &Arc<Manifest>) -> anyhow::Result<Self> {
+        let input = &case.input;
+        let queue = match &input.key.queue {
+            Some(queue) => queue.clone(),
+            None => manifest.queues.first().context("the manifest declares no queue")?.name.clone(),
+        };
+        let object = ObjectKey::new(&input.key.namespace, &input.key.name);
+        let key = Key { queue: queue.into(), kind: input.key.kind.clone(), object };
+        let config = settings::resolve(&manifest.config, &Value::Object(input.config.clone()), |path| {
+            Err(format!("a case has no file {path}: write the text itself"))
+        })?;
+        let state = input.state.iter().map(|(name, value)| (Arc::from(name.as_str()), Arc::from(value.as_str())));
+        let context = RunContext {
+            now: input.now.clone(),
+            config: config.into(),
+            state: state.collect(),
+            attempt: input.attempt,
+            failures: input.failures.iter().map(|failure| failure.failure()).collect(),
+            answers: Answers::new(),
+        };
+        let server = Arc::new(Server::new(input, manifest)?);
+        let caches = Caches::new(server.clone(), CachesConfig::default());
+        let subscription = caches.subscribe(manifest.clone(), Arc::new(Deaf));
+        if tokio::time::timeout(FILL_LIMIT, subscription.synced()).await.is_err() {
+            let kinds: Vec<_> = subscription.unsynced().iter().map(ToString::to_string).collect();
+            bail!("the caches of {} are never filled: is the kind among `resources` of the case?", kinds.join(", "));
+        }
+        Ok(Self { key, server, caches, subscription, context })
+    }
+
+    /// Before each run: what an earlier one has discovered is not known any more.
+    pub(crate) async fn begin(&self) {
+        if self.server.rediscovered.swap(false, Ordering::Relaxed) {
+            self.discover().await;
+        }
+    }
+
+    async fn discover(&self) {
+        // This server always answers.
+        let _ = self.caches.refreshed(Duration::ZERO).await;
+    }
+
+    /// What the run sees, with the answers that there are.
+    pub(crate) fn view(&self, answers: &Answers) -> Arc<dyn View> {
+        self.subscription.snapshot().view(RunContext { answers: answers.clone(), ..self.context.clone() })
+    }
+
+    /// Answers a need as the API server of this world does.
+    pub(crate) async fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {
+        if *need == Need::Discovery && self.server.discovery_error.is_none() {
+            self.server.rediscovered.store(true, Ordering::Relaxed);
+            self.discover().await;
+        }
+        self.server.answer(need)
+    }
+
+    /// The cached object that an update would replace.
+    pub(crate) fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<&Value> {
+        let stored = self.server.objects.iter().find(|stored| stored.kind == *kind && stored.key == *object)?;
+        Some(&stored.value)
+    }
+}
+
+/// Nothing changes in the world of a case.
+struct Deaf;
+
+impl ChangeHandler for Deaf {
+    fn on_changes(&self, _: &[Delta]) {}
+    fn on_progress(&self, _: &Kind) {}
+}
+
+struct Stored {
+    kind: Kind,
+    key: ObjectKey,
+    labels: BTreeMap<String, String>,
+    value: Value,
+}
+
+impl Stored {
+    fn all(values: &[Value]) -> anyhow::Result<Vec<Self>> {
+        let mut objects = values.iter().map(Self::new).collect::<anyhow::Result<Vec<_>>>()?;
+        objects.sort_by(|a, b| (&a.kind, &a.key).cmp(&(&b.kind, &b.key)));
+        Ok(objects)
+    }
+
+    fn new(value: &Value) -> anyhow::Result<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (Some(api_version), Some(kind), Some(name)) =
+            (text(&value["apiVersion"]), text(&value["kind"]), text(&value["metadata"]["name"]))
+        else {
+            bail!("an object needs apiVersion, kind and metadata.name: {value}");
+        };
+        let mut value = value.clone();
+        let meta = &mut value["metadata"];
+        if meta.get("uid").is_none() {
+            meta["uid"] = json!(format!("uid-{name}"));
+        }
+        if meta.get("resourceVersion").is_none() {
+            meta["resourceVersion"] = json!("1");
+        }
+        let key = ObjectKey::new(meta["namespace"].as_str().unwrap_or_default(), &name);
+        let labels = meta.get("labels").filter(|labels| !labels.is_null()).cloned().unwrap_or_else(|| json!({}));
+        let labels = serde_json::from_value(labels).with_context(|| format!("metadata.labels of {name}"))?;
+        Ok(Self { kind: Kind::from_api_version(&api_version, &kind), key, labels, value })
+    }
+
+    fn is_within(&self, namespace: Option<&str>, selector: Option<&Selector>) -> bool {
+        namespace.is_none_or(|namespace| *self.key.namespace == *namespace)
+            && selector.is_none_or(|selector| selector.matches(|key| self.labels.get(key).map(String::as_str)))
+    }
+}
+
+/// An API server with nothing but the objects of a case.
+struct Server {
+    /// For the caches.
+    objects: Vec<Stored>,
+    /// For needs.
+    live: Vec<Stored>,
+    raw: BTreeMap<String, Value>,
+    resources: Vec<ApiResource>,
+    /// From the first need for discovery on.
+    new_resources: Option<Vec<ApiResource>>,
+    failed_groups: Vec<String>,
+    discovery_error: Option<NeedError>,
+    rediscovered: AtomicBool,
+}
+
+impl Server {
+    fn new(input: &Input, manifest: &Manifest) -> anyhow::Result<Self> {
+        let objects = Stored::all(&input.objects)?;
+        let live = Stored::all(input.live.as_ref().unwrap_or(&input.objects))?;
+        let discovery = &input.discovery;
+        let resources = resources(&input.resources, manifest, &objects);
+        let new_resources = discovery.resources.as_ref().map(|new| self::resources(new, manifest, &objects));
+        Ok(Self {
+            objects,
+            live,
+            raw: input.raw.clone(),
+            resources,
+            new_resources,
+            failed_groups: discovery.failed.clone(),
+            discovery_error: discovery.error.as_ref().map(|error| error.error()),
+            rediscovered: AtomicBool::new(false),
+        })
+    }
+
+    fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {
+        match need {
+            Need::LiveObject { kind, object } => {
+                let found = self.live.iter().find(|stored| stored.kind == *kind && stored.key == *object);
+                found.map(|stored| stored.value.to_string().into()).ok_or_else(|| absent(&format!("{kind} {object}")))
+            }
+            Need::LiveList { kind, namespace, label_selector, limit } => {
+                let selector = parse(label_selector.as_deref()).map_err(|why| invalid(&why))?;
+                let namespace = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
+                let found = self.live.iter().filter(|stored| stored.kind == *kind);
+                let found = found.filter(|stored| stored.is_within(namespace, selector.as_ref()));
+                let items: Vec<Value> = found.take(*limit as usize).map(|stored| metadata_of(&stored.value)).collect();
+                Ok(Value::Array(items).to_string().into())
+            }
+            Need::RawPath(path) => {
+                let body = self.raw.get(path).ok_or_else(|| absent(path))?;
+                Ok(body.to_string().into())
+            }
+            Need::Discovery => match &self.discovery_error {
+                Some(error) => Err(error.clone()),
+                None => Ok(json!(self.failed_groups).to_string().into()),
+            },
+        }
+    }
+
+    fn items(&self, target: &Target) -> Result<Vec<Box<str>>, ApiError> {
+        let selector = parse(target.label_selector.as_deref()).map_err(|why| bad_request(&why))?;
+        let fields = fields(target.field_selector.as_deref()).map_err(|why| bad_request(&why))?;
+        let of_kind = self.objects.iter().filter(|stored| stored.kind == target.kind);
+        let found = of_kind.filter(|stored| stored.is_within(target.namespace.as_deref(), selector.as_ref()));
+        let found = found.filter(|stored| fields.iter().all(|field| field.fits(&stored.value)));
+        Ok(found.map(|stored| stored.value.to_string().into()).collect())
+    }
+
+    fn stream(&self, target: &Target, start: &WatchStart) -> Result<WatchStream, ApiError> {
+        let mut frames = Vec::new();
+        if matches!(start, WatchStart::InitialEvents) {
+            frames.extend(self.items(target)?.into_iter().map(|item| Ok(WatchFrame::Added(item))));
+            let resource_version = VERSION.to_owned();
+            frames.push(Ok(WatchFrame::Bookmark { resource_version, initial_events_end: true }));
+        }
+        // Nothing changes in the world of a case.
+        Ok(futures::stream::iter(frames).chain(futures::stream::pending()).boxed())
+    }
+}
+
+/// What a case says of resources; what it does not say follows from the manifest and the objects.
+fn resources(said: &[InputResource], manifest: &Manifest, objects: &[Stored]) -> Vec<ApiResource> {
+    let mut resources: Vec<ApiResource> = said.iter().map(InputResource::resource).collect();
+    let known: BTreeSet<Kind> = resources.iter().map(|resource| resource.kind.clone()).collect();
+    let named = manifest.kinds().chain(objects.iter().map(|object| &object.kind));
+    let unsaid: BTreeSet<&Kind> = named.filter(|kind| !known.contains(*kind)).collect();
+    for kind in unsaid {
+        let mut of_kind = objects.iter().filter(|object| object.kind == *kind).peekable();
+        let namespaced = of_kind.peek().is_none() || of_kind.any(|object| !object.key.namespace.is_empty());
+        resources.push(guessed(kind, namespaced));
+    }
+    resources
+}
+
+/// As an API server would have it, if it has one of the usual names.
+fn guessed(kind: &Kind, namespaced: bool) -> ApiResource {
+    let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    ApiResource {
+        kind: kind.clone(),
+        plural: format!("{}s", kind.name.to_lowercase()),
+        namespaced,
+        verbs: verbs.map(str::to_owned).into(),
+        subresources: vec!["status".to_owned()],
+        preferred: true,
+    }
+}
+
+fn metadata_of(object: &Value) -> Value {
+    let fields = ["apiVersion", "kind", "metadata"];
+    fields.into_iter().filter_map(|name| Some((name.to_owned(), object.get(name)?.clone()))).collect()
+}
+
+fn parse(selector: Option<&str>) -> Result<Option<Selector>, String> {
+    selector.map(|text| Selector::parse(text).map_err(|why| why.to_string())).transpose()
+}
+
+/// A term of a field selector.
+struct Field<'a> {
+    path: Vec<&'a str>,
+    value: &'a str,
+    equal: bool,
+}
+
+impl Field<'_> {
+    fn fits(&self, object: &Value) -> bool {
+        let found = self.path.iter().try_fold(object, |value, name| value.get(name));
+        // As the API server: a field that is not there is empty.
+        let found = match found {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        (found == self.value) == self.equal
+    }
+}
+
+/// `a.b=x,c!=y`, the syntax of field selectors.
+fn fields(selector: Option<&str>) -> Result<Vec<Field<'_>>, String> {
+    let field = |term| {
+        let signs = [("!=", false), ("==", true), ("=", true)];
+        let parts = signs.into_iter().find_map(|(sign, equal)| Some((str::split_once(term, sign)?, equal)));
+        let ((path, value), equal) = parts.ok_or_else(|| format!("{term:?} is no term of a field selector"))?;
+        Ok(Field { path: path.split('.').collect(), value, equal })
+    };
+    selector.unwrap_or_default().split(',').filter(|term| !term.is_empty()).map(field).collect()
+}
+
+fn absent(what: &str) -> NeedError {
+    NeedError { code: 404, reason: "NotFound".to_owned(), message: format!("{what} not found") }
+}
+
+fn invalid(why: &str) -> NeedError {
+    NeedError { code: 400, reason: "BadRequest".to_owned(), message: why.to_owned() }
+}
+
+fn bad_request(why: &str) -> ApiError {
+    let class = ApiErrorClass::Invalid;
+    ApiError { class, code: 400, reason: "BadRequest".into(), message: why.to_owned(), causes: Vec::new() }
+}
+
+fn refused(why: NeedError) -> ApiError {
+    let class = if why.code == 404 { ApiErrorClass::NotFound } else { ApiErrorClass::Invalid };
+    ApiError { class, code: why.code, reason: why.reason, message: why.message, causes: Vec::new() }
+}
+
+impl ApiReader for Server {
+    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+        let new = self.new_resources.as_ref().filter(|_| self.rediscovered.load(Ordering::Relaxed));
+        let resources = new.unwrap_or(&self.resources).clone();
+        std::future::ready(Ok(Discovery { resources, failed: self.failed_groups.clone() })).boxed()
+    }
+
+    fn list<'a>(&'a self, target: &'a Target, _: u32, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+        let items = self.items(target);
+        let page = items.map(|items| ListPage { items, resource_version: VERSION.to_owned(), next: None });
+        std::future::ready(page).boxed()
+    }
+
+    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+        std::future::ready(self.stream(target, &start)).boxed()
+    }
+
+    fn get<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        let need = Need::LiveObject { kind: resource.kind.clone(), object: object.clone() };
+        std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
+    }
+
+    fn raw<'a>(&'a self, path: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        let need = Need::RawPath(path.to_owned());
+        std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
+    }
+}

@@ -1,0 +1,180 @@
+//! `pintle test` through the binary: the host gives each case what the SDK's own tests give it, and finds what is wrong.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use pintle_tests::{components, crash, workspace_dir};
+use serde_json::{Value, json};
+use xtask::guests::{self, Set};
+
+fn run(arguments: &[&str]) -> Result<Output> {
+    Command::new(crash::binary()?).arg("test").args(arguments).output().context("run pintle test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder with the component of a test guest and with cases: name of the key's object -> `expected.yaml`.
+struct Folder {
+    folder: tempfile::TempDir,
+    component: String,
+    cases: String,
+}
+
+impl Folder {
+    fn new(guest: &str, kind: &str, cases: &[(&str, &str)]) -> Result<Folder> {
+        let folder = tempfile::tempdir()?;
+        let component = folder.path().join("guest.wasm");
+        std::fs::write(&component, components::guest(guest)?)?;
+        let all = folder.path().join("cases");
+        for (name, expected) in cases {
+            let case = all.join(name);
+            std::fs::create_dir_all(&case)?;
+            std::fs::write(case.join("input.yaml"), format!("key: {{kind: {kind}, namespace: ns, name: {name}}}\n"))?;
+            std::fs::write(case.join("expected.yaml"), expected)?;
+        }
+        let shown = |path: &Path| path.display().to_string();
+        Ok(Folder { component: shown(&component), cases: shown(&all), folder })
+    }
+
+    fn test(&self, more: &[&str]) -> Result<(bool, String)> {
+        let mut arguments = vec![self.component.as_str(), "--cases", &self.cases];
+        arguments.extend(more);
+        let output = run(&arguments)?;
+        let all = text(&output.stdout) + &text(&output.stderr);
+        Ok((output.status.success(), all.replace(&self.folder.path().display().to_string(), "DIR")))
+    }
+}
+
+const WIDGET: &str = "example.com/v1/Widget";
+
+/// Folders of `cases/` with the component, of the built-in plugins.
+fn builtins() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let built = guests::build(Set::Plugins)?;
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(workspace_dir().join("plugins"))? {
+        let folder = entry?.path();
+        if folder.join("cases").exists() {
+            let (_, name) = pintle_build::manifest_json(&folder.join("manifest.yaml"))?;
+            let of_name = built.iter().find(|built| built.path.file_stem().is_some_and(|stem| *stem == *name));
+            let component = of_name.with_context(|| format!("no component of {name}"))?;
+            all.push((folder.join("cases"), component.path.clone()));
+        }
+    }
+    assert_eq!(all.len(), built.len(), "a plugin without cases");
+    Ok(all)
+}
+
+#[test]
+fn the_host_gives_every_case_of_the_built_in_plugins_what_the_sdk_gives_it() -> Result<()> {
+    let mut n_cases = 0;
+    for (cases, component) in builtins()? {
+        let [cases_text, component] = [&cases, &component].map(|path| path.display().to_string());
+        let output = run(&[&component, "--cases", &cases_text, "-o", "json"])?;
+        ensure!(output.status.success(), "{component}: {}{}", text(&output.stderr), text(&output.stdout));
+        let told: Value = serde_json::from_slice(&output.stdout)?;
+        let ran = told["cases"].as_array().context("no cases")?;
+        assert_eq!(ran.len(), std::fs::read_dir(&cases)?.count(), "{component}");
+        n_cases += ran.len();
+    }
+    println!("{n_cases} cases, equal natively and as components");
+    assert!(n_cases > 150, "{n_cases}");
+    Ok(())
+}
+
+#[test]
+fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("most-mutations", "steps: []\n")])?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good);
+    for part in [
+        "FAILED   most-mutations",
+        "the outcome is not what expected.yaml says",
+        "-steps: []",
+        "+  - create: ",
+        "pintle: 1 of 1 cases are not as they should be",
+    ] {
+        assert!(told.contains(part), "no {part:?} in:\n{told}");
+    }
+    let (is_good, told) = folder.test(&["--update"])?;
+    assert!(is_good && told.contains("updated  most-mutations"), "{told}");
+    let (is_good, told) = folder.test(&[])?;
+    assert!(is_good && told.contains("1 of 1 cases are as they should be"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn what_is_kept_from_run_to_run_is_found() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("calls", "steps: []\nrequeueAfter: 1ms\n")])?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good);
+    assert!(told.contains("the plugin keeps something from run to run (a global variable"), "{told}");
+    // To take over what was seen does not help here.
+    let (is_good, _) = folder.test(&["--update"])?;
+    assert!(!is_good);
+    Ok(())
+}
+
+#[test]
+fn faults_are_told_with_their_kind_and_what_the_host_says_of_them() -> Result<()> {
+    let cases = [
+        ("panic", "trap: "),
+        ("loop", "deadline: "),
+        ("grow", "memory: "),
+        ("too-many-mutations", "output: "),
+        ("not-watched", "kind v1/Secret is not watched by this plugin; its manifest watches example.com/v1/Widget"),
+        ("host-calls", "host_call: "),
+    ];
+    let folder = Folder::new("faulty", WIDGET, &cases.map(|(name, _)| (name, "steps: []\n")))?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good);
+    for (name, part) in cases {
+        let of_case = told.split("FAILED   ").find(|text| text.starts_with(&format!("{name}\n")));
+        let of_case = of_case.with_context(|| format!("nothing of {name} in:\n{told}"))?;
+        assert!(of_case.contains("the run ended with a fault: ") && of_case.contains(part), "{of_case}");
+    }
+    Ok(())
+}
+
+#[test]
+fn many_runs_on_one_instance_tell_how_it_grows() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("most-mutations", "")])?;
+    let (is_good, told) = folder.test(&["--update", "--runs", "2000"])?;
+    assert!(is_good && told.contains("2000 runs on one instance: "), "{told}");
+    let folder = Folder::new("faulty", WIDGET, &[("leak", "steps: []\n")])?;
+    let (is_good, told) = folder.test(&["--runs", "2000"])?;
+    assert!(!is_good && told.contains("on one instance"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn cases_can_be_exported_for_languages_without_yaml() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("panic", "steps: []\n")])?;
+    let file = folder.folder.path().join("cases.json");
+    let (is_good, told) = folder.test(&["--export", &file.display().to_string()])?;
+    assert!(is_good && told == "1 cases in DIR/cases.json\n", "{told}");
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    assert_eq!(document["manifest"]["name"], "faulty");
+    let case = json!({
+        "name": "panic", "expected": {"steps": []}, "input": {"key": {"kind": WIDGET, "namespace": "ns", "name": "panic"}},
+    });
+    assert_eq!(document["cases"], json!([case]));
+    Ok(())
+}
+
+#[test]
+fn mistakes_say_what_to_do() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("panic", "steps: []\n")])?;
+    let output = run(&[&folder.component])?;
+    assert_eq!(
+        text(&output.stderr),
+        "pintle: a component file has no cases of its own: name their folder with --cases\n"
+    );
+    let (is_good, told) = folder.test(&["--filter", "zzz"])?;
+    assert_eq!((is_good, &*told), (false, "pintle: no case in DIR/cases has \"zzz\" in its name\n"));
+    let output = run(&["DIR/missing"])?;
+    assert!(text(&output.stderr).starts_with("pintle: read DIR/missing: "), "{}", text(&output.stderr));
+    Ok(())
+}
