@@ -1,0 +1,276 @@
+package pintle
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// AppliedAnnotation is the annotation of a child with the [Hash] of what was wanted when it was last applied.
+const AppliedAnnotation = "pintle.dev/applied"
+
+// Children is the set of children that an owner wants: what is missing is created, what differs updated, what fits adopted, and what
+// is no longer wanted deleted.
+//
+// Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are, and a
+// field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation
+// [AppliedAnnotation], by which the next run sees that nothing has changed. What somebody else has changed since is seen by comparing
+// what is wanted with what is there: the manifest watches every owned kind, whole or with all fields that are set in children and
+// metadata.{annotations,labels,ownerReferences,deletionTimestamp}. Write values as the API server does: it turns cpu: 1000m into
+// cpu: 1, which would look like a change in every run.
+//
+// An object that another controller has is not touched, and every write of an object that is there carries its uid.
+type Children struct {
+	owner   *header
+	manager string
+	kinds   []Kind
+	wanted  []any
+}
+
+// ChildrenPlan is what [Children.Plan] found.
+type ChildrenPlan struct {
+	// Mutations are applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
+	Mutations []Mutation
+	// Conflicts are wanted objects that somebody else controls. They are left alone.
+	Conflicts []ChildConflict
+	// Waiting are wanted objects that are being deleted; they are applied once they are gone, which causes a run.
+	Waiting []Ref
+}
+
+// ChildConflict is a wanted object that somebody else controls.
+type ChildConflict struct {
+	Child          Ref
+	ControllerKind Kind
+	ControllerName string
+}
+
+// String is such as "v1/Service default/web is controlled by example.com/v1/Gateway web".
+func (c ChildConflict) String() string {
+	return fmt.Sprintf("%s is controlled by %s %s", c.Child, c.ControllerKind, c.ControllerName)
+}
+
+// NewChildren has no children yet. owner has apiVersion, kind, metadata.name, namespace and uid, as every object from a [Lister] has.
+// manager is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and the same for ever, because it is by
+// this name that fields which are no longer wanted are found.
+func NewChildren(owner any, manager string) *Children {
+	return &Children{owner: headerOf(owner), manager: manager}
+}
+
+// Own says that the owner has children of these kinds: those that are not wanted are deleted, also when none is.
+func (c *Children) Own(kinds ...Kind) *Children {
+	c.kinds = append(c.kinds, kinds...)
+	return c
+}
+
+// Want adds wanted objects, with apiVersion, kind (TypeMeta in types of k8s.io/api), metadata.name, and all that shall be applied.
+// Their namespace is the owner's if they name none.
+func (c *Children) Want(objects ...any) *Children {
+	c.wanted = append(c.wanted, objects...)
+	return c
+}
+
+// Plan compares what is wanted with what the cache has.
+//
+// The error is a [TerminalError], as only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not
+// owned, lives in another namespace than its owner, or cannot be hashed.
+func (c *Children) Plan(lister Lister) (*ChildrenPlan, error) {
+	plan := &ChildrenPlan{}
+	names := map[Ref]bool{}
+	for _, object := range c.wanted {
+		child, wanted, err := c.complete(object)
+		if err != nil {
+			return nil, err
+		}
+		if names[child] {
+			return nil, Terminal("children: %s is wanted twice", child)
+		}
+		names[child] = true
+		if err := c.planWanted(lister, child, wanted, plan); err != nil {
+			return nil, err
+		}
+	}
+	for _, kind := range c.kinds {
+		query := Query{Namespace: c.owner.Metadata.Namespace, Owner: Controller(c.owner.Metadata.UID)}
+		for _, text := range lister.ListJSON(kind, query) {
+			h, err := decode[header](kind, text)
+			if err != nil {
+				return nil, err
+			}
+			child := Ref{kind, h.Metadata.Namespace, h.Metadata.Name}
+			if names[child] {
+				continue
+			}
+			if err := prunePlan(lister, child, plan); err != nil {
+				return nil, err
+			}
+			// A kind that is owned twice is pruned once.
+			names[child] = true
+		}
+	}
+	return plan, nil
+}
+
+// complete gives the name of a wanted object, and the object with its namespace filled in.
+func (c *Children) complete(object any) (child Ref, wanted map[string]any, err error) {
+	if text, ok := object.(string); ok {
+		object = json.RawMessage(text)
+	}
+	tree, err := treeOf(object)
+	if err != nil {
+		return child, nil, Terminal("children: %w", err)
+	}
+	wanted, _ = tree.(map[string]any)
+	metadata, _ := wanted["metadata"].(map[string]any)
+	text := func(members map[string]any, name string) string {
+		text, _ := members[name].(string)
+		return text
+	}
+	child = Ref{
+		Kind:      KindOf(text(wanted, "apiVersion"), text(wanted, "kind")),
+		Namespace: text(metadata, "namespace"), Name: text(metadata, "name"),
+	}
+	owners := c.owner.Metadata.Namespace
+	if child.Namespace == "" {
+		child.Namespace = owners
+	}
+	switch {
+	case child.Kind.Name == "" || child.Kind.Version == "":
+		return child, nil, Terminal("children: a %T has no apiVersion or kind: set its TypeMeta", object)
+	case child.Name == "":
+		return child, nil, Terminal("children: a %s has no metadata.name", child.Kind)
+	case !slices.Contains(c.kinds, child.Kind):
+		return child, nil, Terminal("children: %s is of a kind that is not owned: call Own", child)
+	case owners != "" && child.Namespace != owners:
+		return child, nil, Terminal("children: %s is in another namespace than its owner", child)
+	}
+	if child.Namespace != "" {
+		metadata["namespace"] = child.Namespace
+	}
+	return child, wanted, nil
+}
+
+func (c *Children) planWanted(lister Lister, child Ref, wanted map[string]any, plan *ChildrenPlan) error {
+	hash, err := Hash(wanted)
+	if err != nil {
+		return err
+	}
+	apply := Apply(child.Kind, child.Namespace, child.Name, c.manager, true, c.applied(wanted, hash))
+	text := lister.GetJSON(child.Kind, child.Namespace, child.Name)
+	if text == nil {
+		plan.Mutations = append(plan.Mutations, apply)
+		return nil
+	}
+	existing, err := decode[header](child.Kind, text)
+	if err != nil {
+		return err
+	}
+	meta := &existing.Metadata
+	controller := meta.controller()
+	switch {
+	case meta.DeletionTimestamp != nil:
+		plan.Waiting = append(plan.Waiting, child)
+		return nil
+	case controller != nil && controller.UID != c.owner.Metadata.UID:
+		kind := KindOf(controller.APIVersion, controller.Kind)
+		plan.Conflicts = append(plan.Conflicts, ChildConflict{child, kind, controller.Name})
+		return nil
+	}
+	tree, err := parseTree(text)
+	if err != nil {
+		return Terminal("decode %s: %w", child, err)
+	}
+	if controller == nil || meta.Annotations[AppliedAnnotation] != hash || !covers(tree, wanted) {
+		plan.Mutations = append(plan.Mutations, apply.WithUID(meta.UID))
+	}
+	return nil
+}
+
+// applied is the object as it is sent. It leaves wanted as it is.
+func (c *Children) applied(wanted map[string]any, hash string) map[string]any {
+	metadata := copyOf(wanted["metadata"])
+	metadata["ownerReferences"] = []OwnerReference{c.owner.controllerRef()}
+	annotations := copyOf(metadata["annotations"])
+	annotations[AppliedAnnotation] = hash
+	metadata["annotations"] = annotations
+	object := copyOf(wanted)
+	object["metadata"] = metadata
+	return object
+}
+
+func copyOf(tree any) map[string]any {
+	copied := map[string]any{}
+	members, _ := tree.(map[string]any)
+	for name, value := range members {
+		copied[name] = value
+	}
+	return copied
+}
+
+// prunePlan deletes a child, unless that has been done. It is read by name, because a list gives less than what a whole watch has.
+func prunePlan(lister Lister, child Ref, plan *ChildrenPlan) error {
+	text := lister.GetJSON(child.Kind, child.Namespace, child.Name)
+	if text == nil {
+		return nil
+	}
+	existing, err := decode[header](child.Kind, text)
+	if err != nil {
+		return err
+	}
+	if existing.Metadata.DeletionTimestamp == nil {
+		plan.Mutations = append(plan.Mutations, Delete(child.Kind, child.Namespace, child.Name).
+			WithUID(existing.Metadata.UID).WithPropagation(Background))
+	}
+	return nil
+}
+
+// covers says whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same
+// length and cover item by item, scalars are equal. What is wanted to be null, "", 0, false, [] or {} may be missing.
+func covers(existing, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		members, ok := existing.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name, value := range wanted {
+			if there := members[name]; there == nil {
+				if !isZero(value) {
+					return false
+				}
+			} else if !covers(there, value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		items, ok := existing.([]any)
+		if !ok || len(items) != len(wanted) {
+			return false
+		}
+		for i := range wanted {
+			if !covers(items[i], wanted[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return equalTrees(existing, wanted)
+	}
+}
+
+func isZero(tree any) bool {
+	switch value := tree.(type) {
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	case json.Number:
+		return equalNumbers(value, "0")
+	case string:
+		return value == ""
+	case bool:
+		return !value
+	default:
+		return value == nil
+	}
+}

@@ -1,0 +1,65 @@
+package pintle
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+)
+
+// ReconcileFunc says what should change for one key. It is pure: the same view gives the same outcome, so it looks at nothing but
+// its arguments, keeps nothing in variables, and starts no goroutine that outlives it.
+//
+// It is never called twice at once for the same key, and never told why. A nil outcome wants nothing. An error is tried again with a
+// growing delay unless it is a [TerminalError]. A panic ends the run as a fault, is written to the log, and the instance is replaced.
+type ReconcileFunc func(key Key, lister Lister) (*Outcome, error)
+
+// MappingFunc says which keys a change of an object touches, where the rules of the manifest cannot: for watches with to: plugin.
+// old is nil for a new object, new for a deleted one; both are projections.
+type MappingFunc func(kind Kind, old, new json.RawMessage, lister Lister) []Key
+
+var (
+	reconcileFunc ReconcileFunc
+	mappingFunc   MappingFunc
+)
+
+// Export makes a function the plugin's reconcile. Call it in an init function of the main package, whose main function stays empty,
+// because a component is a library: main never runs.
+func Export(reconcile ReconcileFunc) { reconcileFunc = reconcile }
+
+// ExportMapping makes a function the plugin's mapping, as [Export] does.
+func ExportMapping(keysOf MappingFunc) { mappingFunc = keysOf }
+
+// panicMessage tells of a panic: what was thrown, where, and for which key. To be called by the deferred function that recovers.
+func panicMessage(recovered any, what string) string {
+	return fmt.Sprintf("panic: %s at %s (%s)", panicText(recovered), panicPlace(), what)
+}
+
+func panicText(recovered any) string {
+	switch value := recovered.(type) {
+	case error:
+		return fmt.Sprintf("%T: %v", value, value)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// panicPlace is the first function on the stack that is neither the runtime's nor of this package.
+func panicPlace() string {
+	counters := make([]uintptr, 64)
+	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters)])
+	panicking := false
+	for {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic" || strings.HasPrefix(frame.Function, "runtime.sig") || strings.HasPrefix(frame.Function, "runtime.panic"):
+			panicking = true
+		case panicking && !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "pintle.dev/sdk."):
+			return fmt.Sprintf("%s:%d in %s", path.Base(frame.File), frame.Line, frame.Function)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}

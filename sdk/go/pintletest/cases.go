@@ -1,0 +1,172 @@
+// Package pintletest runs a plugin natively against files: a case is a folder with input.yaml and expected.yaml.
+//
+//	func TestCases(t *testing.T) {
+//		pintletest.CheckCases(t, ".", reconcile)
+//	}
+//
+// [CheckCases] reads manifest.yaml and every folder of cases. The lister of a case gives what the host would give: only watched
+// kinds, only projected fields, only declared indexes; anything else fails the case. input.yaml has
+//
+//   - key: kind, namespace, name, and queue if it is not the manifest's first;
+//   - now: 2026-01-01T00:00:00Z if absent;
+//   - objects: the cache. A missing uid becomes uid-NAME, a missing resourceVersion 1;
+//   - live: what the API server itself has, for needs; the same as objects if absent;
+//   - raw: path to body, for needs of raw paths; another path is not found;
+//   - discovery: what a need for discovery finds: resources (those below if absent), failed (group versions), or an error;
+//   - config (the manifest's defaults if absent), state, attempt, failures, resources;
+//   - define: a place for YAML anchors. They and merge keys (<<: *pod) work.
+//
+// Needs are answered until there are no more. expected.yaml shows the outcome: updates as the difference to the cached object (in the
+// form of a merge patch), equal mutations in a row once, with times. It is compared as a value, so order of members and style do not
+// matter. "pintle test --update" writes it anew, and "pintle test" runs the same cases against the component.
+//
+// [Parse] makes a fixture without files.
+package pintletest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	pintle "pintle.dev/sdk"
+)
+
+// CheckCases runs every case below folder/cases with folder/manifest.yaml, each as a subtest, and compares the outcomes.
+// The test fails if there is no case.
+func CheckCases(t *testing.T, folder string, reconcile pintle.ReconcileFunc) {
+	t.Helper()
+	CheckCasesOf(t, filepath.Join(folder, "manifest.yaml"), filepath.Join(folder, "cases"), reconcile)
+}
+
+// CheckCasesOf is [CheckCases] with a manifest and cases that are not in one folder.
+func CheckCasesOf(t *testing.T, manifest, cases string, reconcile pintle.ReconcileFunc) {
+	t.Helper()
+	manifestYAML, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob(filepath.Join(cases, "*", "input.yaml"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no cases in %s: a case is a folder with input.yaml and expected.yaml", cases)
+	}
+	for _, inputFile := range folders {
+		folder := filepath.Dir(inputFile)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			inputYAML, err := os.ReadFile(inputFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expectedYAML, err := os.ReadFile(filepath.Join(folder, "expected.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, difference := range check(manifestYAML, inputYAML, expectedYAML, reconcile) {
+				t.Error(difference)
+			}
+		})
+	}
+}
+
+// check gives the differences between what a case should give and what it gives.
+func check(manifestYAML, inputYAML, expectedYAML []byte, reconcile pintle.ReconcileFunc) (differences []string) {
+	fixture, err := Parse(manifestYAML, inputYAML)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			fault, ok := recovered.(fault)
+			if !ok {
+				panic(recovered)
+			}
+			differences = []string{fault.Error()}
+		}
+	}()
+	result, asked := fixture.Run(reconcile)
+	got, err := treeOf(shown(result, asked, fixture.Lister))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	expectedJSON, err := yamlToJSON(expectedYAML)
+	if err != nil {
+		return []string{"expected.yaml: " + err.Error()}
+	}
+	wanted, err := parse(expectedJSON)
+	if err != nil {
+		return []string{"expected.yaml: " + err.Error()}
+	}
+	return compare("", wanted, got)
+}
+
+// compare tells of each place at which two values differ.
+func compare(place string, wanted, got any) []string {
+	var differences []string
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		members, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			if value, there := members[name]; there {
+				differences = append(differences, compare(place+"."+name, wanted[name], value)...)
+			} else {
+				differences = append(differences, fmt.Sprintf("%s.%s: missing, expected %s", place, name, text(wanted[name])))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if _, there := wanted[name]; !there {
+				differences = append(differences, fmt.Sprintf("%s.%s: not expected: %s", place, name, text(members[name])))
+			}
+		}
+		return differences
+	case []any:
+		items, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i := range max(len(wanted), len(items)) {
+			at := fmt.Sprintf("%s[%d]", place, i)
+			switch {
+			case i >= len(items):
+				differences = append(differences, fmt.Sprintf("%s: missing, expected %s", at, text(wanted[i])))
+			case i >= len(wanted):
+				differences = append(differences, fmt.Sprintf("%s: not expected: %s", at, text(items[i])))
+			default:
+				differences = append(differences, compare(at, wanted[i], items[i])...)
+			}
+		}
+		return differences
+	case json.Number:
+		number, ok := got.(json.Number)
+		if !ok {
+			break
+		}
+		x, errX := wanted.Float64()
+		y, errY := number.Float64()
+		if wanted == number || errX == nil && errY == nil && x == y {
+			return nil
+		}
+	default:
+		if wanted == got {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("%s: expected %s, got %s", strings.TrimPrefix(place, "."), text(wanted), text(got))}
+}
+
+func text(tree any) string {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(tree); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(text.String())
+}

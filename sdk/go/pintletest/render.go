@@ -1,0 +1,248 @@
+package pintletest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	pintle "pintle.dev/sdk"
+)
+
+// shown is a result in the form of an expected.yaml.
+func shown(result pintle.Result, asked []pintle.Need, lister *Lister) map[string]any {
+	show := map[string]any{}
+	if result.Outcome != nil {
+		show = shownOutcome(result.Outcome, lister)
+	} else if terminal := (*pintle.TerminalError)(nil); errors.As(result.Err, &terminal) {
+		show["terminal"] = result.Err.Error()
+	} else {
+		show["retry"] = result.Err.Error()
+		if retry := (*pintle.RetryError)(nil); errors.As(result.Err, &retry) && retry.After > 0 {
+			show["after"] = shownDuration(retry.After)
+		}
+	}
+	if len(asked) > 0 {
+		show["asked"] = mapAll(asked, shownNeed)
+	}
+	return show
+}
+
+func mapAll[A any](from []A, convert func(A) any) []any {
+	to := make([]any, len(from))
+	for i := range from {
+		to[i] = convert(from[i])
+	}
+	return to
+}
+
+func shownOutcome(outcome *pintle.Outcome, lister *Lister) map[string]any {
+	show := map[string]any{}
+	if len(outcome.Needs) > 0 {
+		show["needs"] = mapAll(outcome.Needs, shownNeed)
+	}
+	show["steps"] = mapAll(outcome.Steps, func(step pintle.Step) any {
+		one := map[string]any{"order": string(step.Order), "mutations": shownMutations(step.Mutations, lister)}
+		if step.Always {
+			one["always"] = true
+		}
+		return one
+	})
+	if outcome.RequeueAfter > 0 {
+		show["requeueAfter"] = shownDuration(outcome.RequeueAfter)
+	}
+	if len(outcome.State) > 0 {
+		state := map[string]any{}
+		for _, write := range outcome.State {
+			if write.Forget {
+				state[write.Name] = nil
+			} else {
+				state[write.Name] = write.Value
+			}
+		}
+		show["state"] = state
+	}
+	if len(outcome.Observations) > 0 {
+		show["observations"] = mapAll(outcome.Observations, func(sample pintle.Observation) any {
+			return fmt.Sprintf("%s{%s} %s", sample.Metric, strings.Join(sample.Labels, ","), shownFloat(sample.Value))
+		})
+	}
+	return show
+}
+
+// shownMutations shows equal mutations in a row once, with times.
+func shownMutations(mutations []pintle.Mutation, lister *Lister) []any {
+	show := []any{}
+	for i := 0; i < len(mutations); {
+		times := 1
+		for i+times < len(mutations) && reflect.DeepEqual(mutations[i], mutations[i+times]) {
+			times++
+		}
+		one := shownMutation(mutations[i], lister)
+		if times > 1 {
+			one["times"] = times
+		}
+		show = append(show, one)
+		i += times
+	}
+	return show
+}
+
+func shownMutation(m pintle.Mutation, lister *Lister) map[string]any {
+	show := map[string]any{}
+	put := func(name, text string) {
+		if text != "" {
+			show[name] = text
+		}
+	}
+	conditions := func() {
+		all := map[string]any{}
+		if m.UID != "" {
+			all["uid"] = m.UID
+		}
+		if m.ResourceVersion != "" {
+			all["resourceVersion"] = m.ResourceVersion
+		}
+		if len(all) > 0 {
+			show["if"] = all
+		}
+	}
+	switch m.Verb {
+	case pintle.VerbCreate:
+		show["create"] = target(m, "", m.Namespace)
+		show["object"] = mustParse(m.Body)
+	case pintle.VerbUpdate:
+		object, _ := mustParse(m.Body).(map[string]any)
+		metadata, _ := object["metadata"].(map[string]any)
+		namespace, _ := metadata["namespace"].(string)
+		name, _ := metadata["name"].(string)
+		show["update"] = target(m, namespace, name)
+		if old := lister.original(pintle.Ref{Kind: m.Kind, Namespace: namespace, Name: name}); old != nil {
+			show["changes"] = difference(old, object)
+		} else {
+			show["object"] = object
+		}
+	case pintle.VerbPatch:
+		show["patch"] = target(m, m.Namespace, m.Name)
+		form := string(m.Patch)
+		if m.Patch == pintle.ApplyPatch {
+			form = fmt.Sprintf("apply by %s, force: %t", m.FieldManager, m.Force)
+		}
+		show["form"] = form
+		conditions()
+		show["body"] = mustParse(m.Body)
+	case pintle.VerbDelete:
+		m.Subresource = ""
+		show["delete"] = target(m, m.Namespace, m.Name)
+		conditions()
+		put("propagation", string(m.Propagation))
+		if m.GracePeriodSeconds != nil {
+			show["gracePeriodSeconds"] = *m.GracePeriodSeconds
+		}
+	case pintle.VerbDeleteCollection:
+		m.Subresource = ""
+		show["deleteCollection"] = target(m, "", m.Namespace)
+		put("labelSelector", m.LabelSelector)
+		put("propagation", string(m.Propagation))
+	case pintle.VerbEvent:
+		show["event"] = shownEvent(m.Event)
+	}
+	if m.OnSuccess != nil {
+		show["onSuccess"] = shownEvent(m.OnSuccess)
+	}
+	if m.OnFailure != nil {
+		show["onFailure"] = shownEvent(m.OnFailure)
+	}
+	if len(m.Tolerate) > 0 {
+		show["tolerate"] = mapAll(m.Tolerate, func(refusal pintle.Refusal) any { return string(refusal) })
+	}
+	return show
+}
+
+func target(m pintle.Mutation, namespace, name string) string {
+	kind := m.Kind.String()
+	if m.Subresource != "" {
+		kind += "/" + m.Subresource
+	}
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimRight(kind+" "+name, " ")
+}
+
+func mustParse(body json.RawMessage) any {
+	tree, err := parse(body)
+	if err != nil {
+		panic(fault(fmt.Sprintf("the plugin wrote bad JSON: %v: %s", err, body)))
+	}
+	return tree
+}
+
+func shownEvent(event *pintle.Event) string {
+	return fmt.Sprintf("%s %s on %s (%s): %s", event.Type, event.Reason, event.Regarding, event.RegardingUID, event.Message)
+}
+
+func shownNeed(need pintle.Need) any {
+	switch need.Type {
+	case pintle.LiveObject:
+		return "get " + pintle.Ref{Kind: need.Kind, Namespace: need.Namespace, Name: need.Name}.String()
+	case pintle.LiveList:
+		return fmt.Sprintf("list %s in %q with %q, at most %d", need.Kind, need.Namespace, need.LabelSelector, need.Limit)
+	case pintle.RawPath:
+		return "get " + need.Path
+	default:
+		return "discover"
+	}
+}
+
+// difference is what changes, in the form of a merge patch (RFC 7386).
+func difference(old, new any) any {
+	before, isObject := old.(map[string]any)
+	after, isAlso := new.(map[string]any)
+	if !isObject || !isAlso {
+		return new
+	}
+	changes := map[string]any{}
+	for name, value := range after {
+		if was, there := before[name]; !there {
+			changes[name] = value
+		} else if !reflect.DeepEqual(was, value) {
+			changes[name] = difference(was, value)
+		}
+	}
+	for name := range before {
+		if _, stays := after[name]; !stays {
+			changes[name] = nil
+		}
+	}
+	return changes
+}
+
+// shownDuration is in the largest unit of which there is at least one: 1.5s, 250ms, 90s.
+func shownDuration(duration time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		if duration >= unit.size {
+			digits := len(strconv.Itoa(int(unit.size))) - 1
+			text := fmt.Sprintf("%d.%0*d", duration/unit.size, digits, duration%unit.size)
+			return strings.TrimRight(strings.TrimRight(text, "0"), ".") + unit.name
+		}
+	}
+	return strconv.Itoa(int(duration)) + "ns"
+}
+
+func shownFloat(value float64) string {
+	switch {
+	case math.IsInf(value, 1):
+		return "inf"
+	case math.IsInf(value, -1):
+		return "-inf"
+	}
+	return strconv.FormatFloat(value, 'f', -1, 64)
+}
