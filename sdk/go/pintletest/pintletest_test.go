@@ -1,0 +1,310 @@
+package pintletest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	pintle "pintle.dev/sdk"
+)
+
+const manifestOfAll = `
+name: all
+watches:
+  - kind: v1/Pod
+    namespace: default
+    labelSelector: app
+    fields: [metadata.labels, metadata.ownerReferences, "metadata.annotations['a.b/c']", spec.containers.name]
+    indexes: [{name: node, field: spec.nodeName}, {name: port, field: spec.containers.ports.containerPort}]
+    enqueue: [{to: self, on: [add]}]
+  - {kind: v1/ConfigMap, whole: true}
+  - {kind: v1/Service, selects: {field: spec.selector, form: map}}
+  - {kind: apps/v1/ReplicaSet, selects: {field: spec.selector, form: labelSelector}}
+queues: [{name: first}, {name: second}]
+config:
+  size: {type: integer, default: 3}
+  name: {type: string, default: a}
+discovery: true
+`
+
+const inputOfAll = `
+key: {kind: v1/Pod, namespace: default, name: a}
+define:
+  pod: &pod
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: default, labels: {app: web, tier: x}, annotations: {a.b/c: "1", other: "2"}}
+    spec: {nodeName: n1, containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}
+objects:
+  - {<<: *pod, metadata: {name: b, namespace: default, labels: {app: api}, creationTimestamp: 2025-12-31T00:00:00Z,
+      ownerReferences: [{apiVersion: v1, kind: Owner, name: o, uid: u, controller: true}]}}
+  - *pod
+  - {<<: *pod, metadata: {name: unlabelled, namespace: default}}
+  - {<<: *pod, metadata: {name: elsewhere, namespace: other, labels: {app: web}}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {y: "1", t: 2026-01-01T00:00:00.500000Z}}
+  - {apiVersion: v1, kind: Service, metadata: {name: s, namespace: default}, spec: {selector: {app: web}}}
+  - {apiVersion: v1, kind: Service, metadata: {name: empty, namespace: default}, spec: {selector: {}}}
+  - {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, namespace: default}, spec: {selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}}}
+live:
+  - {apiVersion: v1, kind: Pod, metadata: {name: live, namespace: default, labels: {app: web}}, spec: {}}
+raw: {/apis/x: {a: 1}}
+discovery: {resources: [], failed: [x/v1]}
+resources: [{kind: v1/Pod, plural: pods, namespaced: true, verbs: [list]}]
+config: {name: b}
+state: {kept: value}
+attempt: 2
+failures: [{verb: create, kind: v1/Pod, object: {namespace: default, name: x}, code: 409, reason: AlreadyExists, message: m}]
+`
+
+var (
+	pods       = pintle.MustKind("v1/Pod")
+	configMaps = pintle.MustKind("v1/ConfigMap")
+)
+
+func fixture(t *testing.T) *Fixture {
+	t.Helper()
+	f, err := Parse([]byte(manifestOfAll), []byte(inputOfAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func names(texts []json.RawMessage) string {
+	var names []string
+	for _, text := range texts {
+		var object struct{ Metadata pintle.ObjectMeta }
+		if err := json.Unmarshal(text, &object); err != nil {
+			return err.Error()
+		}
+		names = append(names, object.Metadata.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestTheListerGivesWhatTheHostWouldGive(t *testing.T) {
+	f := fixture(t)
+	l := f.Lister
+	if f.Key != (pintle.Key{Queue: "first", Kind: pods, Namespace: "default", Name: "a"}) {
+		t.Errorf("%+v", f.Key)
+	}
+	projected := `{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"a.b/c":"1"},"labels":{"app":"web","tier":"x"},"name":"a",` +
+		`"namespace":"default","resourceVersion":"1","uid":"uid-a"},"spec":{"containers":[{"name":"c"}]}}`
+	if text := l.GetJSON(pods, "default", "a"); string(text) != projected {
+		t.Errorf("%s", text)
+	}
+	for expected, got := range map[string]string{
+		"a b":         names(l.ListJSON(pods, pintle.Query{})),
+		"b":           names(l.ListJSON(pods, pintle.Query{LabelSelector: "app in (api)"})),
+		"b ":          names(l.ListJSON(pods, pintle.Query{Owner: pintle.Controller("u")})) + " ",
+		" b":          " " + names(l.ListJSON(pods, pintle.Query{Owner: pintle.AnyOwner("u")})),
+		"a":           names(l.ListJSON(pods, pintle.Query{Owner: pintle.ControllerOrOrphan("x")})),
+		"a b ":        names(l.ListJSON(pods, pintle.Query{Index: pintle.Index{Name: "node", Value: "n1"}})) + " ",
+		" a b":        " " + names(l.ListJSON(pods, pintle.Query{Index: pintle.Index{Name: "port", Value: "80"}})),
+		"":            names(l.ListJSON(pods, pintle.Query{Namespace: "other"})),
+		"s":           names(l.SelectingJSON(pintle.MustKind("v1/Service"), "default", map[string]string{"app": "web"})),
+		"r":           names(l.SelectingJSON(pintle.MustKind("apps/v1/ReplicaSet"), "default", map[string]string{"app": "web"})),
+		"dependent b": "dependent " + names(l.DependentsJSON("u")),
+		"m":           names([]json.RawMessage{l.ByUIDJSON("uid-m")}),
+	} {
+		if got != expected {
+			t.Errorf("got %q, expected %q", got, expected)
+		}
+	}
+	if l.GetJSON(pods, "other", "elsewhere") != nil || l.GetJSON(pods, "default", "unlabelled") != nil || l.Count(pods, pintle.Query{}) != 2 {
+		t.Error("objects that the watch leaves out are there")
+	}
+	if text := l.GetJSON(configMaps, "", "m"); !strings.Contains(string(text), `"data":{"t":"2026-01-01T00:00:00.500000Z","y":"1"}`) {
+		t.Errorf("%s", text)
+	}
+	if string(l.ConfigJSON()) != `{"name":"b","size":3}` || l.Attempt() != 2 || l.Failures()[0].Kind != pods || len(l.Resources()) != 1 {
+		t.Errorf("%s %d %+v", l.ConfigJSON(), l.Attempt(), l.Failures())
+	}
+	if value, kept := l.State("kept"); value != "value" || !kept || !l.Now().Equal(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Error(value, l.Now())
+	}
+}
+
+func TestWhatTheHostWouldNotGiveIsAFault(t *testing.T) {
+	l := fixture(t).Lister
+	for expected, read := range map[string]func(){
+		"fault: the manifest does not watch v1/Secret":            func() { l.GetJSON(pintle.MustKind("v1/Secret"), "", "a") },
+		"fault: the watch of v1/Pod does not declare whole":       func() { l.ListJSON(pods, pintle.Query{Whole: true}) },
+		`fault: the watch of v1/Pod declares no index "x"`:        func() { l.Count(pods, pintle.Query{Index: pintle.Index{Name: "x", Value: "1"}}) },
+		"fault: the watch of v1/Pod does not declare selects":     func() { l.SelectingJSON(pods, "default", nil) },
+		`fault: label selector "a in b" does not parse`:           func() { l.ListJSON(pods, pintle.Query{LabelSelector: "a in b"}) },
+		"fault: the plugin still asks for reads after 8 rounds: ": func() { fixture(t).Run(askForEver) },
+		"fault: 300 needs in one round, more than 256":            func() { fixture(t).Run(askForMuch) },
+		"fault: the plugin wrote bad JSON: ":                      func() { mustParse(json.RawMessage("{")) },
+	} {
+		func() {
+			defer func() {
+				if recovered := fmt.Sprint(recover()); !strings.HasPrefix(recovered, expected) {
+					t.Errorf("got %s, expected %s", recovered, expected)
+				}
+			}()
+			read()
+		}()
+	}
+}
+
+func askForEver(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+	for i := 0; ; i++ {
+		if _, err := pintle.Ask(l, pintle.NeedPath(fmt.Sprint(i))); err != nil {
+			if refusal, ok := err.(*pintle.APIError); !ok || refusal.Code != 404 {
+				return nil, err
+			}
+		}
+	}
+}
+
+func askForMuch(pintle.Key, pintle.Lister) (*pintle.Outcome, error) {
+	return &pintle.Outcome{Needs: make([]pintle.Need, 300)}, nil
+}
+
+func TestNeedsAreAnsweredUntilThereAreNoMore(t *testing.T) {
+	result, asked := fixture(t).Run(func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+		live, err := pintle.Live[pintle.Object](l, pods, "default", "live")
+		if err != nil || live == nil {
+			return nil, err
+		}
+		gone, err := pintle.Live[pintle.Object](l, pods, "default", "a")
+		if err != nil || gone != nil {
+			return nil, err
+		}
+		list, err := pintle.Ask(l, pintle.NeedList(pods, "default", "app=web", 5))
+		if err != nil {
+			return nil, err
+		}
+		path, err := pintle.Ask(l, pintle.NeedPath("/apis/x"))
+		if err != nil {
+			return nil, err
+		}
+		discovery, err := pintle.Ask(l, pintle.NeedDiscovery())
+		if err != nil {
+			return nil, err
+		}
+		return new(pintle.Outcome).Keep("list", names(mustList(list))).Keep("path", string(path)).Keep("discovery", fmt.Sprint(string(discovery), len(l.Resources()))), nil
+	})
+	shown := fmt.Sprint(shown(result, asked, nil))
+	for _, part := range []string{
+		`asked:[get v1/Pod default/live get v1/Pod default/a list v1/Pod in "default" with "app=web", at most 5 get /apis/x discover]`,
+		`state:map[discovery:["x/v1"]0 list:live path:{"a":1}]`,
+	} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("%s is not in %s", part, shown)
+		}
+	}
+}
+
+func mustList(text json.RawMessage) (items []json.RawMessage) {
+	if err := json.Unmarshal(text, &items); err != nil {
+		panic(err)
+	}
+	return items
+}
+
+func TestEveryPartOfAnOutcomeIsShown(t *testing.T) {
+	about := pintle.Object{"apiVersion": "v1", "kind": "Pod", "metadata": pintle.Object{"name": "a", "namespace": "default", "uid": "1"}}
+	event := pintle.NewEvent(about, pintle.Warning, "Why", "what")
+	run := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) {
+		outcome := new(pintle.Outcome).
+			Then(pintle.Sequential(
+				pintle.Create(pods, "default", pintle.Object{"metadata": pintle.Object{"generateName": "a-"}}).WithEvent(event),
+				pintle.Create(pods, "default", pintle.Object{"metadata": pintle.Object{"generateName": "a-"}}).WithEvent(event),
+				pintle.Update(configMaps, `{"metadata": {"name": "m", "uid": "uid-m", "resourceVersion": "1"}, "data": {"y": "2", "z": "3"}}`),
+				pintle.UpdateStatus(configMaps, `{"metadata": {"name": "new"}}`),
+				pintle.Patch(pods, "default", "a", pintle.JSONPatch, `[]`).WithUID("1").WithResourceVersion("2").WithEventOnFailure(event),
+				pintle.Apply(configMaps, "", "m", "me", true, `{}`),
+			)).
+			Then(pintle.SlowStart(
+				pintle.Delete(pods, "default", "a").WithUID("1").WithPropagation(pintle.Foreground).WithGracePeriod(0),
+				pintle.DeleteCollection(pods, "default", "a=b").WithPropagation(pintle.Orphan),
+			)).
+			Always(pintle.Parallel(pintle.Record(event).Tolerating(pintle.NotFound, pintle.Conflict))).
+			Requeue(1500*time.Millisecond).Keep("a", "1").Forget("b").Observe("m", 0.5, "x", "y")
+		return outcome, nil
+	}
+	expected := `
+steps:
+- order: sequential
+  mutations:
+  - {create: v1/Pod default, object: {metadata: {generateName: a-}}, onSuccess: 'Warning Why on v1/Pod default/a (1): what', times: 2}
+  - {update: v1/ConfigMap m, changes: {apiVersion: null, kind: null, data: {t: null, y: "2", z: "3"}}}
+  - {update: v1/ConfigMap/status new, object: {metadata: {name: new}}}
+  - {patch: v1/Pod default/a, form: json, if: {uid: "1", resourceVersion: "2"}, body: [], onFailure: 'Warning Why on v1/Pod default/a (1): what'}
+  - {patch: v1/ConfigMap m, form: 'apply by me, force: true', body: {}}
+- order: slow-start
+  mutations:
+  - {delete: v1/Pod default/a, if: {uid: "1"}, propagation: foreground, gracePeriodSeconds: 0}
+  - {deleteCollection: v1/Pod default, labelSelector: a=b, propagation: orphan}
+- order: parallel
+  always: true
+  mutations:
+  - {event: 'Warning Why on v1/Pod default/a (1): what', tolerate: [not-found, conflict]}
+requeueAfter: 1.5s
+state: {a: "1", b: null}
+observations: ['m{x,y} 0.5']
+`
+	differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run)
+	if differences != nil {
+		t.Errorf("%q", differences)
+	}
+}
+
+func TestErrorsAreShown(t *testing.T) {
+	for expected, err := range map[string]error{
+		`{retry: no}`:               fmt.Errorf("no"),
+		`{retry: no, after: 1m30s}`: pintle.RetryAfter(90*time.Second, "no"),
+		`{terminal: never}`:         pintle.Terminal("never"),
+	} {
+		expected = strings.Replace(expected, "1m30s", "90s", 1)
+		run := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) { return nil, err }
+		if differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run); differences != nil {
+			t.Errorf("%q", differences)
+		}
+	}
+}
+
+func TestDifferencesAreToldByTheirPlace(t *testing.T) {
+	run := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) { return nil, fmt.Errorf("no") }
+	for expected, one := range map[string]string{
+		`retry: expected "yes", got "no"`:              `{retry: yes_}`,
+		`.steps: missing, expected []`:                 `{retry: no_, steps: []}`,
+		`.retry: not expected: "no"`:                   `{}`,
+		`fault: the manifest does not watch v1/Secret`: ``,
+	} {
+		one = strings.NewReplacer("yes_", `"yes"`, "no_", `"no"`).Replace(one)
+		reconcile := run
+		if one == "" {
+			reconcile = func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+				l.GetJSON(pintle.MustKind("v1/Secret"), "", "a")
+				return nil, nil
+			}
+		}
+		if differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(one), reconcile); len(differences) != 1 || differences[0] != expected {
+			t.Errorf("got %q, expected %q", differences, expected)
+		}
+	}
+}
+
+func TestUnknownFieldsOfAnInputAreMistakes(t *testing.T) {
+	for _, input := range []string{"key: {kind: v1/Pod, name: a}\nobject: []", "key: {kind: Pod, name: a}", "key: {name: a}", "key: {kind: v1/Pod, name: a}\nobjects: [{}]"} {
+		if _, err := Parse([]byte(manifestOfAll), []byte(input)); err == nil {
+			t.Errorf("%q is taken", input)
+		}
+	}
+}
+
+func TestDurationsAreShownAsTheHostShowsThem(t *testing.T) {
+	for expected, duration := range map[string]time.Duration{
+		"1.5s": 1500 * time.Millisecond, "90s": 90 * time.Second, "250ms": 250 * time.Millisecond, "1.000001s": time.Second + time.Microsecond,
+		"2.5µs": 2500, "7ns": 7, "3600s": time.Hour,
+	} {
+		if got := shownDuration(duration); got != expected {
+			t.Errorf("got %s, expected %s", got, expected)
+		}
+	}
+}
