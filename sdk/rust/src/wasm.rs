@@ -78,6 +78,18 @@ impl Lister for WasmLister {
     }
 }
 
+/// Lets a panic say where and why, in one line of the host's log; of the trap that follows the host knows neither.
+fn log_panics() {
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            let message = panic.payload_as_str().unwrap_or("of another type than text");
+            let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
+            crate::log::error(&format!("panic: {message}{}", place.unwrap_or_default()));
+        }));
+    });
+}
+
 /// Runs a plugin's function with the host's arguments.
 ///
 /// # Errors
@@ -87,6 +99,7 @@ pub fn reconcile(
     lister: v::Lister,
     function: impl FnOnce(&Key, &WasmLister) -> Result<Outcome, Error>,
 ) -> Result<w::Outcome, w::ReconcileError> {
+    log_panics();
     match function(&key.into(), &WasmLister(lister)) {
         Ok(outcome) => Ok(outcome.into()),
         Err(Error::Needs(needs)) => Ok(Outcome::of_needs(needs).into()),
@@ -105,6 +118,7 @@ pub fn keys_of(
     lister: v::Lister,
     function: impl FnOnce(&Kind, Option<&str>, Option<&str>, &WasmLister) -> Vec<Key>,
 ) -> Vec<w::Key> {
+    log_panics();
     function(&kind.into(), old.as_deref(), new.as_deref(), &WasmLister(lister)).into_iter().map(Into::into).collect()
 }
 
