@@ -1,0 +1,193 @@
+// Native tests of controllers: a case is a folder with `input.yaml` and `expected.yaml`.
+
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+import { parse, stringify } from "yaml";
+
+import { Needs, Retry, Terminal } from "../errors.js";
+import { Kind } from "../kind.js";
+import { Lister } from "../lister.js";
+import { MAX_NEEDS, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
+import { duration, renderNeed, renderOutcome } from "./render.js";
+import { World, store } from "./world.js";
+
+/** @import { Key } from "../model.js" */
+/** @import { Need } from "../need.js" */
+/** @import { Reconcile } from "../controller.js" */
+/** @import { WireOutcome } from "../wire.js" */
+
+/** Calls of one run, as in the host. */
+const MAX_ROUNDS = 8;
+const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "define"];
+
+/**
+ * Runs every case below `folder/cases` with `folder/manifest.yaml`, as one test of `node --test` each, and compares the outcomes.
+ *
+ * The lister of a case gives what the host would give: only watched kinds, only projected fields, only declared indexes; anything else
+ * fails the case. Where `expected.yaml` is missing or differs, the message shows the outcome; `pintle test --update` writes the files.
+ * @param {string} folder The controller's folder; relative to where the tests are started, which is the package with `npm test`.
+ * @param {Reconcile} reconcile
+ * @param {{cases?: string}} [options] `cases`: another folder of cases, relative to `folder`.
+ */
+export function checkCases(folder, reconcile, { cases = "cases" } = {}) {
+  const manifest = readFileSync(join(folder, "manifest.yaml"), "utf8");
+  const root = resolve(folder, cases);
+  const names = readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort();
+  assert(names.length > 0, `no cases in ${root}`);
+  for (const name of names) {
+    test(name, () => {
+      const actual = Fixture.parse(manifest, readFileSync(join(root, name, "input.yaml"), "utf8")).run(reconcile);
+      let expected;
+      try {
+        expected = readYaml(readFileSync(join(root, name, "expected.yaml"), "utf8"));
+      } catch (error) {
+        assert.fail(`${join(root, name, "expected.yaml")}: ${error instanceof Error ? error.message : error}. The outcome is:\n${stringify(actual)}`);
+      }
+      assert.deepEqual(actual, expected, `the outcome is not that of expected.yaml. It is:\n${stringify(actual)}`);
+    });
+  }
+}
+
+/** One run: a key and the world that it sees. */
+export class Fixture {
+  #world;
+
+  /**
+   * @param {Key} key
+   * @param {World} world
+   */
+  constructor(key, world) {
+    /** The key of the run. */
+    this.key = key;
+    /** The world. */
+    this.lister = new Lister(world);
+    this.#world = world;
+  }
+
+  /**
+   * Reads a manifest and an input, both YAML. The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's
+   * first), `now`, `objects` (the cache), `live` (what the API server itself has; the same if absent), `raw` (path -> body), `discovery`,
+   * `config`, `state`, `attempt`, `failures`, `resources`.
+   * @param {string} manifestText
+   * @param {string} inputText
+   * @returns {Fixture}
+   * @throws {Error} What is wrong with them.
+   */
+  static parse(manifestText, inputText) {
+    const manifest = readYaml(manifestText);
+    const input = readYaml(inputText);
+    const unknown = Object.keys(input).find((name) => !INPUT.includes(name));
+    assert(unknown === undefined, `input.yaml has an unknown field ${unknown}: it may have ${INPUT.join(", ")}`);
+    assert(input.key?.kind && input.key?.name, "input.yaml needs key.kind and key.name");
+    const queue = input.key.queue ?? manifest.queues?.[0]?.name;
+    assert(queue !== undefined, "the manifest declares no queue");
+    const defaults = Object.entries(manifest.config ?? {}).filter(([, setting]) => setting?.default != null);
+    const objects = store(input.objects ?? []);
+    const world = new World(manifest, {
+      now: input.now ?? "2026-01-01T00:00:00Z",
+      objects,
+      live: input.live == null ? objects : store(input.live),
+      config: { ...Object.fromEntries(defaults.map(([name, setting]) => [name, setting.default])), ...input.config },
+      state: input.state ?? {},
+      attempt: input.attempt ?? 0,
+      failures: (input.failures ?? []).map(failure),
+      resources: input.resources ?? [],
+      raw: input.raw ?? {},
+      discovery: input.discovery ?? {},
+    });
+    const { kind, namespace = "", name } = input.key;
+    return new Fixture({ queue, kind: Kind.of(kind), namespace, name }, world);
+  }
+
+  /**
+   * Runs the key, answers its needs until there are no more, and shows the result in the form of `expected.yaml`.
+   * @param {Reconcile} reconcile
+   * @returns {Record<string, any>}
+   * @throws {Error} What the controller threw, if it is neither {@link Retry} nor {@link Terminal}; or the fault of the run.
+   */
+  run(reconcile) {
+    const result = this.#result(reconcile);
+    const asked = this.#world.asked.length > 0 ? { asked: this.#world.asked.map(renderNeed) } : {};
+    if (result instanceof Retry) {
+      const after = result.afterMs == null ? {} : { after: duration(milliseconds(result.afterMs, "afterMs")) };
+      return { ...asked, retry: result.message, ...after };
+    }
+    if (result instanceof Terminal) {
+      return { ...asked, terminal: result.message };
+    }
+    return { ...asked, ...renderOutcome(result, this.#world) };
+  }
+
+  /**
+   * @param {Reconcile} reconcile
+   * @returns {WireOutcome | Retry | Terminal}
+   */
+  #result(reconcile) {
+    this.#world.asked = [];
+    this.#world.fault = undefined;
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const result = this.#round(reconcile);
+      if (this.#world.fault) {
+        throw this.#world.fault;
+      }
+      if (result instanceof Error || result.needs.length === 0) {
+        return result;
+      }
+      const known = new Set(this.#world.asked.map((need) => JSON.stringify(need)));
+      this.#world.asked.push(...result.needs.filter((/** @type {Need} */ need) => !known.has(JSON.stringify(need))));
+    }
+    throw new Error(`the controller still asks for reads after ${MAX_ROUNDS} rounds: ${this.#world.asked.map(renderNeed).join("; ")}`);
+  }
+
+  /**
+   * @param {Reconcile} reconcile
+   * @returns {WireOutcome | Retry | Terminal}
+   */
+  #round(reconcile) {
+    try {
+      const result = reconcile(this.key, this.lister);
+      const needs = /** @type {any} */ (result)?.needs?.length ?? 0;
+      assert(needs <= MAX_NEEDS, `fault: ${needs} needs, more than ${MAX_NEEDS}`);
+      return wireOutcome(result);
+    } catch (error) {
+      if (error instanceof Needs) {
+        return wireNeeds(error.needs);
+      }
+      if (error instanceof Retry || error instanceof Terminal) {
+        return error;
+      }
+      throw error;
+    }
+  }
+}
+
+/** @param {any} given */
+function failure(given) {
+  return {
+    step: 0,
+    position: 0,
+    verb: "",
+    code: 0,
+    reason: "",
+    message: "",
+    causes: [],
+    ...given,
+    kind: Kind.of(given.kind ?? "v1/Unknown"),
+    object: { namespace: "", name: "", ...given.object },
+  };
+}
+
+/**
+ * @param {string} text
+ * @returns {any}
+ */
+function readYaml(text) {
+  // The files are written as YAML 1.1, to which these two are line breaks, and what follows them indentation.
+  const lines = text.replace(/([\u2028\u2029])[ \t]+/g, "$1");
+  return parse(lines, { merge: true, maxAliasCount: -1 });
+}

@@ -1,0 +1,98 @@
+// The set of children; what is in it beside these is shown by `tests/webapp/cases`.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { APPLIED, Children, hash, Outcome, Step, Terminal } from "pintle";
+import { Fixture } from "pintle/testing";
+
+const MANIFEST = "watches: [{kind: v1/Namespace}, {kind: v1/ConfigMap, whole: true}, {kind: v1/Secret, whole: true}]\nqueues: [{name: q}]";
+const OWNER = { apiVersion: "example.com/v1", kind: "Widget", metadata: { name: "w", namespace: "ns", uid: "u" } };
+const REFERENCE = { apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "u", controller: true, blockOwnerDeletion: true };
+
+/**
+ * @param {object[]} objects The cache.
+ * @param {(children: Children) => Children} want
+ * @param {import("pintle").KubernetesObject} [owner]
+ */
+function plan(objects, want, owner = OWNER) {
+  const fixture = Fixture.parse(MANIFEST, JSON.stringify({ key: { kind: "v1/Namespace", name: "x" }, objects }));
+  /** @type {string[][]} */
+  let rest = [];
+  const shown = fixture.run((_, lister) => {
+    const { mutations, conflicts, waiting } = want(new Children(owner, "me")).plan(lister);
+    rest = [conflicts.map(String), waiting.map(String)];
+    return new Outcome().step(Step.parallel(mutations));
+  });
+  const mutations = shown.steps[0]?.mutations ?? [];
+  return { mutations, brief: mutations.map((/** @type {any} */ one) => `${one.patch ?? `delete ${one.delete}`} ${one.if?.uid ?? "-"}`), rest };
+}
+
+/** @param {string} name @param {object} [metadata] */
+const map = (name, metadata) => ({ apiVersion: "v1", kind: "ConfigMap", metadata: { name, ...metadata } });
+/** @param {string} name @param {object} [metadata] */
+const applied = (name, metadata) => {
+  const wanted = map(name, { namespace: "ns" });
+  return map(name, { namespace: "ns", uid: name, ownerReferences: [REFERENCE], annotations: { [APPLIED]: hash(wanted) }, ...metadata });
+};
+
+test("what is missing is applied with owner and hash, and the wanted object stays as it is", () => {
+  const wanted = map("a", { annotations: { x: "y" } });
+  const { mutations } = plan([], (children) => children.own("v1/ConfigMap").want(wanted));
+  const complete = map("a", { annotations: { x: "y" }, namespace: "ns" });
+  assert.deepEqual(mutations, [
+    {
+      patch: "v1/ConfigMap ns/a",
+      form: "apply by me, force: true",
+      body: map("a", { namespace: "ns", ownerReferences: [REFERENCE], annotations: { x: "y", [APPLIED]: hash(complete) } }),
+    },
+  ]);
+  assert.deepEqual(wanted, map("a", { annotations: { x: "y" } }));
+});
+
+test("what is there is left alone, adopted, applied again, waited for, or somebody else's", () => {
+  const others = [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "x", controller: true }];
+  const { brief, rest } = plan(
+    [
+      applied("same"),
+      applied("orphan", { ownerReferences: [] }),
+      applied("older", { annotations: { [APPLIED]: "0" } }),
+      applied("deleted", { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+      applied("foreign", { ownerReferences: others }),
+    ],
+    (children) => children.own("v1/ConfigMap").want(...["same", "orphan", "older", "deleted", "foreign"].map((name) => map(name))),
+  );
+  assert.deepEqual(brief, ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/older older"]);
+  assert.deepEqual(rest, [["v1/ConfigMap ns/foreign is controlled by v1/Pod p"], ["v1/ConfigMap ns/deleted"]]);
+});
+
+test("drift is repaired, and what others add is not drift", () => {
+  const there = { ...applied("a"), data: { added: "x" } };
+  assert.deepEqual(plan([there], (children) => children.own("v1/ConfigMap").want(map("a"))).brief, []);
+  const wanted = { ...map("a"), data: { k: "v" } };
+  const annotations = { [APPLIED]: hash({ ...map("a", { namespace: "ns" }), data: { k: "v" } }) };
+  const drifted = { ...applied("a", { annotations }), data: { k: "other" } };
+  assert.deepEqual(plan([drifted], (children) => children.own("v1/ConfigMap").want(wanted)).brief, ["v1/ConfigMap ns/a a"]);
+});
+
+test("what is no longer wanted is deleted by kind and name", () => {
+  const secret = { ...applied("s"), kind: "Secret" };
+  const cache = [applied("b"), applied("a"), secret, applied("gone", { deletionTimestamp: "2026-01-01T00:00:00Z" }), applied("elsewhere", { namespace: "other" })];
+  const { brief } = plan([...cache, map("free", { namespace: "ns" })], (children) => children.own("v1/Secret", "v1/ConfigMap"));
+  assert.deepEqual(brief, ["delete v1/Secret ns/s s", "delete v1/ConfigMap ns/a a", "delete v1/ConfigMap ns/b b"]);
+  const cluster = { ...OWNER, metadata: { name: "w", uid: "u" } };
+  assert.equal(plan(cache, (children) => children.own("v1/ConfigMap"), cluster).brief.length, 3, "all namespaces");
+});
+
+test("mistakes are told", () => {
+  for (const [want, message] of /** @type {[(children: Children) => Children, RegExp][]} */ ([
+    [(children) => children.want(map("a")), /v1\/ConfigMap ns\/a is of a kind that is not owned: call own/],
+    [(children) => children.own("v1/ConfigMap").want(map("")), /a v1\/ConfigMap has no metadata.name/],
+    [(children) => children.own("v1/ConfigMap").want(map("a"), map("a")), /v1\/ConfigMap ns\/a is wanted twice/],
+    [(children) => children.own("v1/ConfigMap").want(map("a", { namespace: "x" })), /v1\/ConfigMap x\/a is in another namespace/],
+    [(children) => children.own("v1/ConfigMap").want({ ...map("a"), data: 0.5 }), /not an integer/],
+  ])) {
+    const fixture = Fixture.parse(MANIFEST, "key: {kind: v1/Namespace, name: x}");
+    assert.throws(() => want(new Children(OWNER, "me")).plan(fixture.lister), (error) => error instanceof Terminal && message.test(error.message));
+  }
+});
