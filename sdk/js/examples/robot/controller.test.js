@@ -1,0 +1,5 @@
+import { checkCases } from "pintle/testing";
+
+import { reconcile } from "./controller.js";
+
+checkCases(".", reconcile);
