@@ -1,5 +1,6 @@
 //! Arguments of the `pintle` binary.
 
+pub mod author;
 pub mod plugin;
 pub mod test;
 
@@ -40,6 +41,8 @@ pub enum Command {
     Plugin(plugin::PluginCommand),
     /// Print the definition of the ControllerPlugin resource, for `kubectl apply -f -`.
     Crd,
+    /// Build a plugin in whatever language into a component. Its toolchain must be installed; what is missing is said.
+    Build(author::BuildArgs),
     /// Run the cases of a plugin as the host would run them, and check that it gives the same outcome each time.
     Test(test::TestArgs),
     /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.

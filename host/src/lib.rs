@@ -9,6 +9,7 @@
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
 mod admin;
+mod author;
 mod builtins;
 mod cases;
 pub mod cli;
@@ -48,6 +49,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Run(args) => on_runtime(run::run(&args)),
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Crd => output::line(resource::crd::YAML.trim_end()),
+        Command::Build(args) => author::build(&args),
         Command::Test(args) => on_runtime(cases::test(&args)),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),

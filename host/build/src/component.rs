@@ -6,7 +6,14 @@ use std::path::Path;
 use anyhow::Context;
 use pintle_core::manifest::{self, Manifest};
 use wasm_encoder::{ComponentSection, CustomSection};
-use wit_component::ComponentEncoder;
+use wit_component::{ComponentEncoder, StringEncoding};
+
+use crate::contract;
+
+/// Stands for the operating system that run-time libraries ask things of.
+const CLOSED_WASI: &str = include_str!("wasi/closed.wat");
+/// The module of its functions.
+pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
 /// Reads a `manifest.yaml`: its JSON, and the plugin's name.
 ///
@@ -27,6 +34,89 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 /// If the module does not fit the contract it says it was built for.
 pub fn assemble(core: &[u8], manifest: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = ComponentEncoder::default().validate(true).module(core)?.encode()?;
-    CustomSection { name: manifest::SECTION.into(), data: manifest.into() }.append_to_component(&mut bytes);
+    add_manifest(&mut bytes, manifest);
     Ok(bytes)
+}
+
+/// Writes the manifest into a component.
+pub fn add_manifest(component: &mut Vec<u8>, manifest: &[u8]) {
+    CustomSection { name: manifest::SECTION.into(), data: manifest.into() }.append_to_component(component);
+}
+
+/// Makes a component of a core module that says nothing of its world, and may ask WASI for things: it gets answers from inside.
+///
+/// # Errors
+/// If the module does not fit the world.
+pub(crate) fn wrap(mut core: Vec<u8>, contract: &Path, world: &str) -> anyhow::Result<Vec<u8>> {
+    let (contract, world) = contract::parse(contract, world)?;
+    wit_component::embed_component_metadata(&mut core, &contract, world, StringEncoding::UTF8, false)?;
+    let wasi = wat::parse_str(CLOSED_WASI).context("the closed WASI is no module")?;
+    ComponentEncoder::default().validate(true).module(&core)?.adapter(WASI, &wasi)?.encode()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_core::manifest::SECTION;
+    use wasmparser::{Parser, Payload};
+
+    use super::*;
+    use crate::{Language, check};
+
+    /// What run-time libraries need, and one thing of the operating system.
+    const MODULE: &str = r#"(module
+        (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+        (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+            (drop (call $clock (i32.const 0) (i64.const 0) (i32.const 8)))
+            (drop (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+                (i64.const 0) (i64.const 0) (i32.const 0) (i32.const 0)))
+            i32.const 2048)
+        (func (export "pintle:controller/mapping@0.1.0#keys-of")
+            (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 2048))"#;
+
+    fn wrapped(module: &str, world: &str) -> anyhow::Result<Vec<u8>> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join(contract::FILE), contract::TEXT)?;
+        wrap(wat::parse_str(module)?, folder.path(), world)
+    }
+
+    #[test]
+    fn a_module_that_asks_wasi_gets_its_answers_from_inside() {
+        for (world, maps) in [(contract::CONTROLLER, false), (contract::MAPPING_CONTROLLER, true)] {
+            let component = wrapped(MODULE, world).unwrap();
+            check::component(&component, Language::Go, world).unwrap();
+            // The same module serves both worlds: what the world does not have is left out.
+            let text = String::from_utf8_lossy(&component).into_owned();
+            assert!(!maps || text.contains("pintle:controller/mapping@0.1.0"));
+            assert_eq!(check::component(&component, Language::Go, contract::MAPPING_CONTROLLER).is_ok(), maps);
+        }
+    }
+
+    #[test]
+    fn a_module_of_another_shape_is_refused() {
+        let other = MODULE.replace("(export \"reconcile\") (param i32", "(export \"reconcile\") (param");
+        assert!(wrapped(&other, contract::CONTROLLER).is_err());
+    }
+
+    #[test]
+    fn the_manifest_stands_at_the_top_level() {
+        let mut component = wrapped(MODULE, contract::CONTROLLER).unwrap();
+        add_manifest(&mut component, b"{}");
+        let mut depth = 0;
+        let mut found = Vec::new();
+        for payload in Parser::new(0).parse_all(&component) {
+            match payload.unwrap() {
+                Payload::Version { .. } => depth += 1,
+                Payload::End(_) => depth -= 1,
+                Payload::CustomSection(section) if section.name() == SECTION => {
+                    found.push((depth, section.data().to_vec()))
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(found, [(1, b"{}".to_vec())]);
+    }
 }

@@ -1,21 +1,33 @@
-//! Makes components of plugins that are written in Rust.
+//! Makes components of plugins, whatever language they are written in.
 //!
-//! *Flow*: a folder with `manifest.yaml` and `Cargo.toml` -> core module (cargo) -> component, with the manifest in it.
+//! *Flow*: a folder with `manifest.yaml` and sources -> its language -> that language's tools -> component, with the manifest in it, which
+//! imports the contract alone. Rust, Go and C come as core modules, which are wrapped here; the tools of the others make components.
 //!
-//! *Not here*: which folders, and where the components go (`cargo xtask guests`, `pintle dev --plugin`).
+//! *Not here*: which folders, and where the components go (`cargo xtask guests`, `pintle build`, `pintle dev --plugin`).
 
+mod c;
+pub mod check;
 mod component;
+mod contract;
+mod go;
 pub mod inputs;
+mod js;
+mod language;
 pub mod process;
+mod project;
+mod python;
+mod rust;
 pub mod section;
 mod toolchain;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
-pub use component::{assemble, manifest_json};
+pub use component::{add_manifest, assemble, manifest_json};
+pub use language::Language;
+pub use project::{Contract, Project};
 pub use toolchain::{Compiling, compile};
 
 /// A component that was just built.
@@ -64,20 +76,27 @@ pub fn file_of(package: &str) -> String {
     format!("{}.wasm", package.replace('-', "_"))
 }
 
-/// Builds the plugin of one folder, in the target folder of its workspace. What cargo says goes to standard error.
+/// Builds the plugin of one folder, in whatever language it is written. What compilers say goes to standard error.
 ///
 /// # Errors
-/// If there is no compiler for the target, the plugin does not compile, or its manifest is wrong.
+/// If a tool is missing (the text says how to get it), the plugin does not compile, its manifest is wrong, or what comes out is no
+/// component that a host takes.
 pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
-    let folder = folder.canonicalize().with_context(|| format!("read {}", folder.display()))?;
-    let (manifest, name) = manifest_json(&folder.join("manifest.yaml"))?;
-    let packages = packages(&folder)?;
-    let package = packages.by_manifest.get(&folder.join("Cargo.toml"));
-    let package = package.with_context(|| format!("{} holds no package of its own", folder.display()))?;
-    let how = Compiling { work: &packages.target, sources: (&packages.root, &name), install: false };
-    let module = compile(&folder, &[package], &how)?.join(file_of(package));
-    let core = std::fs::read(&module)
-        .with_context(|| format!("read {} (is crate-type of {package} [\"cdylib\"]?)", module.display()))?;
-    let bytes = assemble(&core, &manifest).with_context(|| format!("make a component of {}", folder.display()))?;
-    Ok(Built { name, bytes })
+    build(&Project::open(folder, None)?)
+}
+
+/// As [`plugin`], for a folder that was looked at already.
+///
+/// # Errors
+/// As for [`plugin`].
+pub fn build(project: &Project) -> anyhow::Result<Built> {
+    let bytes = match project.language {
+        Language::Rust => rust::build(project),
+        Language::Go => go::build(project),
+        Language::JavaScript | Language::TypeScript => js::build(project),
+        Language::Python => python::build(project),
+        Language::C => c::build(project),
+    }?;
+    check::component(&bytes, project.language, project.world)?;
+    Ok(Built { name: project.name.clone(), bytes })
 }

@@ -26,12 +26,12 @@ pub fn cargo(folder: &Path) -> Command {
     cargo
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end. What it prints goes to standard error: standard output is the caller's.
 ///
 /// # Errors
 /// If it cannot be started or does not succeed; the text holds the command line.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("start {}", line(command)))?;
+    let status = command.stdout(std::io::stderr()).status().with_context(|| format!("start {}", line(command)))?;
     if !status.success() {
         bail!("{} failed: {status}", line(command));
     }
@@ -48,6 +48,16 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
         bail!("{} failed: {}", line(command), output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command quietly. Whether it succeeded.
+pub fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Runs a command quietly, for at most `limit`. Whether it succeeded.

@@ -1,0 +1,112 @@
+//! C: clang, or zig's, makes a core module for WASI; a component with a closed WASI is made of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::component::{add_manifest, wrap};
+use crate::project::Project;
+use crate::{check, process};
+
+/// Where Debian has the C library for WASI, in the forms of clang 16 and older, and of later ones.
+const HEADERS: [&str; 2] = ["/usr/include/wasm32-wasi", "/usr/include/wasm32-wasip1"];
+
+/// What `clang-NN` is looked for.
+const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 15..=30;
+
+pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
+    let sdk = project.sdk()?;
+    let mut sources = sources(&project.folder)?;
+    ensure!(!sources.is_empty(), "{} holds no *.c", project.folder.display());
+    for folder in [sdk.clone(), sdk.join("src"), sdk.join("wit")] {
+        if folder.is_dir() {
+            sources.extend(self::sources(&folder)?);
+        }
+    }
+    let mut compiler = compiler(&project.folder)?;
+    let work = project.work()?;
+    let module = work.path().join("core.wasm");
+    compiler.current_dir(&project.folder);
+    compiler.args(["-O2", "-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--strip-all"]);
+    // Messages name source files; not by their place on the building machine.
+    compiler.arg(format!("-ffile-prefix-map={}={}", project.folder.display(), project.name));
+    compiler.arg(format!("-ffile-prefix-map={}=sdk", sdk.display()));
+    for include in [sdk.clone(), sdk.join("include"), sdk.join("wit")] {
+        compiler.arg("-I").arg(include);
+    }
+    compiler.args(sources).arg("-o").arg(&module);
+    process::run(&mut compiler)?;
+    let core = fs::read(&module).with_context(|| format!("read {}", module.display()))?;
+    check::module(&core, project.language)?;
+    let mut component = wrap(core, project.contract()?.path(), project.world)?;
+    add_manifest(&mut component, &project.manifest);
+    Ok(component)
+}
+
+/// The `*.c` of a folder, in the order of their names; what is a native test (`*_test.c`) is none of the plugin.
+fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".c") && !name.ends_with("_test.c")
+    });
+    paths.sort();
+    Ok(paths)
+}
+
+/// A compiler for WebAssembly with a C library: the first that works of `CC`, clang of any version, and zig's.
+fn compiler(folder: &Path) -> anyhow::Result<Command> {
+    let mut tried = Vec::new();
+    let versions = CLANG_VERSIONS.rev().map(|version| format!("clang-{version}"));
+    for name in std::env::var("PINTLE_CC").into_iter().chain(["clang".to_owned()]).chain(versions) {
+        if !process::succeeds(Command::new(&name).arg("--version")) {
+            continue;
+        }
+        let clang = || {
+            let mut clang = Command::new(&name);
+            clang.arg("--target=wasm32-wasi");
+            if let Some(headers) = HEADERS.into_iter().find(|headers| Path::new(headers).is_dir()) {
+                let libraries = headers.replace("include", "lib");
+                clang.arg("--sysroot=/usr").args(["-isystem", headers]).arg(format!("-L{libraries}"));
+            }
+            // The start file of the C library is replaced by the exports of the contract, which start the library themselves.
+            clang.arg("-nostartfiles");
+            clang
+        };
+        if links(clang()) {
+            return Ok(clang());
+        }
+        tried.push(name);
+    }
+    for python in [folder.join(".venv/bin/python"), "python3".into()] {
+        let zig = || {
+            let mut zig = Command::new(&python);
+            zig.args(["-m", "ziglang", "cc", "-target", "wasm32-wasi"]);
+            zig
+        };
+        if process::succeeds(zig().arg("--version")) {
+            return Ok(zig());
+        }
+    }
+    let install =
+        "on Debian, as root: apt-get install clang lld wasi-libc libclang-rt-dev-wasm32; anywhere: pip install ziglang";
+    match tried.as_slice() {
+        [] => bail!("there is no C compiler for WebAssembly: {install}"),
+        tried => bail!("{} cannot link a program for wasm32-wasi; {install}", tried.join(", ")),
+    }
+}
+
+/// Whether a compiler finds its linker, its own library and the C library.
+fn links(mut compiler: Command) -> bool {
+    let Ok(work) = tempfile::tempdir() else { return false };
+    let source = work.path().join("probe.c");
+    let program = "#include <stdlib.h>\nvoid *probe(unsigned n) { return malloc(n); }\n";
+    if fs::write(&source, program).is_err() {
+        return false;
+    }
+    compiler.args(["-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--export=probe"]).arg(source);
+    process::succeeds(compiler.arg("-o").arg(work.path().join("probe.wasm")))
+}

@@ -1,0 +1,52 @@
+//! The contract: its text, and the names in it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use wit_parser::{Resolve, WorldId};
+
+/// The text that this program was built with.
+pub(crate) const TEXT: &str = include_str!("../../../wit/controller.wit");
+/// The file that holds it.
+pub(crate) const FILE: &str = "controller.wit";
+/// Its package.
+pub(crate) const PACKAGE: &str = "pintle:controller";
+/// World of a plugin whose keys follow from the rules of its manifest.
+pub(crate) const CONTROLLER: &str = "controller";
+/// World of a plugin that maps some changes to keys by itself.
+pub(crate) const MAPPING_CONTROLLER: &str = "mapping-controller";
+/// The function that every plugin exports.
+pub(crate) const RECONCILE: &str = "reconcile";
+/// The interface that a plugin of the world [`MAPPING_CONTROLLER`] exports, too.
+pub(crate) const MAPPING: &str = "pintle:controller/mapping";
+/// The interfaces that a plugin may import.
+pub(crate) const IMPORTS: [&str; 3] = ["pintle:controller/log", "pintle:controller/types", "pintle:controller/view"];
+
+/// Whether a folder holds the contract.
+pub(crate) fn is_in(folder: &Path) -> bool {
+    let declares = |text: &str| text.lines().any(|line| line.trim_start().starts_with("package pintle:controller@"));
+    fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).any(|entry| {
+        let path = entry.path();
+        path.extension().is_some_and(|extension| extension == "wit")
+            && fs::read_to_string(path).is_ok_and(|text| declares(&text))
+    })
+}
+
+/// Parses a folder of the contract.
+///
+/// # Errors
+/// If it is not valid, or has no such world.
+pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+    let mut contract = Resolve::default();
+    let (package, _) =
+        contract.push_dir(folder).with_context(|| format!("read the contract in {}", folder.display()))?;
+    let world = contract.select_world(&[package], Some(world))?;
+    Ok((contract, world))
+}
+
+/// Version of [`TEXT`], for example `0.1.0`.
+pub(crate) fn version() -> &'static str {
+    let line = TEXT.lines().find_map(|line| line.strip_prefix("package pintle:controller@"));
+    line.unwrap_or_default().trim_end_matches(';')
+}

@@ -1,0 +1,143 @@
+//! Which language a folder is written in.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+
+/// A language that plugins are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// A folder with `Cargo.toml`.
+    Rust,
+    /// With `go.mod`.
+    Go,
+    /// With `package.json`.
+    JavaScript,
+    /// With `package.json` and `tsconfig.json`.
+    TypeScript,
+    /// With `pyproject.toml`.
+    Python,
+    /// With `*.c`.
+    C,
+}
+
+impl Language {
+    /// All of them, in the order in which a folder is searched for their files.
+    pub const ALL: [Self; 6] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript, Self::Python, Self::C];
+
+    /// As it is written on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Go => "go",
+            Self::JavaScript => "js",
+            Self::TypeScript => "ts",
+            Self::Python => "python",
+            Self::C => "c",
+        }
+    }
+
+    /// Folder of its SDK below `sdk`.
+    pub fn sdk(self) -> &'static str {
+        match self {
+            Self::TypeScript => Self::JavaScript.word(),
+            other => other.word(),
+        }
+    }
+
+    /// The language of a folder, by the files in it.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or holds none of the files.
+    pub fn of(folder: &Path) -> anyhow::Result<Self> {
+        let has = |file: &str| folder.join(file).is_file();
+        let mut written_in_c = false;
+        for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+            written_in_c |= entry?.path().extension().is_some_and(|extension| extension == "c");
+        }
+        Ok(if has("Cargo.toml") {
+            Self::Rust
+        } else if has("go.mod") {
+            Self::Go
+        } else if has("package.json") {
+            if has("tsconfig.json") { Self::TypeScript } else { Self::JavaScript }
+        } else if has("pyproject.toml") {
+            Self::Python
+        } else if written_in_c {
+            Self::C
+        } else {
+            bail!(
+                "{} is no plugin in a language that can be built: it has no Cargo.toml, go.mod, package.json, pyproject.toml \
+                 or *.c (`pintle new` makes a folder to begin with)",
+                folder.display()
+            )
+        })
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rust => "Rust",
+            Self::Go => "Go",
+            Self::JavaScript => "JavaScript",
+            Self::TypeScript => "TypeScript",
+            Self::Python => "Python",
+            Self::C => "C",
+        })
+    }
+}
+
+impl FromStr for Language {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> anyhow::Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|language| language.word() == word)
+            .with_context(|| format!("{word:?} is none of {}", Self::ALL.map(Self::word).join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_what_its_files_say() {
+        for (files, expected) in [
+            (&["Cargo.toml", "build.c"] as &[_], "Rust"),
+            (&["go.mod", "x.c"], "Go"),
+            (&["package.json"], "JavaScript"),
+            (&["package.json", "tsconfig.json"], "TypeScript"),
+            (&["pyproject.toml", "app.py"], "Python"),
+            (&["any.c"], "C"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for file in files {
+                fs::write(folder.path().join(file), "").unwrap();
+            }
+            assert_eq!(Language::of(folder.path()).unwrap().to_string(), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_no_plugin_is_told_what_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("main.zig"), "").unwrap();
+        let why = Language::of(folder.path()).unwrap_err().to_string();
+        assert!(why.contains("no Cargo.toml, go.mod, package.json, pyproject.toml or *.c"), "{why}");
+    }
+
+    #[test]
+    fn words_of_the_command_line_are_taken_back() {
+        for language in Language::ALL {
+            assert_eq!(language.word().parse::<Language>().unwrap(), language);
+        }
+        let why = "java".parse::<Language>().unwrap_err().to_string();
+        assert_eq!(why, "\"java\" is none of rust, go, ts, js, python, c");
+    }
+}

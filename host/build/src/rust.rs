@@ -1,0 +1,21 @@
+//! Rust: cargo makes a core module that says of which world it is.
+
+use anyhow::Context;
+
+use crate::project::Project;
+use crate::toolchain::{Compiling, compile};
+use crate::{assemble, check, file_of, packages};
+
+/// Builds the plugin in the target folder of its workspace.
+pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
+    let folder = &project.folder;
+    let packages = packages(folder)?;
+    let package = packages.by_manifest.get(&folder.join("Cargo.toml"));
+    let package = package.with_context(|| format!("{} holds no package of its own", folder.display()))?;
+    let how = Compiling { work: &packages.target, sources: (&packages.root, &project.name), install: false };
+    let module = compile(folder, &[package], &how)?.join(file_of(package));
+    let core = std::fs::read(&module)
+        .with_context(|| format!("read {} (is crate-type of {package} [\"cdylib\"]?)", module.display()))?;
+    check::module(&core, project.language)?;
+    assemble(&core, &project.manifest).with_context(|| format!("make a component of {}", folder.display()))
+}
