@@ -194,8 +194,8 @@ pub struct DevArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 
-    /// A plugin that you work on: a folder of Rust with Cargo.toml and manifest.yaml, which is rebuilt and swapped in whenever you save,
-    /// or a component, which is swapped in when it changes. Repeatable.
+    /// A plugin that you work on: a folder with manifest.yaml and sources in any language that `pintle build` takes, which is rebuilt and
+    /// swapped in whenever you save, or a component, which is swapped in when it changes. Repeatable.
     #[arg(long, value_name = "FOLDER|FILE")]
     pub plugin: Vec<PathBuf>,
 

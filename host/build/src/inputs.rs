@@ -32,8 +32,7 @@ pub fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> 
         paths.sort();
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // Fixtures and native tests of a plugin are no part of its component.
-            if !name.starts_with('.') && !matches!(&*name, "target" | "tests" | "fixtures" | "Cargo.lock") {
+            if !is_no_input(&name) {
                 add(hasher, base, &path)?;
             }
         }
@@ -46,4 +45,38 @@ pub fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Whether what is called so in a plugin's folder is no part of its component: what tools put there, fixtures, and native tests.
+fn is_no_input(name: &str) -> bool {
+    let put_there = ["target", "node_modules", "__pycache__", "Cargo.lock"];
+    let for_tests = ["cases", "tests", "fixtures"];
+    name.starts_with('.') || name.ends_with(".wasm") || put_there.contains(&name) || for_tests.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_and_tests_put_into_a_folder_is_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        };
+        put("src/main.go");
+        let before = of_folder(folder.path()).unwrap();
+        for name in ["web.wasm", ".venv/a.py", ".pintle/build/x/entry.py", "node_modules/a/b.js", "cases/a/input.yaml"]
+        {
+            put(name);
+            assert_eq!(of_folder(folder.path()).unwrap(), before, "{name}");
+        }
+        for name in ["src/other.go", "go.sum", "package-lock.json"] {
+            let before = of_folder(folder.path()).unwrap();
+            put(name);
+            assert_ne!(of_folder(folder.path()).unwrap(), before, "{name}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `pintle dev --plugin`: a plugin at work on which its author works, too.
 //!
-//! *Flow*: a save -> cargo (for a folder of Rust) -> component -> the plugin of its name is swapped, or loaded.
+//! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin of its name is swapped, or loaded.
 //!
 //! *Invariant*: what does not compile, or is refused, leaves the running version as it is.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pintle_build::Built;
+use pintle_build::{Built, Language};
 
 use crate::control::{Control, Wanted};
 use crate::folder::{FolderWatch, Stamp, read_component};
@@ -19,7 +19,7 @@ use crate::wire::Overrides;
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Followed {
-    /// A folder with `Cargo.toml` and `manifest.yaml`.
+    /// A folder with `manifest.yaml` and sources.
     Source(PathBuf),
     /// A component.
     File(PathBuf),
@@ -43,11 +43,10 @@ impl Followed {
         if !there.is_dir() {
             return Ok(Self::File(path));
         }
-        for file in ["Cargo.toml", "manifest.yaml"] {
-            if !path.join(file).is_file() {
-                bail!("--plugin {shown} has no {file}: name the folder of a plugin in Rust, or a component");
-            }
+        if !path.join("manifest.yaml").is_file() {
+            bail!("--plugin {shown} has no manifest.yaml: name the folder of a plugin, or a component");
         }
+        Language::of(&path).with_context(|| format!("--plugin {shown}"))?;
         Ok(Self::Source(path))
     }
 
@@ -140,12 +139,11 @@ mod tests {
         assert_eq!(why(&at("none")), "read --plugin $DIR/none: No such file or directory (os error 2)");
         std::fs::write(at("a.wasm"), "").unwrap();
         assert_eq!(Followed::new(&at("a.wasm")).unwrap(), Followed::File(at("a.wasm")));
-        std::fs::write(at("Cargo.toml"), "").unwrap();
-        assert_eq!(
-            why(root.path()),
-            "--plugin $DIR has no manifest.yaml: name the folder of a plugin in Rust, or a component"
-        );
+        assert_eq!(why(root.path()), "--plugin $DIR has no manifest.yaml: name the folder of a plugin, or a component");
         std::fs::write(at("manifest.yaml"), "").unwrap();
+        let wrong = why(root.path());
+        assert!(wrong.starts_with("--plugin $DIR: $DIR is no plugin in a language that can be built"), "{wrong}");
+        std::fs::write(at("go.mod"), "").unwrap();
         assert_eq!(Followed::new(root.path()).unwrap(), Followed::Source(root.path().to_owned()));
     }
 
