@@ -45,6 +45,8 @@ pub enum Command {
     Build(author::BuildArgs),
     /// Run the cases of a plugin as the host would run them, and check that it gives the same outcome each time.
     Test(test::TestArgs),
+    /// Print the JSON Schema of manifests, for editors.
+    Schema,
     /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.
     Inspect(InspectArgs),
     /// Print the roles that controllers need of the API server, and the service accounts that they are bound to.

@@ -51,6 +51,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Crd => output::line(resource::crd::YAML.trim_end()),
         Command::Build(args) => author::build(&args),
         Command::Test(args) => on_runtime(cases::test(&args)),
+        Command::Schema => output::json(&pintle_core::manifest::schema()),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),

@@ -28,6 +28,7 @@ use anyhow::ensure;
 pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
 pub use project::{Contract, Project};
+pub use pintle_core::manifest::schema as manifest_schema;
 pub use toolchain::{Compiling, compile};
 
 /// A component that was just built.

@@ -1,9 +1,11 @@
 //! Names: kinds, objects, keys of work queues.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A kind as the API server names it.
@@ -76,6 +78,20 @@ impl FromStr for Kind {
 impl Serialize for Kind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Kind {
+    fn schema_name() -> Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A kind: `v1/Pod` of the core group, `apps/v1/Deployment` of others.",
+            "pattern": "^([^/]+/)?v[^/]*/[A-Z][^/]*$",
+        })
     }
 }
 

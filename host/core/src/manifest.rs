@@ -9,6 +9,7 @@ mod grant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::Kind;
@@ -21,8 +22,13 @@ pub const SECTION: &str = "pintle:manifest";
 /// Versions of the contract (`wit/`) that this host loads.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
 
+/// The JSON Schema of a manifest, for editors and references.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Manifest).to_value()
+}
+
 /// What a plugin says of itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// Name of the plugin, unique within a host: lower-case letters, digits and `-`, at most 63.
@@ -69,7 +75,7 @@ pub struct Manifest {
 }
 
 /// How long an instance lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instances {
     /// One call. Nothing leaks from one run to the next.
@@ -80,7 +86,7 @@ pub enum Instances {
 }
 
 /// A kind that the plugin reads, or all kinds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Watch {
     /// For example `apps/v1/ReplicaSet`. Absent if `every` is set.
@@ -99,7 +105,8 @@ pub struct Watch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
     /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`
-    /// are always kept. Syntax: see `FieldPath`.
+    /// are always kept. A path is names joined by dots; a name that holds a dot or slash stands in `['...']`: `spec.nodeName`,
+    /// `metadata.annotations['example.com/x']`. A list on the way is passed through: the rest of the path holds for each element.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// Keep whole objects (without managedFields); `get` then gives them.
@@ -117,7 +124,7 @@ pub struct Watch {
 }
 
 /// Which kinds `every` means.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Every {
     /// Verbs that the resource must have besides `list` and `watch`, for example `delete`.
@@ -129,7 +136,7 @@ pub struct Every {
 }
 
 /// A declared index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     /// Name for `index-query`.
@@ -139,7 +146,7 @@ pub struct Index {
 }
 
 /// Where an object keeps its own selector.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Selects {
     /// Path, for example `spec.selector`.
@@ -149,7 +156,7 @@ pub struct Selects {
 }
 
 /// Forms of selectors inside objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
     /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.
@@ -159,7 +166,7 @@ pub enum SelectorForm {
 }
 
 /// One rule from a changed object to keys. Old and new state of the object are both mapped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Enqueue {
     /// Whose keys.
@@ -198,7 +205,7 @@ pub struct Enqueue {
 }
 
 /// Whose keys a change touches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum To {
     /// The object itself.
@@ -225,7 +232,7 @@ pub enum To {
 }
 
 /// A change of an object in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It is new.
@@ -237,7 +244,7 @@ pub enum Change {
 }
 
 /// A work queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Queue {
     /// The `name` label of the `workqueue_*` metrics.
@@ -264,7 +271,7 @@ fn default_concurrency() -> u32 {
 }
 
 /// Rate limits of a queue: the longer delay of both rules counts, as client-go's default controller rate limiter has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Backoff {
     /// Delay after the first failure. Default 5, which is the least.
@@ -287,7 +294,7 @@ impl Default for Backoff {
 }
 
 /// A setting: its type, default and range.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Setting {
     /// Type of the value.
@@ -314,7 +321,7 @@ pub struct Setting {
 }
 
 /// Types of settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "JSON's own names")]
 pub enum SettingType {
@@ -327,7 +334,7 @@ pub enum SettingType {
 }
 
 /// A metric of the plugin's own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Metric {
     /// Full name, for example `replicaset_controller_sorting_deletion_age_ratio`.
@@ -349,7 +356,7 @@ pub struct Metric {
 }
 
 /// Who feeds a metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricSource {
     /// The plugin, by observations.
@@ -367,7 +374,7 @@ impl MetricSource {
 }
 
 /// Types of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "Prometheus' own names")]
 pub enum MetricType {
@@ -377,7 +384,7 @@ pub enum MetricType {
 }
 
 /// Limits of one run. Absent fields take the host's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Limits {
     /// Wall time of a run. Default 10,000; at most 300,000.

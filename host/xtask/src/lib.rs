@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 pub mod bindings;
 pub mod guests;
+pub mod reference;
 
 pub use pintle_build::process;
 

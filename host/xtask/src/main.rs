@@ -29,6 +29,8 @@ enum Chore {
     },
     /// Generate what the SDKs of Go and C carry of the contract, out of wit/.
     Bindings,
+    /// Generate the references of the manifest and of the contract in sdk/docs, out of their sources.
+    Reference,
     /// Build the binary with its built-in components.
     Build {
         /// Optimised.
@@ -82,6 +84,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             Ok(())
         }
         Chore::Bindings => LANGUAGES.into_iter().try_for_each(bindings::write),
+        Chore::Reference => xtask::reference::write(),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());
             Ok(())

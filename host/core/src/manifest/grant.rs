@@ -2,13 +2,14 @@
 //!
 //! Not here: what they allow (`grants`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::serde_name;
 use crate::id::Kind;
 
 /// What a plugin may write, or read. `*` stands for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
     /// Of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants for its
@@ -36,7 +37,7 @@ pub struct Grant {
 
 /// Which objects a grant is about, by what they are to the key of the run. What the plugin's caches show decides: it needs a watch
 /// of the key's kind, and for `controlled` one of the written kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
     /// All.
