@@ -168,7 +168,8 @@ typedef struct pintle_controller_types_event_t {
 // 
 // A grant `of: key` or `of: controlled` allows writes of the key's own object, or of objects that it controls, as this run's
 // lister showed them; the host then adds the object's uid to the preconditions. Under `of: controlled` a create must carry the
-// controller reference to the key's object, updates and patches also reach objects without a controller, to adopt them (what
+// controller reference to the key's object, and so must a server-side apply of an object that the lister did not show, which takes
+// the permission to create as well; updates and patches also reach objects without a controller, to adopt them (what
 // an earlier step adopts counts as controlled in later steps), and no other controller can be set.
 typedef struct pintle_controller_types_action_t {
   uint8_t tag;

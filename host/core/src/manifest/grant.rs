@@ -46,7 +46,8 @@ pub enum Of {
     /// The key's own object.
     Key,
     /// Objects that the key's object controls: those whose controller reference has its uid. A create must carry exactly that
-    /// reference. Updates and patches also reach objects without a controller, to adopt them. No other controller can be set.
+    /// reference; so must a server-side apply of what is not there, which takes the verbs `create` and `patch`. Updates and
+    /// patches also reach objects without a controller, to adopt them. No other controller can be set.
     Controlled,
 }
 

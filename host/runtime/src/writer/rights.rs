@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Ownership is judged by the view that the run saw: a plugin can only write what it has seen to be its own.
 //! 2. What is allowed by ownership alone is sent with the uid of the object that was judged, so that a namesake is never hit.
-//! 3. What the caches do not show is not owned.
+//! 3. What the caches do not show is not owned; but it can be made, by a create or a server-side apply that names the key's object
+//!    as the controller. If somebody else has made it meanwhile, the API server refuses a second controller.
 //!
 //! Not here: which grants there are (`pintle_core::grants`), what a body says of controllers (`ownership`).
 
@@ -13,7 +14,7 @@ use pintle_core::grants::{Access, Allowed, Denial, Grants};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::{Manifest, Of};
 use pintle_core::object::Object;
-use pintle_core::outcome::{Action, Event};
+use pintle_core::outcome::{Action, Event, PatchType};
 use pintle_core::version::Uid;
 use pintle_core::view::View;
 
@@ -45,7 +46,11 @@ impl Rights<'_> {
         target: &Target,
         adopted: impl Fn() -> bool,
     ) -> Result<Option<Uid>, Denial> {
-        match self.grants.check(&target.access(), |of| self.owns(of, action, target, &adopted))? {
+        let owns = |of| self.owns(of, action, target, &adopted);
+        match self.grants.check(&target.access(), owns)? {
+            Allowed::Owned if self.makes(action, target) => {
+                self.grants.check(&Access { verb: "create", ..target.access() }, owns).map(|_| None)
+            }
             Allowed::Owned if !is_new(action) => {
                 Ok(self.view.object(&target.kind, &target.object).map(|object| object.meta.uid.clone()))
             }
@@ -126,6 +131,14 @@ impl Rights<'_> {
             Action::DeleteCollection { .. } => return Err("a collection is of many objects".into()),
             Action::Event(_) => return Err("it writes no object".into()),
             _ if is_new(action) => {}
+            _ if self.makes(action, target) => {
+                self.sees_all(&target.kind, &target.object)?;
+                sets_only(&key, action)?;
+                return match sets_key(&key, action) {
+                    true => Ok(()),
+                    false => Err(format!("what is applied anew must name {} {} as its controller", key.kind, key.name)),
+                };
+            }
             Action::Create { .. } | Action::Update { .. } | Action::Patch { .. } | Action::Delete { .. } => {
                 let object = self.shown(&target.kind, &target.object)?;
                 let adopts =
@@ -138,6 +151,29 @@ impl Rights<'_> {
             }
         }
         sets_only(&key, action)
+    }
+
+    /// Whether it is a server-side apply of an object that, as far as the caches show, is not there.
+    fn makes(&self, action: &Action, target: &Target) -> bool {
+        let Action::Patch { patch_type: PatchType::Apply { .. }, preconditions, .. } = action else { return false };
+        target.subresource.is_none()
+            && preconditions.uid.is_none()
+            && preconditions.resource_version.is_none()
+            && self.view.object(&target.kind, &target.object).is_none()
+    }
+
+    /// Whether the caches would show the object, if it were there.
+    fn sees_all(&self, kind: &Kind, object: &ObjectKey) -> Result<(), String> {
+        let shows = self.manifest.watches.iter().any(|watch| {
+            watch.kind.as_ref() == Some(kind)
+                && watch.label_selector.is_none()
+                && watch.field_selector.is_none()
+                && watch.namespace.as_deref().is_none_or(|ours| *ours == *object.namespace)
+        });
+        match shows {
+            true => Ok(()),
+            false => Err(format!("the plugin does not watch every {kind} there, so it may be somebody else's")),
+        }
     }
 
     fn is_key(&self, kind: &Kind, object: &ObjectKey) -> Result<(), String> {

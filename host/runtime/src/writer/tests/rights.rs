@@ -196,6 +196,56 @@ async fn what_is_created_belongs_to_the_key() {
     }
 }
 
+/// As a controller does that says which children it wants: what is not there is made by the same apply that would change it.
+#[tokio::test(start_paused = true)]
+async fn what_is_applied_anew_belongs_to_the_key() {
+    let asked = json!([
+        {"verbs": ["create", "patch"], "kinds": ["v1/Pod"], "of": "controlled"},
+        {"verbs": ["create", "patch"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "controlled"},
+    ]);
+    let apply = || PatchType::Apply { field_manager: "m".into(), force: true };
+    let object = |owners: Value| json!({"metadata": {"ownerReferences": owners}});
+    let own = object(json!([reference("key")]));
+    let new = |subresource, patch_type, body: &Value| patch_of("new", subresource, patch_type, body);
+    let fixture = owned(asked.clone());
+    assert_eq!(refusal_of(&fixture, new(None, apply(), &own)).await, None);
+    assert_eq!(fixture.api.bodies()[0]["metadata"].get("uid"), None);
+    for owners in [json!([]), json!([reference("other")]), json!([reference("key"), reference("other")])] {
+        assert!(refusal_of(&fixture, new(None, apply(), &object(owners.clone()))).await.is_some(), "{owners}");
+    }
+    // Nothing else is made by a patch, and what was seen is not made.
+    assert!(refusal_of(&fixture, new(Some("status"), apply(), &own)).await.is_some());
+    assert!(refusal_of(&fixture, new(None, PatchType::Merge, &own)).await.is_some());
+    let mut seen = new(None, apply(), &own);
+    if let Action::Patch { preconditions, .. } = &mut seen.action {
+        preconditions.uid = Some("uid-new".into());
+    }
+    assert!(refusal_of(&fixture, seen).await.is_some());
+    assert!(refusal_of(&fixture, patch_of("theirs", None, apply(), &own)).await.is_some());
+
+    // It takes both permissions, as on the API server.
+    let patching = owned(json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "of": "controlled"}]));
+    let why = refusal_of(&patching, new(None, apply(), &own)).await.unwrap();
+    assert!(why.starts_with("create v1/Pod ns/new is not granted"), "{why}");
+    assert_eq!(refusal_of(&patching, patch_of("mine", None, apply(), &own)).await, None);
+
+    // Whoever does not see all cannot know that it is not there.
+    for watch in [
+        json!({"kind": "v1/Secret"}),
+        json!({"kind": "v1/Pod", "namespace": "other"}),
+        json!({"kind": "v1/Pod", "labelSelector": "a=b"}),
+        json!({"kind": "v1/Pod", "fieldSelector": "a=b"}),
+    ] {
+        let mut fixture = owned(asked.clone());
+        fixture.manifest = manifest(|m| m["watches"] = json!([watch]));
+        let why = refusal_of(&fixture, new(None, apply(), &own)).await.unwrap();
+        assert!(why.contains("does not watch every v1/Pod there"), "{watch}: {why}");
+    }
+    let mut here = owned(asked);
+    here.manifest = manifest(|m| m["watches"] = json!([{"kind": "v1/Pod", "namespace": "ns"}]));
+    assert_eq!(refusal_of(&here, new(None, apply(), &own)).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn grants_of_the_key_reach_its_object_alone() {
     let asked = json!([
