@@ -178,12 +178,12 @@ fn settings() -> Config {
 fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(MAX_INSTANCES);
-    // Components of language runtimes consist of up to some 20 core modules, several of which may have tables. What one component
-    // may have times the number of instances is there, so that nobody can take what others need.
-    pool.max_core_instances_per_component(32);
-    pool.total_core_instances(32 * MAX_INSTANCES);
-    pool.max_memories_per_component(2);
-    pool.total_memories(2 * MAX_INSTANCES);
+    // Components of language runtimes consist of up to some 40 core modules (CPython), several of which may have tables. What one
+    // component may have times the number of instances is there, so that nobody can take what others need.
+    pool.max_core_instances_per_component(64);
+    pool.total_core_instances(64 * MAX_INSTANCES);
+    pool.max_memories_per_component(4);
+    pool.total_memories(4 * MAX_INSTANCES);
     pool.max_tables_per_component(16);
     pool.total_tables(16 * MAX_INSTANCES);
     pool.max_tables_per_module(8);

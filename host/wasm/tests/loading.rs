@@ -183,8 +183,8 @@ fn a_component_that_costs_too_much_to_compile_is_refused_before() {
         expect!["plugin.wasm: the component is too large: 65 modules and components, at most 64 are taken"],
     );
     check(
-        &text(&format!("(component (core module $m) {})", "(core instance (instantiate $m))".repeat(65))),
-        expect!["plugin.wasm: the component is too large: 65 instances, at most 64 are taken"],
+        &text(&format!("(component (core module $m) {})", "(core instance (instantiate $m))".repeat(257))),
+        expect!["plugin.wasm: the component is too large: 257 instances, at most 256 are taken"],
     );
     let manifest = minimal_manifest().replace("widgets", &"x".repeat(300_000));
     check(
@@ -254,8 +254,8 @@ fn a_component_that_begins_with_too_much_is_refused() {
         ],
     );
     check(
-        &module("(memory 1) (memory 1) (memory 1)"),
-        expect!["plugin.wasm: the component is too large: 3 memories, at most 2 are taken"],
+        &module(&"(memory 1)".repeat(5)),
+        expect!["plugin.wasm: the component is too large: 5 memories, at most 4 are taken"],
     );
     check(
         &module("(table 50001 funcref)"),

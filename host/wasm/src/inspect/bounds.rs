@@ -15,10 +15,10 @@ const MAX_FUNCTIONS: u64 = 100_000;
 const MAX_FUNCTION_BYTES: u64 = 512 << 10;
 /// Modules and components inside it.
 const MAX_PARTS: u64 = 64;
-/// Instances of modules and components.
-const MAX_INSTANCES: u64 = 64;
-/// Memories of all modules. Language runtimes share one.
-const MAX_MEMORIES: u64 = 2;
+/// Instances of modules and components, and sets of names that are handed to them. CPython has about 110, QuickJS 75.
+const MAX_INSTANCES: u64 = 256;
+/// Memories of all modules. Language runtimes share one; QuickJS has two more, which stay empty.
+const MAX_MEMORIES: u64 = 4;
 /// Imports and exports of the component itself.
 const MAX_NAMES: u64 = 1_000;
 
