@@ -1,4 +1,5 @@
 /* JSON values: reading, changing, writing. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -69,17 +70,15 @@ double pintle_double(const pintle_json *number) { return strtod(number->text, NU
 /* The integer that a number is, without regard to what other languages know. */
 static bool integer_of(const pintle_json *number, int64_t *integer) {
     if (strpbrk(number->text, ".eE") == NULL) {
-        const char *digits = number->text + (number->text[0] == '-');
-        if (strlen(digits) <= 18) {
-            *integer = strtoll(number->text, NULL, 10);
-            return true;
-        }
+        errno = 0;
+        *integer = strtoll(number->text, NULL, 10);
+        return errno == 0;
     }
     double value = pintle_double(number);
-    if (!(value >= -9.2e18 && value <= 9.2e18) || value != floor(value)) {
+    if (!(value >= -9e18 && value <= 9e18) || value != floor(value)) {
         return false;
     }
-    *integer = strpbrk(number->text, ".eE") == NULL ? strtoll(number->text, NULL, 10) : (int64_t)value;
+    *integer = (int64_t)value;
     return true;
 }
 

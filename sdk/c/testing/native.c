@@ -1,0 +1,28 @@
+/* What the host does in WebAssembly: the log, and the end of a run that is a fault. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "testing.h"
+
+jmp_buf *on_fault;
+const char *fault_message;
+
+void pintle_write_log(int level, const char *line) {
+    static const char *const levels[] = {"debug", "info", "warn", "error"};
+    fprintf(stderr, "%s: %s\n", levels[level], line);
+}
+
+void pintle_trap(const char *line) {
+    fault_message = line;
+    if (on_fault == NULL) {
+        pintle_write_log(PINTLE_LEVEL_ERROR, line);
+        abort();
+    }
+    longjmp(*on_fault, 1);
+}
+
+void pintle_add_key(void *keys, pintle_key key) {
+    pintle_append(
+        keys, pintle_format(
+                  "{'queue': %s, 'kind': %s, 'namespace': %s, 'name': %s}", key.queue, pintle_kind_text(key.kind), key.ns, key.name));
+}
