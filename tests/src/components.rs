@@ -1,7 +1,9 @@
 //! Components for tests: those of the plugins and of `tests/guests`, and the same with another manifest.
 
-use anyhow::{Context, Result};
-pub use pintle_build::section::{manifest_of, with_manifest};
+use anyhow::{Context, Result, ensure};
+use pintle_core::manifest;
+use serde_json::Value;
+use wasmparser::{Chunk, Parser, Payload};
 use xtask::guests::{self, Set};
 
 /// The component of a built-in plugin, by its name.
@@ -26,4 +28,54 @@ fn read(set: Set, name: &str) -> Result<Vec<u8>> {
         built.iter().map(|component| &component.path).find(|path| path.file_stem().is_some_and(|stem| stem == name));
     let path = path.with_context(|| format!("there is no component {name:?}"))?;
     std::fs::read(path).with_context(|| format!("read {}", path.display()))
+}
+
+/// The manifest that a component carries.
+///
+/// # Errors
+/// The bytes are no component with a manifest.
+pub fn manifest_of(component: &[u8]) -> Result<Value> {
+    let (_, manifest) = split(component)?;
+    Ok(serde_json::from_slice(&manifest)?)
+}
+
+/// The same component with a changed manifest: another build of it.
+///
+/// # Errors
+/// The bytes are no component with a manifest.
+pub fn with_manifest(component: &[u8], change: impl FnOnce(&mut Value)) -> Result<Vec<u8>> {
+    let (mut rest, manifest) = split(component)?;
+    let mut manifest: Value = serde_json::from_slice(&manifest)?;
+    change(&mut manifest);
+    let data = serde_json::to_vec(&manifest)?;
+    pintle_build::add_manifest(&mut rest, &data);
+    Ok(rest)
+}
+
+/// A component without its manifest, and the manifest.
+fn split(component: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut parser = Parser::new(0);
+    let mut rest = Vec::with_capacity(component.len());
+    let mut manifests = Vec::new();
+    let mut at = 0;
+    while at < component.len() {
+        let Chunk::Parsed { consumed, payload } = parser.parse(&component[at..], true)? else { break };
+        let mut end = at + consumed;
+        match &payload {
+            Payload::CustomSection(section) if section.name() == manifest::SECTION => {
+                manifests.push(section.data().to_vec());
+                at = end;
+                continue;
+            }
+            // What is nested goes along unread.
+            Payload::ModuleSection { unchecked_range, .. } | Payload::ComponentSection { unchecked_range, .. } => {
+                end = usize::try_from(unchecked_range.end)?;
+            }
+            _ => {}
+        }
+        rest.extend_from_slice(&component[at..end]);
+        at = end;
+    }
+    ensure!(manifests.len() == 1, "the component has {} manifests", manifests.len());
+    Ok((rest, manifests.remove(0)))
 }

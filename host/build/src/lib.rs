@@ -17,7 +17,6 @@ pub mod process;
 mod project;
 mod python;
 mod rust;
-pub mod section;
 mod toolchain;
 
 use std::collections::BTreeMap;
@@ -27,8 +26,8 @@ use anyhow::ensure;
 
 pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
-pub use project::{Contract, Project};
 pub use pintle_core::manifest::schema as manifest_schema;
+pub use project::{Contract, Project};
 pub use toolchain::{Compiling, compile};
 
 /// A component that was just built.

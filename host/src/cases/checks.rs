@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_core::guest::{Guest, PluginFault, Usage};
-use pintle_core::manifest::Instances;
 use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
 use serde_json::{Value, json};
 
 use super::input::Case;
-use super::plugin::Plugin;
+use super::plugin::Guests;
 use super::render;
 use super::world::World;
 
@@ -49,6 +48,10 @@ pub(crate) struct Cost {
     pub(crate) n_runs: u32,
     /// Linear memory after every case has run once, and at the end.
     pub(crate) memory_bytes: (u64, u64),
+    /// Median time of a run on the instance.
+    pub(crate) live: Duration,
+    /// Median time of a run on an instance of its own, the making of it included.
+    pub(crate) fresh: Duration,
     /// Why that is not good, if it is not.
     pub(crate) problem: Option<String>,
 }
@@ -62,15 +65,14 @@ struct Ran {
 /// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
 ///
 /// # Errors
-/// The plugin does not load, or a case does not fit its manifest. What a run does wrong is no error but a problem of its case.
-pub(crate) async fn run(plugin: &Plugin, cases: &[Case]) -> anyhow::Result<Vec<Tried>> {
-    let fresh = plugin.guest(Instances::Fresh)?;
+/// A case does not fit the manifest. What a run does wrong is no error but a problem of its case.
+pub(crate) async fn run(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<Tried>> {
     let mut worlds = Vec::new();
     let mut all = Vec::new();
     for case in cases {
-        let world = open(case, plugin).await?;
-        let first = once(&fresh, &world).await;
-        let again = once(&fresh, &world).await;
+        let world = open(case, guests).await?;
+        let first = once(&guests.fresh, &world).await;
+        let again = once(&guests.fresh, &world).await;
         let mut tried = tried(case, first);
         if let (Some(seen), Ok(other)) = (&tried.seen, &again.shown)
             && seen != other
@@ -83,10 +85,9 @@ pub(crate) async fn run(plugin: &Plugin, cases: &[Case]) -> anyhow::Result<Vec<T
         worlds.push(world);
         all.push(tried);
     }
-    let live = plugin.guest(Instances::Pooled)?;
     let there_and_back = (0..cases.len()).chain((0..cases.len()).rev());
     for at in there_and_back {
-        let ran = once(&live, &worlds[at]).await;
+        let ran = once(&guests.live, &worlds[at]).await;
         let tried: &mut Tried = &mut all[at];
         let problem = match (&ran.shown, &tried.seen) {
             (Ok(seen), Some(expected)) if seen != expected => {
@@ -104,21 +105,25 @@ pub(crate) async fn run(plugin: &Plugin, cases: &[Case]) -> anyhow::Result<Vec<T
     Ok(all)
 }
 
-/// Runs the cases in turn on one instance, `n_runs` runs in all.
+/// Runs on instances of their own are slow in some languages, and a median needs no more.
+const MAX_FRESH_RUNS: u32 = 100;
+
+/// Runs the cases in turn on one instance, `n_runs` runs in all; and some on instances of their own, to compare.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) async fn endure(plugin: &Plugin, cases: &[Case], n_runs: u32) -> anyhow::Result<Cost> {
-    let live = plugin.guest(Instances::Pooled)?;
+pub(crate) async fn endure(guests: &Guests, cases: &[Case], n_runs: u32) -> anyhow::Result<Cost> {
     let mut worlds = Vec::new();
     for case in cases {
-        worlds.push(open(case, plugin).await?);
+        worlds.push(open(case, guests).await?);
     }
     let n_first = u32::try_from(cases.len()).unwrap_or(u32::MAX);
-    let mut cost = Cost { n_runs: 0, memory_bytes: (0, 0), problem: None };
+    let mut cost = Cost { n_runs: 0, memory_bytes: (0, 0), live: Duration::ZERO, fresh: Duration::ZERO, problem: None };
+    let mut live_times = Vec::new();
     for world in worlds.iter().cycle().take(n_runs as usize) {
-        let ran = once(&live, world).await;
+        let ran = once(&guests.live, world).await;
         cost.n_runs += 1;
+        live_times.push(ran.usage.elapsed);
         if let Err(fault) = ran.shown {
             cost.problem = Some(format!("run {} on one instance ended with a fault: {fault}", cost.n_runs));
             break;
@@ -135,11 +140,21 @@ pub(crate) async fn endure(plugin: &Plugin, cases: &[Case], n_runs: u32) -> anyh
             *first = now;
         }
     }
+    let mut fresh_times = Vec::new();
+    for world in worlds.iter().cycle().take(n_runs.min(MAX_FRESH_RUNS) as usize) {
+        fresh_times.push(once(&guests.fresh, world).await.usage.elapsed);
+    }
+    (cost.live, cost.fresh) = (median(live_times), median(fresh_times));
     Ok(cost)
 }
 
-async fn open(case: &Case, plugin: &Plugin) -> anyhow::Result<World> {
-    let opened = World::open(case, plugin.manifest()).await;
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+async fn open(case: &Case, guests: &Guests) -> anyhow::Result<World> {
+    let opened = World::open(case, guests.fresh.manifest()).await;
     opened.map_err(|why| why.context(format!("case {}", case.name)))
 }
 

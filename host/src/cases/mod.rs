@@ -43,12 +43,13 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
         return export(file, &plugin, &cases);
     }
     crate::logging::quiet()?;
-    let mut tried = checks::run(&plugin, &cases).await?;
+    let guests = plugin.guests()?;
+    let mut tried = checks::run(&guests, &cases).await?;
     if args.update {
         update(&mut tried)?;
     }
     let cost = match args.runs {
-        Some(n_runs) => Some(checks::endure(&plugin, &cases, n_runs).await?),
+        Some(n_runs) => Some(checks::endure(&guests, &cases, n_runs).await?),
         None => None,
     };
     match args.output {

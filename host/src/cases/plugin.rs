@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use pintle_build::section;
+use anyhow::{Context as _, anyhow};
 use pintle_core::guest::Guest;
 use pintle_core::manifest::{Instances, Manifest};
 use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
@@ -19,7 +18,6 @@ pub(crate) struct Plugin {
     pub(crate) found: Inspection,
     /// How long the build took; absent for a file.
     pub(crate) built_in: Option<Duration>,
-    engine: WasmEngine,
 }
 
 impl Plugin {
@@ -37,8 +35,7 @@ impl Plugin {
             (std::fs::read(path).with_context(|| format!("read {origin}"))?, None, None)
         };
         let found = pintle_wasm::inspect(&origin, &bytes)?;
-        let engine = WasmEngine::new(WasmConfig::default())?;
-        Ok(Self { folder, origin, bytes, found, built_in, engine })
+        Ok(Self { folder, origin, bytes, found, built_in })
     }
 
     /// The author's folder, if that is what was named.
@@ -55,16 +52,22 @@ impl Plugin {
         serde_json::to_value(&**self.manifest()).unwrap_or_default()
     }
 
-    /// The plugin with instances of this kind, whatever its manifest says.
+    /// Compiles it.
     ///
     /// # Errors
     /// It does not load.
-    pub(crate) fn guest(&self, instances: Instances) -> anyhow::Result<Arc<dyn Guest>> {
-        if self.manifest().instances == instances {
-            return Ok(self.engine.load(&self.origin, &self.bytes)?);
-        }
-        let word = serde_json::to_value(instances)?;
-        let other = section::with_manifest(&self.bytes, |manifest| manifest["instances"] = word)?;
-        Ok(self.engine.load(&self.origin, &other)?)
+    pub(crate) fn guests(&self) -> anyhow::Result<Guests> {
+        let engine = WasmEngine::new(WasmConfig::default())?;
+        let guests = engine.load_each(&self.origin, &self.bytes, &[Instances::Fresh, Instances::Pooled])?;
+        let [fresh, live] = <[_; 2]>::try_from(guests).map_err(|_| anyhow!("not two guests"))?;
+        Ok(Guests { fresh, live })
     }
+}
+
+/// The plugin, with instances of either kind whatever its manifest says.
+pub(crate) struct Guests {
+    /// An instance for each run.
+    pub(crate) fresh: Arc<dyn Guest>,
+    /// One instance for runs one after the other.
+    pub(crate) live: Arc<dyn Guest>,
 }

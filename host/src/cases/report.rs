@@ -1,6 +1,7 @@
 //! What `pintle test` tells.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use pintle_core::guest::Usage;
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
     let _ = writeln!(
         text,
         "most in one call: {:.1} ms (limit {}), {} KiB of memory ({}), {} host calls ({}), {} bytes read ({})",
-        most.elapsed.as_secs_f64() * 1000.0,
+        milliseconds(most.elapsed),
         limits.deadline.as_millis(),
         most.memory_bytes >> 10,
         limits.memory_bytes >> 10,
@@ -56,10 +57,13 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
         let (first, last) = cost.memory_bytes;
         let _ = writeln!(
             text,
-            "{} runs on one instance: {} KiB of memory after the first of each case, {} KiB at the end",
+            "{} runs on one instance: {} KiB of memory after the first of each case, {} KiB at the end; {:.3} ms each, {:.3} ms on \
+             an instance of its own",
             cost.n_runs,
             first >> 10,
             last >> 10,
+            milliseconds(cost.live),
+            milliseconds(cost.fresh),
         );
     }
     text
@@ -86,9 +90,14 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
         "most": usage(most(tried)),
         "endurance": cost.map(|cost| json!({
             "runs": cost.n_runs, "memoryBytesFirst": cost.memory_bytes.0, "memoryBytesLast": cost.memory_bytes.1,
+            "liveMedianSeconds": cost.live.as_secs_f64(), "freshMedianSeconds": cost.fresh.as_secs_f64(),
             "problem": cost.problem,
         })),
     })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }
 
 fn usage(usage: Usage) -> Value {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
-use pintle_core::manifest::Limits;
-use wasmtime::component::Linker;
+use pintle_core::manifest::{EffectiveLimits, Instances, Limits, Manifest};
+use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
 use crate::cache::CodeCache;
@@ -108,11 +108,26 @@ impl WasmEngine {
     /// # Errors
     /// As there, and if more is asked for than the host's maximum.
     pub fn load_with(&self, name: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadError> {
-        let guest = self.try_load(bytes, given).map_err(|problem| LoadError { name: name.to_owned(), problem })?;
-        Ok(Arc::new(guest))
+        let guest = self.try_load(bytes, given).and_then(|loaded| loaded.guest(&self.shared));
+        guest.map_err(|problem| LoadError { name: name.to_owned(), problem })
     }
 
-    fn try_load(&self, bytes: &[u8], given: &Limits) -> Result<WasmGuest, LoadProblem> {
+    /// As [`WasmEngine::load`], with instances of these kinds whatever the manifest says: one guest for each, to see whether it matters.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_each(&self, name: &str, bytes: &[u8], kinds: &[Instances]) -> Result<Vec<Arc<dyn Guest>>, LoadError> {
+        let guests = self.try_load(bytes, &Limits::default()).and_then(|loaded| {
+            let of_kind = |kind: &Instances| {
+                let manifest = Manifest { instances: *kind, ..(*loaded.manifest).clone() };
+                Loaded { manifest: Arc::new(manifest), ..loaded.clone() }.guest(&self.shared)
+            };
+            kinds.iter().map(of_kind).collect()
+        });
+        guests.map_err(|problem| LoadError { name: name.to_owned(), problem })
+    }
+
+    fn try_load(&self, bytes: &[u8], given: &Limits) -> Result<Loaded, LoadProblem> {
         let inspection = inspect::look(bytes)?;
         let limits = inspection.manifest.limits.within(given, &self.shared.max_limits).map_err(LoadProblem::Limits)?;
         if inspection.memory_bytes > limits.memory_bytes {
@@ -125,7 +140,21 @@ impl WasmEngine {
         let component = component.map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
         let pre = self.shared.linker.instantiate_pre(&component);
         let pre = pre.map_err(|error| LoadProblem::WrongTypes(format!("{error:#}")))?;
-        WasmGuest::new(self.shared.clone(), inspection.manifest, limits, pre)
+        Ok(Loaded { manifest: inspection.manifest, limits, pre })
+    }
+}
+
+/// A compiled component.
+#[derive(Clone)]
+struct Loaded {
+    manifest: Arc<Manifest>,
+    limits: EffectiveLimits,
+    pre: InstancePre<StoreState>,
+}
+
+impl Loaded {
+    fn guest(self, shared: &Arc<Shared>) -> Result<Arc<dyn Guest>, LoadProblem> {
+        Ok(Arc::new(WasmGuest::new(shared.clone(), self.manifest, self.limits, self.pre)?))
     }
 }
 

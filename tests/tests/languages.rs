@@ -1,0 +1,179 @@
+//! One controller in every language: the same mutations, natively (each SDK's own tests) and as components (here), also after
+//! thousands of runs on one instance; and what each language costs.
+//!
+//! The tables are printed: `cargo test --workspace --test languages -- --nocapture`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pintle_tests::{crash, workspace_dir};
+use pintle_wasm::{WasmConfig, WasmEngine};
+use serde_json::{Value, json};
+
+/// Runs on one instance: enough for every language's collector to work many times.
+const N_RUNS: u32 = 2_000;
+
+/// How many children a WebApp has in the table of costs, and how many runs the medians are of.
+const N_CHILDREN: [(usize, &str); 2] = [(10, "100"), (1_000, "20")];
+
+/// Memory that an instance may gain between the first run of each case and the last of all, beyond a doubling: what a collector
+/// leaves for later is no leak, but a leak of one object in each run is more.
+const GROWTH_BYTES: u64 = 8 << 20;
+
+/// A language's WebApp, built.
+struct Built {
+    language: String,
+    component: PathBuf,
+    build: Duration,
+}
+
+/// Languages with an SDK.
+fn languages() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(workspace_dir().join("sdk"))? {
+        let folder = entry?.path();
+        // An SDK has its example; other folders are documentation.
+        if folder.join("examples").exists() {
+            names.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Every WebApp; built once for all tests of this file.
+fn built() -> Result<&'static [Built]> {
+    static BUILT: LazyLock<Result<Vec<Built>>> = LazyLock::new(|| languages()?.into_iter().map(build).collect());
+    BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
+}
+
+fn build(language: String) -> Result<Built> {
+    let folder = workspace_dir().join("sdk").join(&language).join("examples/webapp");
+    let component = pintle_tests::target_dir().join("languages").join(format!("webapp-{language}.wasm"));
+    std::fs::create_dir_all(component.parent().context("no folder")?)?;
+    let started = Instant::now();
+    pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
+    Ok(Built { language, component, build: started.elapsed() })
+}
+
+/// What the binary prints.
+fn pintle(arguments: &[&Path]) -> Result<String> {
+    let output = Command::new(crash::binary()?).args(arguments).output().context("run pintle")?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown = arguments.iter().map(|argument| argument.display().to_string()).collect::<Vec<_>>().join(" ");
+    ensure!(output.status.success(), "pintle {shown}: {}{told}", String::from_utf8_lossy(&output.stderr));
+    Ok(told)
+}
+
+fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Value> {
+    let mut arguments: Vec<&Path> = vec!["test".as_ref(), component, "--cases".as_ref(), cases];
+    arguments.extend(["-o", "json"].iter().chain(more).map(Path::new));
+    Ok(serde_json::from_str(&pintle(&arguments)?)?)
+}
+
+#[test]
+fn every_language_gives_the_same_mutations() -> Result<()> {
+    let cases = workspace_dir().join("tests/webapp/cases");
+    let n_cases = std::fs::read_dir(&cases)?.count();
+    assert!(n_cases >= 30, "{n_cases}");
+    println!("language  cases  equal  runs on one instance  memory KiB: first  last");
+    for Built { language, component, .. } in built()? {
+        let told = test(component, &cases, &["--runs", &N_RUNS.to_string()])?;
+        let ran = told["cases"].as_array().context("no cases")?;
+        let n_equal = ran.iter().filter(|case| case["ok"] == true).count();
+        let endurance = &told["endurance"];
+        let [first, last] = ["memoryBytesFirst", "memoryBytesLast"].map(|name| endurance[name].as_u64().unwrap_or(0));
+        println!(
+            "{language:8}  {:>5}  {n_equal:>5}  {:>20}  {:>17}  {:>4}",
+            ran.len(),
+            endurance["runs"],
+            first >> 10,
+            last >> 10
+        );
+        assert_eq!((n_equal, ran.len()), (n_cases, n_cases), "{language}");
+        assert_eq!(endurance["runs"], N_RUNS, "{language}");
+        assert!(last <= first * 2 + GROWTH_BYTES, "{language} grows from {first} to {last} bytes in {N_RUNS} runs");
+    }
+    Ok(())
+}
+
+/// A WebApp that has this many ConfigMaps which are going away: they are listed and looked at, and nothing is to be done.
+fn many_children(folder: &Path, n: usize) -> Result<PathBuf> {
+    let cases = folder.join(format!("children-{n}"));
+    let case = cases.join("many");
+    std::fs::create_dir_all(&case)?;
+    let at_rest = workspace_dir().join("tests/webapp/cases/nothing-to-do");
+    let text = std::fs::read_to_string(at_rest.join("input.yaml"))?;
+    let mut input: serde_norway::Value = serde_norway::from_str(&text)?;
+    input.apply_merge()?;
+    let mut input: Value = serde_json::to_value(input)?;
+    let objects = input["objects"].as_array_mut().context("no objects")?;
+    let webapp = objects.iter().find(|object| object["kind"] == "WebApp").context("no WebApp")?.clone();
+    let meta = &webapp["metadata"];
+    let name = meta["name"].as_str().context("no name")?;
+    let uid = meta["uid"].as_str().map_or_else(|| format!("uid-{name}"), str::to_owned);
+    for i in 0..n {
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": format!("old-{i:04}"), "namespace": meta["namespace"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/managed-by": "webapp-controller"},
+                "ownerReferences": [{
+                    "apiVersion": webapp["apiVersion"], "kind": "WebApp", "name": name, "uid": uid, "controller": true,
+                    "blockOwnerDeletion": true,
+                }],
+            },
+            "data": {"LOG_LEVEL": "info", "GREETING": "hello, world", "FEATURES": "a,b,c", "LIMIT": "100"},
+        }));
+    }
+    std::fs::write(case.join("input.yaml"), serde_norway::to_string(&input)?)?;
+    std::fs::copy(at_rest.join("expected.yaml"), case.join("expected.yaml"))?;
+    Ok(cases)
+}
+
+/// Time to compile, and to load what has been compiled before.
+fn compile_and_load(component: &Path, folder: &Path) -> Result<[Duration; 2]> {
+    let bytes = std::fs::read(component)?;
+    let cache_dir = Some(folder.join("compiled"));
+    let time = || -> Result<Duration> {
+        let engine = WasmEngine::new(WasmConfig { cache_dir: cache_dir.clone(), ..WasmConfig::default() })?;
+        let started = Instant::now();
+        engine.load("webapp", &bytes)?;
+        Ok(started.elapsed())
+    };
+    Ok([time()?, time()?])
+}
+
+#[test]
+fn what_each_language_costs() -> Result<()> {
+    let milliseconds = |seconds: &Value| seconds.as_f64().unwrap_or(0.0) * 1000.0;
+    println!("language  size KiB  build s  compile ms  load ms |  children  run ms  fresh instance ms  memory KiB");
+    for Built { language, component, build } in built()? {
+        let folder = tempfile::tempdir()?;
+        let [compile, load] = compile_and_load(component, folder.path())?;
+        let size = std::fs::metadata(component)?.len() >> 10;
+        let about = format!(
+            "{language:8}  {size:>8}  {:>7.1}  {:>10.0}  {:>7.2}",
+            build.as_secs_f64(),
+            compile.as_secs_f64() * 1000.0,
+            load.as_secs_f64() * 1000.0
+        );
+        for (n, n_runs) in N_CHILDREN {
+            let cases = many_children(folder.path(), n)?;
+            let told = test(component, &cases, &["--runs", n_runs])?;
+            let cost = &told["endurance"];
+            println!(
+                "{about} | {n:>9}  {:>6.2}  {:>17.2}  {:>10}",
+                milliseconds(&cost["liveMedianSeconds"]),
+                milliseconds(&cost["freshMedianSeconds"]),
+                cost["memoryBytesLast"].as_u64().unwrap_or(0) >> 10
+            );
+            // Growth is the other test's; here it is enough that nothing was wrong.
+            assert_eq!(cost["problem"], Value::Null, "{language}");
+        }
+    }
+    Ok(())
+}
