@@ -1,0 +1,183 @@
+"""Native tests of controllers: a case is a folder with `input.yaml` and `expected.yaml`. Needs PyYAML.
+
+    import unittest
+    from pathlib import Path
+    from pintle.testing import check_cases
+    from app import reconcile
+
+    class Cases(unittest.TestCase):
+        def test_cases(self) -> None:
+            check_cases(Path(__file__).parent, reconcile)
+
+`input.yaml` has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `objects` (the cache), `live`
+(what the API server itself has; the same if absent), `raw` (path -> body), `discovery`, `config`, `state`, `attempt`, `failures`,
+`resources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import Needs, Retry, Terminal
+from ..kinds import Key, Kind, Object, ObjectKey
+from ..lister import Lister, MutationFailure
+from ..need import MAX_NEEDS
+from ..outcome import Outcome
+from ..status import equal
+from .render import duration, render_need, render_outcome
+from .world import Fault, World, resources_of, store
+from .yaml12 import read_yaml
+
+__all__ = ["Fault", "Fixture", "Reconcile", "check_cases"]
+
+#: What a controller's module defines as `reconcile`.
+Reconcile = Callable[[Key, Lister], Outcome | None]
+
+#: Calls of one run, as in the host.
+_MAX_ROUNDS = 8
+_INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "define"]
+
+
+def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "cases") -> None:
+    """Runs every case below `folder/cases` with `folder/manifest.yaml` and compares the outcomes.
+
+    The lister of a case gives what the host would give: only watched kinds, only projected fields, only declared indexes; anything else
+    fails the case. `cases` is another folder of cases, relative to `folder`. Raises an AssertionError that names the cases that differ,
+    and shows how; `pintle test --update` writes the expected files.
+    """
+    manifest = (Path(folder) / "manifest.yaml").read_text(encoding="utf-8")
+    root = Path(folder) / cases
+    paths = sorted(path for path in root.iterdir() if path.is_dir())
+    assert paths, f"no cases in {root}"
+    wrong = {path.name: told for path in paths if (told := _check(manifest, path, reconcile))}
+    if wrong:
+        name, told = next(iter(wrong.items()))
+        raise AssertionError(f"{len(wrong)} of {len(paths)} cases are wrong: {', '.join(wrong)}\n{name}: {told}")
+
+
+def _check(manifest: str, path: Path, reconcile: Reconcile) -> str | None:
+    """What is wrong with a case."""
+    try:
+        actual = Fixture.parse(manifest, (path / "input.yaml").read_text(encoding="utf-8")).run(reconcile)
+    except Exception as error:
+        error.add_note(f"in case {path.name}")
+        raise
+    file = path / "expected.yaml"
+    if not file.exists():
+        return f"there is no expected.yaml. The outcome is:\n{_show(actual)}"
+    expected = read_yaml(file.read_text(encoding="utf-8"))
+    if equal(actual, expected):
+        return None
+    return "\n".join(unified_diff(_show(expected).splitlines(), _show(actual).splitlines(), "expected", "actual", lineterm=""))
+
+
+def _show(value: Any) -> str:
+    shown: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, width=1000)
+    return shown
+
+
+class Fixture:
+    """One run: a key and the world that it sees."""
+
+    def __init__(self, key: Key, world: World) -> None:
+        self.key = key
+        self.lister = Lister(world)
+        self._world = world
+
+    @staticmethod
+    def parse(manifest_text: str, input_text: str) -> Fixture:
+        """Reads a manifest and an input, both YAML. A ValueError says what is wrong with them."""
+        manifest, given = read_yaml(manifest_text), read_yaml(input_text)
+        unknown = [name for name in given if name not in _INPUT]
+        if unknown:
+            raise ValueError(f"input.yaml has an unknown field {unknown[0]}: it may have {', '.join(_INPUT)}")
+        root = given.get("key") or {}
+        if not root.get("kind") or not root.get("name"):
+            raise ValueError("input.yaml needs key.kind and key.name")
+        queues = [queue["name"] for queue in manifest.get("queues") or []]
+        if not root.get("queue") and not queues:
+            raise ValueError("the manifest declares no queue")
+        settings = manifest.get("config") or {}
+        defaults = {name: one["default"] for name, one in settings.items() if one and one.get("default") is not None}
+        objects = store(given.get("objects") or [])
+        world = World(
+            manifest=manifest,
+            now_text=given.get("now") or "2026-01-01T00:00:00Z",
+            objects=objects,
+            live=objects if given.get("live") is None else store(given["live"]),
+            settings={**defaults, **(given.get("config") or {})},
+            kept=given.get("state") or {},
+            n_attempts=given.get("attempt") or 0,
+            failed=[_failure(one) for one in given.get("failures") or []],
+            known=resources_of(given.get("resources") or []),
+            raw=given.get("raw") or {},
+            discovery=given.get("discovery") or {},
+        )
+        key = Key(root.get("queue") or queues[0], Kind.of(root["kind"]), root.get("namespace") or "", root["name"])
+        return Fixture(key, world)
+
+    def run(self, reconcile: Reconcile) -> Object:
+        """Runs the key, answers its needs until there are no more, and shows the result in the form of `expected.yaml`.
+
+        Raises what the controller raises, if it is neither Retry nor Terminal, or the Fault of the run.
+        """
+        self._world.asked, self._world.fault = [], None
+        result = self._result(reconcile)
+        asked = {"asked": [render_need(need) for need in self._world.asked]} if self._world.asked else {}
+        match result:
+            case Retry():
+                after = {} if result.after is None else {"after": duration(result.after)}
+                return {**asked, "retry": result.message, **after}
+            case Terminal():
+                return {**asked, "terminal": result.message}
+            case _:
+                return {**asked, **render_outcome(result, self._world)}
+
+    def _result(self, reconcile: Reconcile) -> Outcome | Retry | Terminal:
+        for _ in range(_MAX_ROUNDS):
+            result = self._round(reconcile)
+            if self._world.fault:
+                raise self._world.fault
+            if not isinstance(result, Outcome) or not result.needs:
+                return result
+            if len(result.needs) > MAX_NEEDS:
+                raise Fault(f"fault: {len(result.needs)} needs, more than {MAX_NEEDS}")
+            for need in result.needs:
+                if need not in self._world.asked:
+                    self._world.asked.append(need)
+        shown = "; ".join(map(render_need, self._world.asked))
+        raise Fault(f"fault: the controller still asks for reads after {_MAX_ROUNDS} rounds: {shown}")
+
+    def _round(self, reconcile: Reconcile) -> Outcome | Retry | Terminal:
+        try:
+            outcome = reconcile(self.key, self.lister)
+        except Needs as needs:
+            return Outcome(needs=needs.needs[:MAX_NEEDS])
+        except (Retry, Terminal) as error:
+            return error
+        if outcome is None:
+            return Outcome()
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"reconcile returned {outcome!r:.100} instead of an Outcome or None")
+        return outcome
+
+
+def _failure(given: Object) -> MutationFailure:
+    key = given.get("object") or {}
+    return MutationFailure(
+        step=given.get("step") or 0,
+        position=given.get("position") or 0,
+        verb=given.get("verb") or "",
+        kind=Kind.of(given["kind"]) if given.get("kind") else Kind("", "", ""),
+        object=ObjectKey(key.get("namespace") or "", key.get("name") or ""),
+        subresource=given.get("subresource"),
+        code=given.get("code") or 0,
+        reason=given.get("reason") or "",
+        message=given.get("message") or "",
+        causes=given.get("causes") or [],
+    )

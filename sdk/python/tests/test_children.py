@@ -1,0 +1,94 @@
+"""The set of children; what is in it beside these is shown by `tests/webapp/cases`."""
+
+import json
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+from pintle import APPLIED, Children, Key, Lister, Object, Outcome, Plan, Step, Terminal, hash_json
+from pintle.testing import Fixture
+
+MANIFEST = "watches: [{kind: v1/Namespace}, {kind: v1/ConfigMap, whole: true}, {kind: v1/Secret, whole: true}]\nqueues: [{name: q}]"
+OWNER: Object = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "ns", "uid": "u"}}
+REFERENCE = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u", "controller": True, "blockOwnerDeletion": True}
+
+
+def config_map(name: str, **metadata: Any) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+def applied(name: str, **metadata: Any) -> Object:
+    annotations = {APPLIED: hash_json(config_map(name, namespace="ns"))}
+    return config_map(name, **{"namespace": "ns", "uid": name, "ownerReferences": [REFERENCE], "annotations": annotations, **metadata})
+
+
+def plan(objects: list[Object], want: Callable[[Children], Children], owner: Object = OWNER) -> tuple[list[Object], Plan]:
+    found: list[Plan] = []
+
+    def reconcile(_key: Key, lister: Lister) -> Outcome:
+        found.append(want(Children(owner, "me")).plan(lister))
+        return Outcome().step(Step.parallel(found[0].mutations))
+
+    given = json.dumps({"key": {"kind": "v1/Namespace", "name": "x"}, "objects": objects})
+    steps = Fixture.parse(MANIFEST, given).run(reconcile)["steps"]
+    return (steps[0]["mutations"] if steps else []), found[0]
+
+
+def brief(mutations: list[Object]) -> list[str]:
+    return [f"{one.get('patch') or 'delete ' + one['delete']} {one.get('if', {}).get('uid', '-')}" for one in mutations]
+
+
+class Plans(unittest.TestCase):
+    def test_what_is_missing_is_applied_and_the_wanted_object_stays_as_it_is(self) -> None:
+        wanted = config_map("a", annotations={"x": "y"})
+        mutations, _ = plan([], lambda children: children.own("v1/ConfigMap").want(wanted))
+        annotations = {"x": "y", APPLIED: hash_json(config_map("a", annotations={"x": "y"}, namespace="ns"))}
+        body = config_map("a", namespace="ns", ownerReferences=[REFERENCE], annotations=annotations)
+        self.assertEqual(mutations, [{"patch": "v1/ConfigMap ns/a", "form": "apply by me, force: true", "body": body}])
+        self.assertEqual(wanted, config_map("a", annotations={"x": "y"}))
+
+    def test_what_is_there_is_left_alone_adopted_applied_again_waited_for_or_somebody_elses(self) -> None:
+        others = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "x", "controller": True}]
+        cache = [
+            applied("same"),
+            applied("orphan", ownerReferences=[]),
+            applied("older", annotations={APPLIED: "0"}),
+            applied("deleted", deletionTimestamp="2026-01-01T00:00:00Z"),
+            applied("foreign", ownerReferences=others),
+        ]
+        wanted = [config_map(name) for name in ("same", "orphan", "older", "deleted", "foreign")]
+        mutations, found = plan(cache, lambda children: children.own("v1/ConfigMap").want(*wanted))
+        self.assertEqual(brief(mutations), ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/older older"])
+        self.assertEqual([*map(str, found.conflicts)], ["v1/ConfigMap ns/foreign is controlled by v1/Pod p"])
+        self.assertEqual([*map(str, found.waiting)], ["v1/ConfigMap ns/deleted"])
+
+    def test_drift_is_repaired_and_what_others_add_is_not_drift(self) -> None:
+        there = {**applied("a"), "data": {"added": "x"}}
+        self.assertEqual(plan([there], lambda children: children.own("v1/ConfigMap").want(config_map("a")))[0], [])
+        wanted = {**config_map("a"), "data": {"k": "v"}}
+        annotations = {APPLIED: hash_json({**config_map("a", namespace="ns"), "data": {"k": "v"}})}
+        drifted = {**applied("a", annotations=annotations), "data": {"k": "other"}}
+        mutations, _ = plan([drifted], lambda children: children.own("v1/ConfigMap").want(wanted))
+        self.assertEqual(brief(mutations), ["v1/ConfigMap ns/a a"])
+
+    def test_what_is_no_longer_wanted_is_deleted_by_kind_and_name(self) -> None:
+        gone = applied("gone", deletionTimestamp="2026-01-01T00:00:00Z")
+        secret = {**applied("s"), "kind": "Secret"}
+        cache = [applied("b"), applied("a"), secret, gone, applied("elsewhere", namespace="other"), config_map("free", namespace="ns")]
+        mutations, _ = plan(cache, lambda children: children.own("v1/Secret", "v1/ConfigMap"))
+        self.assertEqual(brief(mutations), ["delete v1/Secret ns/s s", "delete v1/ConfigMap ns/a a", "delete v1/ConfigMap ns/b b"])
+        cluster = {**OWNER, "metadata": {"name": "w", "uid": "u"}}
+        self.assertEqual(len(plan(cache, lambda children: children.own("v1/ConfigMap"), cluster)[0]), 3, "all namespaces")
+
+    def test_mistakes_are_told(self) -> None:
+        mistakes: list[tuple[Callable[[Children], Children], str]] = [
+            (lambda children: children.want(config_map("a")), "v1/ConfigMap ns/a is of a kind that is not owned: call own"),
+            (lambda children: children.own("v1/ConfigMap").want(config_map("")), "a v1/ConfigMap has no metadata.name"),
+            (lambda children: children.own("v1/ConfigMap").want(config_map("a"), config_map("a")), "v1/ConfigMap ns/a is wanted twice"),
+            (lambda children: children.own("v1/ConfigMap").want(config_map("a", namespace="x")), "x/a is in another namespace"),
+            (lambda children: children.own("v1/ConfigMap").want({**config_map("a"), "data": 0.5}), "not an integer"),
+        ]
+        fixture = Fixture.parse(MANIFEST, "key: {kind: v1/Namespace, name: x}")
+        for want, message in mistakes:
+            with self.assertRaisesRegex(Terminal, message):
+                want(Children(OWNER, "me")).plan(fixture.lister)

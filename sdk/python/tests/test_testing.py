@@ -1,0 +1,269 @@
+"""The world of a fixture is what the host would show, and outcomes look as `expected.yaml` says."""
+
+import tempfile
+import unittest
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pintle import (
+    Key,
+    Lister,
+    Mutation,
+    Object,
+    Outcome,
+    Query,
+    RawPath,
+    Retry,
+    Step,
+    Terminal,
+    any_owner,
+    controller,
+    controller_or_orphan,
+    event,
+    live_list,
+)
+from pintle.testing import Fault, Fixture, check_cases
+from pintle.testing.manifest import segments
+from pintle.testing.render import duration
+from pintle.testing.selector import parse, selects
+from pintle.testing.yaml12 import read_yaml
+
+MANIFEST = """
+watches:
+  - kind: v1/ConfigMap
+    whole: true
+    fields: [metadata.labels]
+    labelSelector: "!hidden"
+  - kind: v1/Pod
+    namespace: default
+    fields: [spec.containers.name, "metadata.annotations['a.b/c']"]
+    indexes: [{name: node, field: spec.nodeName}, {name: port, field: spec.containers.ports}]
+  - kind: v1/Service
+    selects: {field: spec.selector, form: map}
+    fields: [metadata.ownerReferences]
+queues: [{name: first}, {name: second}]
+config: {size: {default: 3}, name: {}}
+"""
+
+OBJECTS = """
+key: {kind: v1/ConfigMap, namespace: ns, name: a}
+objects:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ns}, data: {x: "1"}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns, labels: {app: web}}, data: {x: "2"}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, labels: {hidden: "yes"}}}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: p, namespace: default, annotations: {a.b/c: "1", other: "2"}, ownerReferences: [{uid: o, controller: true}]}
+    spec: {nodeName: n1, containers: [{name: x, image: i, ports: [80, 81]}]}
+  - {apiVersion: v1, kind: Pod, metadata: {name: q, namespace: default}, spec: {nodeName: n2, containers: []}}
+  - {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: elsewhere}}
+  - {apiVersion: v1, kind: Service, metadata: {name: s, namespace: ns, ownerReferences: [{uid: o}]}, spec: {selector: {app: web}}}
+  - {apiVersion: v1, kind: Service, metadata: {name: t, namespace: ns}, spec: {selector: {}}}
+"""
+
+
+def run(reconcile: Callable[[Key, Lister], Outcome | None], more: str = "") -> Object:
+    return Fixture.parse(MANIFEST, f"{OBJECTS}\n{more}").run(reconcile)
+
+
+def seen(read: Callable[[Lister], Any], more: str = "") -> Any:
+    """What a function finds in the world."""
+    found: list[Any] = []
+
+    def reconcile(_key: Key, lister: Lister) -> None:
+        found.append(read(lister))
+
+    run(reconcile, more)
+    return found[0]
+
+
+def names(objects: list[Object]) -> list[str]:
+    return [f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in objects]
+
+
+class Reads(unittest.TestCase):
+    def test_reads_give_projections_or_whole_objects_and_only_what_the_watch_has(self) -> None:
+        meta = {"name": "a", "namespace": "ns", "labels": {"app": "web"}, "uid": "uid-a", "resourceVersion": "1"}
+        whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"x": "2"}}
+        self.assertEqual(seen(lambda lister: lister.get("v1/ConfigMap", "ns", "a")), whole)
+        pod = seen(lambda lister: lister.get("v1/Pod", "default", "p"))
+        self.assertEqual(pod["spec"], {"containers": [{"name": "x"}]})
+        self.assertEqual(pod["metadata"]["annotations"], {"a.b/c": "1"})
+        self.assertIsNone(seen(lambda lister: lister.get("v1/ConfigMap", "ns", "c")))
+        self.assertIsNone(seen(lambda lister: lister.get("v1/Pod", "elsewhere", "p")))
+        self.assertEqual(seen(lambda lister: ["data" in one for one in lister.list("v1/ConfigMap")]), [False, False])
+        self.assertEqual(seen(lambda lister: [one["data"]["x"] for one in lister.list("v1/ConfigMap", Query(whole=True))]), ["2", "1"])
+
+    def test_lists_select_by_every_condition(self) -> None:
+        for kind, query, wanted in (
+            ("v1/ConfigMap", Query(), ["ns/a", "ns/b"]),
+            ("v1/ConfigMap", Query(namespace="other"), []),
+            ("v1/ConfigMap", Query(label_selector="app in (web,db)"), ["ns/a"]),
+            ("v1/Pod", Query(index=("node", "n1")), ["default/p"]),
+            ("v1/Pod", Query(index=("port", "81")), ["default/p"]),
+            ("v1/Pod", Query(owner=controller("o")), ["default/p"]),
+            ("v1/Pod", Query(owner=controller_or_orphan("x")), ["default/q"]),
+            ("v1/Service", Query(owner=controller("o")), []),
+            ("v1/Service", Query(owner=any_owner("o")), ["ns/s"]),
+        ):
+            with self.subTest(f"{kind} {query}"):
+                self.assertEqual(seen(lambda lister: names(lister.list(kind, query))), wanted)
+                self.assertEqual(seen(lambda lister: lister.count(kind, query)), len(wanted))
+
+    def test_the_rest_is_what_the_input_says(self) -> None:
+        more = """
+now: 2026-02-03T04:05:06Z
+state: {a: x}
+attempt: 2
+config: {name: n}
+failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Conflict, message: m}]"""
+        self.assertEqual(seen(lambda lister: (lister.now(), lister.state("a"), lister.state("b")), more), ("2026-02-03T04:05:06Z", "x", None))
+        self.assertEqual(seen(lambda lister: (lister.attempt(), lister.config()), more), (2, {"size": 3, "name": "n"}))
+        told = seen(lambda lister: [f"{one.verb} {one.kind} {one.object} {one.subresource}" for one in lister.failures()], more)
+        self.assertEqual(told, ["create v1/Pod p None"])
+        self.assertEqual(seen(lambda lister: names(lister.selecting("v1/Service", "ns", {"app": "web", "x": "y"}))), ["ns/s"])
+        self.assertEqual(seen(lambda lister: names(lister.dependents("o"))), ["default/p", "ns/s"])
+        self.assertEqual(seen(lambda lister: lister.by_uid("uid-s"))["kind"], "Service")
+
+    def test_what_the_host_would_end_the_run_for_fails_it_even_if_it_is_caught(self) -> None:
+        reads: list[tuple[Callable[[Lister], Any], str]] = [
+            (lambda lister: lister.get("v1/Secret", "ns", "s"), "the manifest does not watch v1/Secret"),
+            (lambda lister: lister.list("v1/Pod", Query(whole=True)), "does not declare `whole`"),
+            (lambda lister: lister.list("v1/Pod", Query(index=("zone", "a"))), "declares no index 'zone'"),
+            (lambda lister: lister.list("v1/Pod", Query(label_selector="a b")), "does not parse"),
+            (lambda lister: lister.selecting("v1/Pod", "default", {}), "does not declare `selects`"),
+            (lambda lister: lister.resources(), "discovery: true"),
+        ]
+        for read, message in reads:
+
+            def careless(_key: Key, lister: Lister) -> None:
+                try:
+                    read(lister)
+                except Exception:
+                    pass
+
+            with self.assertRaisesRegex(Fault, message):
+                run(careless)
+        with self.assertRaises(ZeroDivisionError):
+            run(lambda *_: 1 // 0)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "reconcile returned 5"):
+            run(lambda *_: 5)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "unknown field object"):
+            run(lambda *_: None, "object: []")
+
+    def test_needs_are_answered_until_there_are_no_more(self) -> None:
+        live = """
+live: [{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default, labels: {a: b}}, spec: {nodeName: live}}]
+raw: {/version: {major: "1"}}"""
+
+        def reconcile(_key: Key, lister: Lister) -> Outcome:
+            pod = lister.live("v1/Pod", "default", "p") or {}
+            gone = lister.live("v1/Pod", "default", "q")
+            listed = lister.ask(live_list("v1/Pod", "default", "a=b", 5))
+            raw = lister.ask(RawPath("/version"))
+            missing = lister.ask(RawPath("/nothing"))
+            kinds = [type(answer).__name__ for answer in (listed, raw, missing)]
+            return Outcome().keep("seen", f"{pod['spec']['nodeName']} {gone} {' '.join(kinds)}")
+
+        asked = ["get v1/Pod default/p", "get v1/Pod default/q", 'list v1/Pod in "default" with "a=b", at most 5', "get /version", "get /nothing"]
+        self.assertEqual(run(reconcile, live), {"asked": asked, "steps": [], "state": {"seen": "live None str str ApiError"}})
+        paths = iter(range(100))
+
+        def endless(_key: Key, lister: Lister) -> None:
+            lister.ask(RawPath(f"/{next(paths)}"))
+
+        with self.assertRaisesRegex(Fault, "still asks for reads after 8 rounds"):
+            run(endless)
+
+
+class Shows(unittest.TestCase):
+    def test_outcomes_look_as_the_expected_files_do(self) -> None:
+        def reconcile(key: Key, lister: Lister) -> Outcome:
+            found = lister.get("v1/ConfigMap", key.namespace, key.name) or {}
+            told = event(found, "warning", "R", "m {error}")
+            pod = Mutation.create("v1/Pod", "ns", {"metadata": {"generateName": "x-"}}, on_failure=told, tolerate=["already-exists"])
+            rest = [
+                Mutation.patch("v1/ConfigMap", "ns", "a", "strategic-merge", {}, uid="u"),
+                Mutation.delete("v1/Pod", "ns", "p", resource_version="1", propagation="foreground", grace_period_seconds=0),
+                Mutation.delete_collection("v1/Pod", "ns"),
+                Mutation.event(told),
+            ]
+            update = Mutation.update("v1/ConfigMap", {**found, "data": {"y": "1"}})
+            outcome = Outcome().step(Step.slow_start([pod, pod, update])).step(Step.sequential(rest, always=True))
+            return outcome.requeue_after(90).forget("x").observe("n", ["a", "b"], 1)
+
+        about = "Warning R on v1/ConfigMap ns/a (uid-a): m {error}"
+        create = {"create": "v1/Pod ns", "object": {"metadata": {"generateName": "x-"}}, "onFailure": about}
+        first = [
+            {**create, "tolerate": ["already-exists"], "times": 2},
+            {"update": "v1/ConfigMap ns/a", "changes": {"data": {"y": "1", "x": None}}},
+        ]
+        second = [
+            {"patch": "v1/ConfigMap ns/a", "form": "strategic-merge", "if": {"uid": "u"}, "body": {}},
+            {"delete": "v1/Pod ns/p", "if": {"resourceVersion": "1"}, "propagation": "foreground", "gracePeriodSeconds": 0},
+            {"deleteCollection": "v1/Pod ns"},
+            {"event": about},
+        ]
+        steps = [{"order": "slow-start", "mutations": first}, {"order": "sequential", "always": True, "mutations": second}]
+        wanted = {"steps": steps, "requeueAfter": "90s", "state": {"x": None}, "observations": ["n{a,b} 1"]}
+        self.assertEqual(run(reconcile), wanted)
+
+    def test_errors_are_shown(self) -> None:
+        def fail(error: Exception) -> Callable[[Key, Lister], Outcome]:
+            def reconcile(_key: Key, _lister: Lister) -> Outcome:
+                raise error
+
+            return reconcile
+
+        self.assertEqual(run(fail(Retry("later", 1.5))), {"retry": "later", "after": "1.5s"})
+        self.assertEqual(run(fail(Terminal("never"))), {"terminal": "never"})
+
+    def test_times_and_paths_are_written_as_elsewhere(self) -> None:
+        spans = [0, 0.0005, 0.25, 1, 1.5, 90]
+        self.assertEqual([duration(timedelta(seconds=one)) for one in spans], ["0ns", "500µs", "250ms", "1s", "1.5s", "90s"])
+        self.assertEqual(segments("metadata.annotations['a.b/c'].d"), ["metadata", "annotations", "a.b/c", "d"])
+        with self.assertRaisesRegex(ValueError, "not a field path"):
+            segments("a..b")
+
+    def test_selectors_match_as_kubectl_says(self) -> None:
+        cases: list[tuple[str, dict[str, str], bool]] = [
+            ("", {"a": "b"}, True),
+            ("a=b", {"a": "b"}, True),
+            ("a==b", {"a": "c"}, False),
+            ("a!=b", {}, True),
+            ("a in (b, c),d", {"a": "c", "d": "x"}, True),
+            ("a in (b,c),d", {"a": "c"}, False),
+            ("a notin (b,c)", {"a": "b"}, False),
+            ("a notin (b,c)", {}, True),
+            ("!a", {"a": "b"}, False),
+            ("!a,b", {"b": ""}, True),
+        ]
+        for selector, labels, wanted in cases:
+            self.assertEqual(selects(parse(selector), labels), wanted, f"{selector} on {labels}")
+        for text in ("a b", "a in b", "in (b)", "=b", "a in (b", "a,,b"):
+            with self.assertRaisesRegex(ValueError, "does not parse"):
+                parse(text)
+
+    def test_yaml_is_read_as_the_host_reads_it(self) -> None:
+        text = "a: 007\nb: on\nc: 2026-01-01T00:00:00Z\nd: 12:30\ne: ~\nf: 1.5\ng: 0x10\nh: {1: x, true: y}\ni: &i {k: 1}\nj: {<<: *i, l: 2}"
+        wanted = {"a": 7, "b": "on", "c": "2026-01-01T00:00:00Z", "d": "12:30", "e": None, "f": 1.5, "g": 16}
+        self.assertEqual(read_yaml(text), {**wanted, "h": {"1": "x", "true": "y"}, "i": {"k": 1}, "j": {"k": 1, "l": 2}})
+
+
+class Cases(unittest.TestCase):
+    def test_a_case_that_differs_or_has_no_expectation_is_named(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "manifest.yaml").write_text(MANIFEST)
+            for case, expected in (("right", "steps: []"), ("wrong", "terminal: no"), ("new", None)):
+                (folder / "cases" / case).mkdir(parents=True)
+                (folder / "cases" / case / "input.yaml").write_text(OBJECTS)
+                if expected is not None:
+                    (folder / "cases" / case / "expected.yaml").write_text(expected)
+            with self.assertRaisesRegex(AssertionError, "(?s)2 of 3 cases are wrong: new, wrong\nnew: there is no expected.yaml.*steps: "):
+                check_cases(folder, lambda *_: None)
+            with self.assertRaisesRegex(AssertionError, "no cases in"):
+                (folder / "none").mkdir()
+                check_cases(folder, lambda *_: None, cases="none")
