@@ -41,8 +41,12 @@ pub enum Command {
     Plugin(plugin::PluginCommand),
     /// Print the definition of the ControllerPlugin resource, for `kubectl apply -f -`.
     Crd,
+    /// Make the folder of a new plugin: a small controller that works, with cases, native tests, and the SDK of its language.
+    New(author::NewArgs),
     /// Build a plugin in whatever language into a component. Its toolchain must be installed; what is missing is said.
     Build(author::BuildArgs),
+    /// Make the file of a plugin that is given to others: built if it is a folder, looked at as a host would, and told by its digest.
+    Package(author::PackageArgs),
     /// Run the cases of a plugin as the host would run them, and check that it gives the same outcome each time.
     Test(test::TestArgs),
     /// Print the JSON Schema of manifests, for editors.

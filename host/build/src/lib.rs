@@ -17,6 +17,7 @@ pub mod process;
 mod project;
 mod python;
 mod rust;
+mod scaffold;
 mod toolchain;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
 pub use pintle_core::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
+pub use scaffold::Scaffold;
 pub use toolchain::{Compiling, compile};
 
 /// A component that was just built.

@@ -20,7 +20,7 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 /// Builds a plugin, and looks at the component as a host does that loads it.
-pub(crate) fn component(project: &Project) -> anyhow::Result<Built> {
+pub(super) fn component(project: &Project) -> anyhow::Result<Built> {
     let built = pintle_build::build(project)?;
     pintle_wasm::inspect(&built.name, &built.bytes)?;
     Ok(built)
@@ -31,7 +31,7 @@ fn default_output(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// The file appears whole or not at all: a host may be watching it.
-fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(super) fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let in_file = || format!("write {}", file.display());
     let mut whole = tempfile::Builder::new().prefix(".pintle-").tempfile_in(folder).with_context(in_file)?;

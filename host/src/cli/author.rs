@@ -28,3 +28,31 @@ pub struct BuildArgs {
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Option<Language>,
 }
+
+/// Arguments of `pintle new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// Name of the plugin: lower-case letters, digits and `-`.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// What to write it in.
+    #[arg(long, value_name = "LANGUAGE", value_parser = language())]
+    pub lang: Language,
+
+    /// Folder to make; by default one of that name, here. Nothing is written over.
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Arguments of `pintle package`.
+#[derive(Debug, Args)]
+pub struct PackageArgs {
+    /// Folder of a plugin, which is built, or a component that is there.
+    #[arg(value_name = "FOLDER|FILE", default_value = ".")]
+    pub plugin: PathBuf,
+
+    /// Where to write the component.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}

@@ -1,0 +1,221 @@
+//! `pintle new`: a small plugin that works, with cases, native tests and the SDK that it is written against.
+//!
+//! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::Language;
+
+/// Path and content of every template, of the contract and of the SDKs.
+static EMBEDDED: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Names that Rust's compiler has taken.
+const TAKEN_IN_RUST: [&str; 9] = ["alloc", "core", "crate", "self", "std", "super", "test", "proc-macro", "pintle-sdk"];
+
+/// A plugin that does not exist yet.
+#[derive(Clone, Debug)]
+pub struct Scaffold<'a> {
+    /// Name of the plugin.
+    pub name: &'a str,
+    /// What it shall be written in.
+    pub language: Language,
+    /// Where it shall lie. The folder is made; one that is there must be empty.
+    pub folder: &'a Path,
+}
+
+impl Scaffold<'_> {
+    /// Writes the folder.
+    ///
+    /// # Errors
+    /// If the name cannot be one, there is something in the folder already, or it cannot be written.
+    pub fn write(&self) -> anyhow::Result<()> {
+        check_name(self.name, self.language)?;
+        let shown = self.folder.display();
+        match fs::read_dir(self.folder) {
+            Ok(mut entries) => ensure!(
+                entries.next().is_none(),
+                "{shown} is not empty: nothing is written over; name another folder with --dir"
+            ),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
+            Err(why) => bail!("{shown} cannot be made: {why}"),
+        }
+        for (path, content) in self.files()? {
+            let path = self.folder.join(path);
+            let parent = path.parent().unwrap_or(self.folder);
+            fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+            fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// What to type next, one command a line.
+    pub fn next_steps(&self) -> Vec<String> {
+        commands(self.language).iter().map(|command| (*command).to_owned()).collect()
+    }
+
+    /// Path -> content.
+    fn files(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let language = format!("scaffold/{}/", self.language.word());
+        let sdk = format!("sdk/{}/", self.language.sdk());
+        let mut files = Vec::new();
+        for (path, content) in EMBEDDED {
+            let template = path.strip_prefix(&language).or_else(|| path.strip_prefix("scaffold/common/"));
+            if let Some(name) = template {
+                let text = std::str::from_utf8(content).with_context(|| format!("template {path}"))?;
+                let name = if name == "gitignore" { ".gitignore" } else { name };
+                files.push((name.into(), self.filled_in(text).into_bytes()));
+            } else if path.starts_with(&sdk) && !path.contains("/examples/") || path.starts_with("wit/") {
+                files.push((Path::new(".pintle").join(path), content.to_vec()));
+            } else if path.starts_with("sdk/vectors/") && self.language == Language::Rust {
+                // The SDK's own tests read them.
+                files.push((Path::new(".pintle").join(path), content.to_vec()));
+            }
+        }
+        if self.language == Language::Go {
+            files.extend(self.go_module()?);
+        }
+        Ok(files)
+    }
+
+    fn filled_in(&self, template: &str) -> String {
+        let commands = commands(self.language).join("\n");
+        let (source, instances) = match self.language {
+            Language::Rust => ("src/lib.rs", ""),
+            Language::C => ("controller.c", ""),
+            Language::Go => ("main.go", POOLED),
+            Language::JavaScript => ("controller.js", POOLED),
+            Language::TypeScript => ("controller.ts", POOLED),
+            Language::Python => ("app.py", POOLED),
+        };
+        [
+            ("{{name}}", self.name),
+            ("{{ident}}", &self.name.replace('-', "_")),
+            ("{{language}}", &self.language.to_string()),
+            ("{{source}}", source),
+            ("{{instances}}\n", instances),
+            ("{{commands}}", &format!("```sh\n{commands}\n```")),
+        ]
+        .iter()
+        .fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
+    }
+
+    /// The module file of an example, whose list of libraries is complete.
+    fn go_module(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let of_example = |file: &str| {
+            let found = EMBEDDED.iter().find(|(path, _)| *path == format!("sdk/go/examples/webapp/{file}"));
+            let (_, content) = found.with_context(|| format!("this program was built without {file}"))?;
+            anyhow::Ok(std::str::from_utf8(content)?)
+        };
+        let module = of_example("go.mod")?
+            .replace("module example.com/webapp", &format!("module example.com/{}", self.name))
+            .replace("=> ../..", "=> ./.pintle/sdk/go");
+        let sums = of_example("go.sum")?;
+        Ok(vec![("go.mod".into(), module.into_bytes()), ("go.sum".into(), sums.as_bytes().to_vec())])
+    }
+}
+
+/// For languages that are slow to start.
+const POOLED: &str = "# An instance serves many runs, because it takes a while to start.\ninstances: pooled\n";
+
+fn commands(language: Language) -> &'static [&'static str] {
+    const TEST: &str = "pintle test            # the cases, in the component";
+    const DEV: &str = "pintle dev --plugin .  # an embedded cluster; each save is swapped in";
+    match language {
+        Language::Rust => &["cargo test             # the cases, natively", TEST, DEV],
+        Language::Go => &["go test ./...          # the cases, natively", TEST, DEV],
+        Language::JavaScript | Language::TypeScript => {
+            &["npm install", "npm test               # the cases, natively", TEST, DEV]
+        }
+        Language::Python => &[
+            "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+            ".venv/bin/python -m unittest   # the cases, natively",
+            TEST,
+            DEV,
+        ],
+        Language::C => &["make test              # the cases, natively", TEST, DEV],
+    }
+}
+
+/// A name that is good for the plugin, and for a package of the language.
+fn check_name(name: &str, language: Language) -> anyhow::Result<()> {
+    let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    ensure!(
+        !name.is_empty()
+            && name.len() <= 63
+            && name.chars().all(letters)
+            && name.starts_with(|first: char| first.is_ascii_lowercase())
+            && !name.ends_with('-'),
+        "{name:?} is no name of a plugin: lower-case letters, digits and -, at most 63, a letter first and no - last"
+    );
+    ensure!(
+        language != Language::Rust || !TAKEN_IN_RUST.contains(&name),
+        "{name:?} is taken in Rust; choose another name"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Project;
+
+    #[test]
+    fn every_language_gets_a_folder_that_is_a_plugin() {
+        for language in Language::ALL {
+            let root = tempfile::tempdir().unwrap();
+            let folder = root.path().join("deep/web-ports");
+            Scaffold { name: "web-ports", language, folder: &folder }.write().unwrap();
+            let project = Project::open(&folder, None).unwrap();
+            assert_eq!((project.name.as_str(), project.language), ("web-ports", language));
+            let own = folder.canonicalize().unwrap().join(".pintle");
+            assert_eq!(project.contract().unwrap().path(), own.join("wit"), "{language}");
+            assert_eq!(project.sdk().unwrap(), own.join("sdk").join(language.sdk()), "{language}");
+            for file in ["README.md", ".gitignore", "cases/made/input.yaml", "cases/made/expected.yaml"] {
+                let text = fs::read_to_string(folder.join(file)).unwrap();
+                assert!(!text.contains("{{"), "{language}: {file}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_tools_and_tests_leave_behind_is_not_embedded() {
+        for (path, _) in EMBEDDED {
+            for part in path.split('/') {
+                assert!(!["target", "node_modules", "__pycache__", ".pintle"].contains(&part), "{path}");
+            }
+        }
+        assert!(EMBEDDED.iter().any(|(path, _)| *path == "wit/controller.wit"));
+        for language in Language::ALL {
+            let sdk = format!("sdk/{}/", language.sdk());
+            assert!(EMBEDDED.iter().any(|(path, _)| path.starts_with(&sdk)), "no {sdk}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_over() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("notes"), "mine").unwrap();
+        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path() };
+        let why = scaffold.write().unwrap_err().to_string();
+        assert!(why.ends_with("is not empty: nothing is written over; name another folder with --dir"), "{why}");
+        let file = Scaffold { folder: &root.path().join("notes"), ..scaffold };
+        assert!(file.write().unwrap_err().to_string().contains("cannot be made"));
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(root.path().join("notes")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn names_are_those_of_plugins_and_packages() {
+        for good in ["a", "web", "web-2", "a1"] {
+            check_name(good, Language::Rust).unwrap();
+        }
+        for bad in ["", "Web", "-web", "web-", "1web", "we_b", "wéb", "a b", &"x".repeat(64)] {
+            assert!(check_name(bad, Language::Go).is_err(), "{bad:?}");
+        }
+        assert!(check_name("core", Language::Rust).unwrap_err().to_string().contains("taken in Rust"));
+        check_name("core", Language::Go).unwrap();
+    }
+}
