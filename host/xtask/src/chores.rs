@@ -9,7 +9,7 @@ use anyhow::Context;
 use xtask::guests::{self, Set};
 use xtask::{process, root};
 
-use crate::checks;
+use crate::{checks, packages};
 
 /// Cargo, at the root of the repository.
 fn cargo() -> Command {
@@ -60,6 +60,7 @@ pub(crate) fn demo() -> anyhow::Result<()> {
 type Part = (&'static str, fn(&mut Tally) -> anyhow::Result<()>);
 
 const PARTS: &[Part] = &[
+    ("programs of the distribution", |_| packages::ensure()),
     ("format and lints", |_| checks::lint()),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build", |_| build_with_tests()),

@@ -2,6 +2,7 @@
 
 mod checks;
 mod chores;
+mod packages;
 
 use std::process::ExitCode;
 
