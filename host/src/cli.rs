@@ -1,6 +1,7 @@
 //! Arguments of the `pintle` binary.
 
 pub mod author;
+pub mod oci;
 pub mod plugin;
 pub mod test;
 
@@ -14,6 +15,7 @@ use pintle_core::manifest::Limits;
 
 use crate::admin::socket::Place;
 use crate::flags;
+use crate::oci::ComponentSource;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]
@@ -51,7 +53,17 @@ pub enum Command {
     Test(test::TestArgs),
     /// Print the JSON Schema of manifests, for editors.
     Schema,
-    /// Show what a component file is, what it watches, and the permissions that it asks for. Does not run it.
+    /// Push a component to an OCI registry; prints the digest that it is known by.
+    Push(oci::PushArgs),
+    /// Pull a component from an OCI registry into a file.
+    Pull(oci::PullArgs),
+    /// Sign a component in a registry, or a file, in cosign's format.
+    Sign(oci::SignArgs),
+    /// Check that a component is signed by one of the given keys.
+    Verify(oci::VerifyArgs),
+    /// Make a pair of keys to sign components with.
+    Keygen(oci::KeygenArgs),
+    /// Show what a component is, what it watches, and the permissions that it asks for. Does not run it.
     Inspect(InspectArgs),
     /// Print the roles that controllers need of the API server, and the service accounts that they are bound to.
     Rbac(RbacArgs),
@@ -62,9 +74,14 @@ pub enum Command {
 /// Which controllers, from where, with which settings.
 #[derive(Debug, Clone, Args)]
 pub struct PluginArgs {
-    /// Component files, or folders of them. One with the name of a built-in controller takes its place.
-    #[arg(value_name = "FILE|FOLDER")]
-    pub plugins: Vec<PathBuf>,
+    /// Component files, folders of them, or components in registries. One with the name of a built-in controller takes its place. What is
+    /// pinned (`oci://REGISTRY/REPOSITORY@sha256:DIGEST`) and was pulled before starts without the registry; a tag is looked up.
+    #[arg(value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
+    pub plugins: Vec<ComponentSource>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub registry: oci::RegistryArgs,
 
     /// Controllers to run, as for kube-controller-manager: `*` is all that are on by default, `foo` is on, `-foo` is off.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
@@ -118,7 +135,7 @@ pub struct PluginArgs {
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 
-    /// Folder for compiled code; only its owner may be able to write there.
+    /// Folder for compiled code and for what was pulled from registries; only its owner may be able to write there.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }
@@ -202,7 +219,8 @@ pub struct DevArgs {
 
     /// A plugin that you work on: a folder with manifest.yaml and sources in any language that `pintle build` takes, which is rebuilt and
     /// swapped in whenever you save, or a component, which is swapped in when it changes. Repeatable.
-    #[arg(long, value_name = "FOLDER|FILE")]
+    // What is built here is not signed.
+    #[arg(long, value_name = "FOLDER|FILE", conflicts_with = "verify_key")]
     pub plugin: Vec<PathBuf>,
 
     /// Simulated nodes.
@@ -237,6 +255,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
+    /// The same as naming it without the flag: a component file, a folder of them, or a component in a registry. Repeatable.
+    #[arg(long = "plugin", value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
+    pub more_plugins: Vec<ComponentSource>,
+
     /// File with the certificate authority that the root CA publisher gives out. By default that of the connection.
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
@@ -265,9 +287,13 @@ pub struct RunArgs {
 /// Arguments of `pintle rbac`.
 #[derive(Debug, Args)]
 pub struct RbacArgs {
-    /// Component files, or folders of them. One with the name of a built-in controller takes its place.
-    #[arg(value_name = "FILE|FOLDER")]
-    pub plugins: Vec<PathBuf>,
+    /// Component files, folders of them, or components in registries. One with the name of a built-in controller takes its place.
+    #[arg(value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
+    pub plugins: Vec<ComponentSource>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub registry: oci::RegistryArgs,
 
     /// Controllers to print roles of, as for `pintle run`: `*` is all, `foo` is on, `-foo` is off.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
@@ -309,9 +335,13 @@ pub enum RbacOutput {
 /// Arguments of `pintle inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The component file.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The component file, or a component in a registry.
+    #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
+    pub component: ComponentSource,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub registry: oci::RegistryArgs,
 
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]

@@ -19,7 +19,7 @@ use crate::{logging, output, plugins, run, stop};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
-    let mut choice = plugins::choose(&args.plugins)?;
+    let mut choice = plugins::choose(&args.plugins).await?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let ways = Ways::new(&args.plugins)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));

@@ -11,6 +11,7 @@ use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
 use crate::cli::{ControllerArgs, PluginArgs};
 use crate::control::{Base, Control};
+use crate::oci::Fetcher;
 use crate::plugins::{Choice, Chosen};
 use crate::serve;
 
@@ -19,6 +20,8 @@ pub(crate) struct Host {
     pub(crate) manager: Arc<Manager>,
     /// What runs under which name.
     pub(crate) control: Arc<Control>,
+    /// What pulls components.
+    pub(crate) fetcher: Fetcher,
     /// Where /metrics is served.
     pub(crate) serving: SocketAddr,
 }
@@ -49,7 +52,7 @@ impl Host {
         let loader = Arc::new(choice.engine);
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());
-        let control = Arc::new(Control::new(manager.clone(), loader));
+        let control = Arc::new(Control::new(manager.clone(), loader, choice.fetcher.trust().clone()));
         for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
             let base = Base {
@@ -64,7 +67,7 @@ impl Host {
             control.started(&name, base);
         }
         let serving = serve::start(address, manager.clone()).await?;
-        Ok(Self { manager, control, serving })
+        Ok(Self { manager, control, fetcher: choice.fetcher, serving })
     }
 }
 

@@ -2,20 +2,21 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use pintle_core::manifest::{Grant, Manifest, Watch};
 use serde_json::json;
 
 use crate::cli::{InspectArgs, Output};
+use crate::oci::{self, Evidence, Fetcher, Pulled};
 use crate::output;
 
-pub(crate) fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
-    let file = args.file.display();
-    let bytes = std::fs::read(&args.file).with_context(|| format!("read {file}"))?;
-    let found = pintle_wasm::inspect(&file.to_string(), &bytes)?;
+pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
+    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
+    let Pulled { origin: file, bytes, proof } = oci::read_source(&fetcher, &args.component).await?;
+    fetcher.trust().check(&file, &bytes, &Evidence::Shown(proof))?;
+    let found = pintle_wasm::inspect(&file, &bytes)?;
     match args.output {
         Output::Json => output::json(&json!({
-            "file": args.file,
+            "file": file,
             "digest": found.digest,
             "sizeBytes": bytes.len(),
             "imports": found.imports,

@@ -4,7 +4,7 @@
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
 //! While the host runs, [`admin`], [`folder`] and [`resource`] are the ways in for plugins; all go through [`control`]. [`plugin`] is
-//! the command line's end of the admin API.
+//! the command line's end of the admin API. [`oci`] gets components from registries, and says whose may run.
 //!
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
@@ -20,6 +20,7 @@ mod folder;
 mod host;
 mod inspect;
 mod logging;
+mod oci;
 pub mod output;
 mod plugin;
 mod plugins;
@@ -46,7 +47,7 @@ use crate::cli::{Cli, Command};
 pub fn execute(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
-        Command::Run(args) => on_runtime(run::run(&args)),
+        Command::Run(args) => on_runtime(run::run(args)),
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Crd => output::line(resource::crd::YAML.trim_end()),
         Command::New(args) => author::new(&args),
@@ -54,7 +55,12 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Package(args) => author::package(&args),
         Command::Test(args) => on_runtime(cases::test(&args)),
         Command::Schema => output::json(&pintle_core::manifest::schema()),
-        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Push(args) => on_runtime(oci::push(&args)),
+        Command::Pull(args) => on_runtime(oci::pull(&args)),
+        Command::Sign(args) => on_runtime(oci::sign(&args)),
+        Command::Verify(args) => on_runtime(oci::verify(&args)),
+        Command::Keygen(args) => oci::keygen(&args),
+        Command::Inspect(args) => on_runtime(inspect::inspect(&args)),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),
     }

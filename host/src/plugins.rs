@@ -1,6 +1,6 @@
 //! Which components run, and with which settings.
 //!
-//! *Flow*: built-in components, then those of the command line, which take the place of a built-in of the same name;
+//! *Flow*: built-in components, then those of the command line (files, folders, registries), which take the place of a built-in of the same name;
 //! `--controllers` chooses among them; `--set` gives their settings.
 
 use std::borrow::Cow;
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::builtins::BUILTINS;
 use crate::cli::PluginArgs;
+use crate::oci::{self, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {
@@ -46,18 +47,27 @@ pub(crate) struct Chosen {
 pub(crate) struct Choice {
     pub(crate) plugins: Vec<Chosen>,
     pub(crate) engine: WasmEngine,
+    /// What pulls components, and knows whose may run.
+    pub(crate) fetcher: Fetcher,
 }
 
 /// Loads what the arguments ask for.
 ///
 /// # Errors
 /// One line that names the file or argument and what to do.
-pub(crate) fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
-    choose_among(BUILTINS, args)
+pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
+    let fetcher = Fetcher::new(&args.registry, Some(Cache::new(cache_dir(args))), oci::log)?;
+    let named = read_all(&args.plugins, &fetcher).await?;
+    choose_among(BUILTINS, named, fetcher, args)
 }
 
-fn choose_among(builtins: &[(&str, &'static [u8])], args: &PluginArgs) -> anyhow::Result<Choice> {
-    let candidates = gather(builtins, &args.plugins)?;
+fn choose_among(
+    builtins: &[(&str, &'static [u8])],
+    named: Vec<Pulled>,
+    fetcher: Fetcher,
+    args: &PluginArgs,
+) -> anyhow::Result<Choice> {
+    let candidates = gather(builtins, named)?;
     // More may come while the host runs.
     let may_be_none = args.plugin_dir.is_some();
     if candidates.is_empty() && !may_be_none {
@@ -95,7 +105,7 @@ fn choose_among(builtins: &[(&str, &'static [u8])], args: &PluginArgs) -> anyhow
             known.join(", ")
         );
     }
-    Ok(Choice { plugins: chosen, engine })
+    Ok(Choice { plugins: chosen, engine, fetcher })
 }
 
 /// Components that the binary carries, by the names of their plugins.
@@ -105,24 +115,46 @@ pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
         .filter_map(|(name, bytes)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
 }
 
+/// Components that the binary carries.
+///
+/// # Errors
+/// One of them is no component.
+pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
+    gather(BUILTINS, Vec::new())
+}
+
 /// Every component that could run, by name.
 ///
 /// # Errors
-/// A file is missing, is no component, or has the name of another file's plugin.
-pub(crate) fn candidates(paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
-    gather(BUILTINS, paths)
+/// A file is missing, is no component, is not signed as it must be, or has the name of another file's plugin.
+pub(crate) async fn candidates(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Candidate>> {
+    gather(BUILTINS, read_all(sources, fetcher).await?)
 }
 
-fn gather(builtins: &[(&str, &'static [u8])], paths: &[PathBuf]) -> anyhow::Result<Vec<Candidate>> {
+/// The components that are named, of which each may run.
+async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Pulled>> {
+    let mut all = Vec::new();
+    for source in sources {
+        let single = match source {
+            ComponentSource::Registry(_) => vec![source.clone()],
+            ComponentSource::Path(path) => files(path)?.into_iter().map(ComponentSource::Path).collect(),
+        };
+        for source in single {
+            let found = oci::read_source(fetcher, &source).await?;
+            fetcher.trust().check(&found.origin, &found.bytes, &Evidence::Shown(found.proof.clone()))?;
+            all.push(found);
+        }
+    }
+    Ok(all)
+}
+
+fn gather(builtins: &[(&str, &'static [u8])], named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
     for (name, bytes) in builtins {
         add(&mut by_name, read(format!("built-in {name}"), Cow::Borrowed(*bytes), true)?)?;
     }
-    for path in paths {
-        for file in files(path)? {
-            let bytes = std::fs::read(&file).with_context(|| format!("read component {}", file.display()))?;
-            add(&mut by_name, read(file.display().to_string(), bytes.into(), false)?)?;
-        }
+    for Pulled { origin, bytes, .. } in named {
+        add(&mut by_name, read(origin, bytes.into(), false)?)?;
     }
     Ok(by_name.into_values().collect())
 }
@@ -214,7 +246,8 @@ mod tests {
     #[test]
     fn a_binary_without_built_in_controllers_says_how_to_get_some() {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
-        let why = choose_among(&[], &args.plugins).err().map(|why| why.to_string());
+        let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
+        let why = choose_among(&[], Vec::new(), fetcher, &args.plugins).err().map(|why| why.to_string());
         assert_eq!(
             why.as_deref(),
             Some(

@@ -12,14 +12,15 @@ use crate::{flags, logging, stop, ways};
 /// The plugin that needs the cluster's certificate authority.
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 
-pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
+    args.plugins.plugins.append(&mut args.more_plugins);
     let source = match &args.kubeconfig {
         Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
         None => Source::InCluster,
     };
-    // Whatever is wrong with files shows before the network is asked.
-    let mut choice = plugins::choose(&args.plugins)?;
+    // Whatever is wrong with components shows before the cluster is asked.
+    let mut choice = plugins::choose(&args.plugins).await?;
     let ways = Ways::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;
     let root_ca = match &args.root_ca_file {

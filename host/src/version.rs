@@ -19,7 +19,7 @@ struct Plugin {
 }
 
 pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
-    let builtins = plugins::candidates(&[])?;
+    let builtins = plugins::carried()?;
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
         contract: pintle_core::manifest::CONTRACT_VERSIONS.to_vec(),

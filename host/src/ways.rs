@@ -56,6 +56,7 @@ impl Ways {
             folder: self.folder.clone(),
             folder_changed: changed.subscribe(),
             builtins: builtins(),
+            fetcher: host.fetcher.clone(),
         });
         tasks.push(AbortOnDropHandle::new(tokio::spawn(watcher.follow())));
         if let Some(folder) = self.folder {

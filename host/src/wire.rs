@@ -8,6 +8,8 @@ use std::time::Duration;
 use pintle_core::lifecycle::{Condition, Phase, ShadowReport, Spec, Stage, SwapReport, VersionInfo};
 use serde::{Deserialize, Serialize};
 
+use crate::oci::Proof;
+
 /// Longest component that the admin API, the folder and the resource take: 64 MiB. The largest language runtimes that are known to
 /// make controllers have a third of it.
 pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
@@ -127,6 +129,9 @@ pub(crate) struct ApplyRequest {
     /// Takes the place of parts of the spec, this time.
     #[serde(default)]
     pub(crate) overrides: Overrides,
+    /// What can be shown for it, to a host that asks for signatures.
+    #[serde(default, skip_serializing_if = "Proof::is_empty")]
+    pub(crate) proof: Proof,
 }
 
 /// Parts of a spec that hold for one swap.
@@ -222,7 +227,11 @@ impl Refusal {
         match self.reason.as_str() {
             reason::BUSY => Some(Duration::from_secs(1)),
             // A permission of the host may be missing, or the server be away.
-            reason::NOT_SYNCED => Some(Duration::from_secs(30)),
+            reason::NOT_SYNCED | reason::REGISTRY_UNREACHABLE => Some(Duration::from_secs(30)),
+            // It may be pushed or signed later, or a login be renewed, of which nobody tells.
+            reason::REGISTRY_DENIED | reason::NO_ARTIFACT | reason::UNSIGNED | reason::UNTRUSTED => {
+                Some(Duration::from_secs(300))
+            }
             _ => None,
         }
     }
@@ -251,6 +260,22 @@ pub(crate) mod reason {
     pub(crate) const FORBIDDEN: &str = "Forbidden";
     /// The component is longer than the host takes.
     pub(crate) const TOO_LARGE: &str = "TooLarge";
+    /// Something has another digest than it must have.
+    pub(crate) const DIGEST_MISMATCH: &str = "DigestMismatch";
+    /// A registry does not answer, or breaks off.
+    pub(crate) const REGISTRY_UNREACHABLE: &str = "RegistryUnreachable";
+    /// A registry answers something that cannot be used.
+    pub(crate) const REGISTRY_FAILED: &str = "RegistryFailed";
+    /// A registry wants other credentials.
+    pub(crate) const REGISTRY_DENIED: &str = "RegistryDenied";
+    /// A registry has no such artifact.
+    pub(crate) const NO_ARTIFACT: &str = "NoSuchArtifact";
+    /// An artifact is none of one component.
+    pub(crate) const NOT_WASM: &str = "NotWasm";
+    /// Signatures are asked for, and there is none.
+    pub(crate) const UNSIGNED: &str = "Unsigned";
+    /// There are signatures, and none that counts.
+    pub(crate) const UNTRUSTED: &str = "Untrusted";
     /// The component cannot be read.
     pub(crate) const UNREADABLE: &str = "Unreadable";
 }

@@ -17,6 +17,7 @@ pub mod eventually;
 pub mod handover;
 pub mod kubectl;
 pub mod process;
+pub mod registry;
 pub mod scenarios;
 
 pub use api::{ApiClient, Failure, PatchKind};

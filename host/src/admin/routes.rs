@@ -27,6 +27,7 @@ use serde::de::DeserializeOwned;
 
 use super::peer;
 use crate::control::{Control, Wanted};
+use crate::oci::Evidence;
 use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, MAX_COMPONENT_BYTES, Refusal, reason};
 
 /// Longest body: a component in base64, and a megabyte for what is said of it.
@@ -151,11 +152,11 @@ async fn with(
     request: ApplyRequest,
     apply: impl AsyncFnOnce(Wanted<'_>) -> Result<SwapReport, Refusal>,
 ) -> Result<SwapReport, Refusal> {
-    let ApplyRequest { origin, component, spec, overrides } = request;
+    let ApplyRequest { origin, component, spec, overrides, proof } = request;
     let bytes = STANDARD
         .decode(component)
         .map_err(|why| Refusal::new(BAD_REQUEST, format!("component: it is not base64: {why}")))?;
-    apply(Wanted { origin, bytes, spec, overrides: &overrides }).await
+    apply(Wanted { origin, bytes, spec, overrides: &overrides, evidence: Evidence::Shown(proof) }).await
 }
 
 fn parse<T: DeserializeOwned>(body: Result<Bytes, axum::extract::rejection::BytesRejection>) -> Result<T, Refused> {

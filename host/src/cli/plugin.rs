@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Output;
+use super::oci::RegistryArgs;
 use crate::flags;
+use crate::oci::ComponentSource;
 
 /// Arguments of `pintle plugin`.
 #[derive(Debug, Args)]
@@ -49,6 +51,7 @@ pub enum Action {
     Describe(NameArgs),
     /// Load a component under a name that is not loaded yet.
     #[command(after_help = "Examples:\n  pintle plugin load widgets.wasm
+  pintle plugin load oci://registry.example.com/team/widgets:1.2.0 --spec widgets.yaml
   pintle plugin load widgets.wasm --spec widgets.yaml --digest sha256:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8")]
     Load(LoadArgs),
     /// Replace the running version of a plugin. Its queues, caches and state stay; it is rolled back if the new version fails.
@@ -176,9 +179,13 @@ pub struct SwapArgs {
 /// A component, with what is said of it.
 #[derive(Debug, Args)]
 pub struct ComponentArgs {
-    /// The component file. It is sent to the host, which need not be able to read it.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The component: a file, or one in a registry. It is read or pulled here and sent to the host, which need not be able to.
+    #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
+    pub component: ComponentSource,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub registry: RegistryArgs,
 
     /// What the operator says of it, in YAML: `config`, `grants`, `limits`, `strategy`, `failurePolicy`, ... Without it, a swap keeps
     /// what holds for the running version.

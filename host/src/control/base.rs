@@ -8,6 +8,7 @@ use pintle_core::lifecycle::Spec;
 use serde_json::{Map, Value};
 
 use super::Wanted;
+use crate::oci::Evidence;
 use crate::wire::Overrides;
 
 /// A plugin that runs from the start, and comes back when nobody else stands for its name any more.
@@ -28,7 +29,9 @@ impl Base {
     pub(super) fn wanted(&self, loader: &dyn Loader) -> Wanted<'static> {
         let bytes = self.bytes.to_vec();
         let spec = granted(&self.origin, &bytes, self.spec.clone(), loader);
-        Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE }
+        // What was named when the host started was checked then.
+        let evidence = Evidence::Own;
+        Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence }
     }
 }
 

@@ -12,7 +12,8 @@
 //!    way comes back when the other one is gone.
 //! 2. The admin API is the operator's hand: it changes what runs until its source changes again, and takes nothing away that a
 //!    file or a resource would bring back.
-//! 3. What is refused leaves the running version as it is, is logged once, and stays visible until its source has changed.
+//! 3. Whichever way a component comes, it runs only if the operator trusts who has signed it.
+//! 4. What is refused leaves the running version as it is, is logged once, and stays visible until its source has changed.
 //!
 //! Not here: the stages of a swap (`pintle-runtime`).
 
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::base::Base;
 pub(crate) use self::port::Plugins;
+use crate::oci::{Evidence, Trust};
 use crate::wire::{Description, Listing, MAX_COMPONENT_BYTES, Overrides, Plugin, Problem, Refusal, reason};
 
 /// Who says what runs, the weaker first.
@@ -74,12 +76,16 @@ pub(crate) struct Wanted<'a> {
     /// Absent: as the version that runs has it.
     pub(crate) spec: Option<Spec>,
     pub(crate) overrides: &'a Overrides,
+    /// Why it may be trusted.
+    pub(crate) evidence: Evidence,
 }
 
 /// The names of the host's plugins, and who has a say in each.
 pub(crate) struct Control {
     plugins: Arc<dyn Plugins>,
     loader: Arc<dyn Loader>,
+    /// Whose components may run.
+    trust: Trust,
     state: Mutex<State>,
     /// Ticks when a name has become free that the folder has a file for.
     freed: watch::Sender<u64>,
@@ -105,8 +111,8 @@ struct Held {
 
 impl Control {
     /// `loader` reads what components say of themselves.
-    pub(crate) fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>) -> Self {
-        Self { plugins, loader, state: Mutex::default(), freed: watch::Sender::new(0) }
+    pub(crate) fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
+        Self { plugins, loader, trust, state: Mutex::default(), freed: watch::Sender::new(0) }
     }
 
     /// Tells of a plugin that runs from the start.
@@ -117,6 +123,11 @@ impl Control {
     /// The spec of a component that the host carries: it may do what it asks for, unless the spec says otherwise.
     pub(crate) fn granted(&self, origin: &str, bytes: &[u8], spec: Spec) -> Spec {
         base::granted(origin, bytes, spec, &*self.loader)
+    }
+
+    /// Whether components must be signed.
+    pub(crate) fn demands_signatures(&self) -> bool {
+        self.trust.demands()
     }
 
     /// Tells which resource stands for a plugin, for events about it.
@@ -368,13 +379,14 @@ impl Control {
 
     /// Hands a component to the manager, and remembers the spec if it is taken.
     async fn carry_out(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        let Wanted { origin, bytes, spec, overrides } = wanted;
+        let Wanted { origin, bytes, spec, overrides, evidence } = wanted;
         if bytes.len() > MAX_COMPONENT_BYTES {
             return Err(Refusal::new(
                 reason::TOO_LARGE,
                 format!("{origin} has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", bytes.len()),
             ));
         }
+        self.trust.check(&origin, &bytes, &evidence)?;
         let spec = spec.unwrap_or_else(|| self.spec_of(name));
         let mut now = spec.clone();
         overrides.put_over(&mut now);

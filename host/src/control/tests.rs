@@ -9,7 +9,7 @@ use super::*;
 
 fn control() -> (Arc<FakePlugins>, Control) {
     let plugins = FakePlugins::new();
-    (plugins.clone(), Control::new(plugins, Arc::new(FakeLoader)))
+    (plugins.clone(), Control::new(plugins, Arc::new(FakeLoader), Trust::default()))
 }
 
 fn wanted(component: &str) -> Wanted<'static> {
@@ -18,6 +18,7 @@ fn wanted(component: &str) -> Wanted<'static> {
         bytes: component.into(),
         spec: Some(Spec::default()),
         overrides: &Overrides::NONE,
+        evidence: Evidence::Own,
     }
 }
 

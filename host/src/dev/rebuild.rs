@@ -13,6 +13,7 @@ use pintle_build::{Built, Language};
 
 use crate::control::{Control, Wanted};
 use crate::folder::{FolderWatch, Stamp, read_component};
+use crate::oci::Evidence;
 use crate::output;
 use crate::wire::Overrides;
 
@@ -110,7 +111,9 @@ impl Followed {
         let begun = Instant::now();
         let Built { name, bytes } = built;
         let origin = self.path().display().to_string();
-        let report = control.put(&name, Wanted { origin, bytes, spec: None, overrides: &Overrides::NONE }).await?;
+        // It is the command line's own.
+        let wanted = Wanted { origin, bytes, spec: None, overrides: &Overrides::NONE, evidence: Evidence::Own };
+        let report = control.put(&name, wanted).await?;
         let swapped = if report.from.is_some() { "swapped in" } else { "loaded in" };
         Ok(format!("{name}: {verb} in {}, {swapped} {}", shown(took), shown(begun.elapsed())))
     }

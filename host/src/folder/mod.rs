@@ -1,4 +1,5 @@
-//! The plugin folder: `NAME.wasm`, and beside it `NAME.yaml` with what the operator says of it.
+//! The plugin folder: `NAME.wasm`, beside it `NAME.yaml` with what the operator says of it, and `NAME.wasm.sig` where signatures are
+//! asked for.
 //!
 //! ```text
 //! notices ──> FolderWatch ──> scan ──> what differs ──> Control
@@ -24,9 +25,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use self::scan::parse_spec;
-pub(crate) use self::scan::{Files, Stamp, from_value, read_component, read_spec, scan};
+pub(crate) use self::scan::{Files, Stamp, from_value, read, read_component, read_spec, scan};
 pub(crate) use self::watch::FolderWatch;
 use crate::control::{Control, Wanted, Way};
+use crate::oci::{self, Evidence};
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Follows the plugin folder for as long as it is polled.
@@ -97,7 +99,7 @@ impl PluginFolder {
 
     /// Begins what is to be done.
     fn pass(&mut self) {
-        let found = match scan(&self.folder) {
+        let found = match scan(&self.folder, self.control.demands_signatures()) {
             Ok(found) => found,
             Err(why) => {
                 if !std::mem::replace(&mut self.lost, true) {
@@ -216,10 +218,12 @@ async fn take(control: &Control, name: &str, files: &Files) -> Result<(), Refusa
     let reading = tokio::task::spawn_blocking(move || {
         let bytes = read_component(&component)?;
         let spec = spec_file.map(|file| read_spec(&file)).transpose()?;
-        Ok::<_, Refusal>((component.display().to_string(), bytes, spec.unwrap_or_default()))
+        let evidence = Evidence::Shown(oci::detached(&component)?);
+        Ok::<_, Refusal>((component.display().to_string(), bytes, spec.unwrap_or_default(), evidence))
     });
-    let (origin, bytes, spec) = reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))??;
-    let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE };
+    let (origin, bytes, spec, evidence) =
+        reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))??;
+    let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
     let report = control.apply(Way::Folder, name, wanted).await?;
     tracing::info!(plugin = name, result = ?report.result, "taken from the plugin folder");
     Ok(())

@@ -44,31 +44,40 @@ impl Stamp {
 }
 
 /// The files of one plugin. An entry that leads nowhere (a link without its file) is there all the same, and cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Files {
     /// `NAME.wasm`, if there is such an entry.
     pub(crate) component: Option<(PathBuf, Option<Stamp>)>,
     /// `NAME.yaml`, if there is such an entry.
     pub(crate) spec: Option<(PathBuf, Option<Stamp>)>,
+    /// `NAME.wasm.sig`, if there is such an entry and signatures are of interest.
+    pub(crate) signature: Option<(PathBuf, Option<Stamp>)>,
 }
 
-/// Name of the plugin -> its files. Names with a dot in front and other files are left alone.
+/// Name of the plugin -> its files; signatures only if they are asked for. Names with a dot in front and other files are left alone.
 ///
 /// # Errors
 /// The folder cannot be read; nothing is known then.
-pub(crate) fn scan(folder: &Path) -> io::Result<BTreeMap<String, Files>> {
+pub(crate) fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String, Files>> {
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let (Some(stem), Some(extension)) = (path.file_stem(), path.extension()) else { continue };
         let (Some(stem), Some(extension)) = (stem.to_str(), extension.to_str()) else { continue };
-        if stem.starts_with('.') || !matches!(extension, "wasm" | "yaml") {
+        if stem.starts_with('.') {
             continue;
         }
-        let stamp = Stamp::at(&path);
-        let files = found.entry(stem.to_owned()).or_insert(Files { component: None, spec: None });
-        let place = if extension == "wasm" { &mut files.component } else { &mut files.spec };
-        *place = Some((path, stamp));
+        let (name, place): (_, fn(&mut Files) -> &mut _) = match extension {
+            "wasm" => (stem, |files| &mut files.component),
+            "yaml" => (stem, |files| &mut files.spec),
+            "sig" if with_signatures => match stem.strip_suffix(".wasm") {
+                Some(name) => (name, |files| &mut files.signature),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let (name, stamp) = (name.to_owned(), Stamp::at(&path));
+        *place(found.entry(name).or_default()) = Some((path, stamp));
     }
     Ok(found)
 }
@@ -182,7 +191,7 @@ mod tests {
         }
         fs::create_dir(at("e.wasm")).unwrap();
         std::os::unix::fs::symlink(at("nowhere"), at("f.wasm")).unwrap();
-        let found = scan(folder.path()).unwrap();
+        let found = scan(folder.path(), false).unwrap();
         let shown: Vec<_> = found
             .iter()
             .map(|(name, files)| (name.as_str(), files.component.is_some(), files.spec.is_some()))
@@ -193,6 +202,14 @@ mod tests {
             "a link without its file is there"
         );
         assert_eq!(found["f"].component.as_ref().unwrap().1, None);
+        for name in ["a.wasm.sig", "a.sig", "g.wasm.sig"] {
+            fs::write(at(name), name).unwrap();
+        }
+        assert_eq!(scan(folder.path(), false).unwrap(), found, "nobody asks for signatures");
+        let signed = scan(folder.path(), true).unwrap();
+        let signed: Vec<_> =
+            signed.iter().filter(|(_, files)| files.signature.is_some()).map(|(name, _)| name).collect();
+        assert_eq!(signed, ["a", "g"]);
         let text = |name: &str| {
             let why = read(&at(name), 5).unwrap_err();
             format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))

@@ -19,7 +19,7 @@ impl Stage {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let plugins = FakePlugins::new();
-        let control = Arc::new(Control::new(plugins.clone(), Arc::new(FakeLoader)));
+        let control = Arc::new(Control::new(plugins.clone(), Arc::new(FakeLoader), oci::Trust::default()));
         let folder = PluginFolder::new(root.path().to_owned(), control.clone(), signal::Sender::new(0));
         Self { root, plugins, control, folder }
     }
@@ -140,7 +140,8 @@ async fn a_folder_that_is_gone_changes_nothing() {
 #[tokio::test]
 async fn a_file_waits_below_a_resource_and_is_taken_when_that_is_gone() {
     let mut stage = Stage::new();
-    let wanted = Wanted { origin: "cr".into(), bytes: b"p 9".to_vec(), spec: None, overrides: &Overrides::NONE };
+    let (overrides, evidence) = (&Overrides::NONE, Evidence::Own);
+    let wanted = Wanted { origin: "cr".into(), bytes: b"p 9".to_vec(), spec: None, overrides, evidence };
     stage.control.apply(Way::Resource, "p", wanted).await.unwrap();
     stage.plugins.done();
     stage.write("p.wasm", "p 1");

@@ -19,6 +19,7 @@ use crate::admin::socket;
 use crate::cli::Output;
 use crate::cli::plugin::{Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until};
 use crate::folder;
+use crate::oci::{self, ComponentSource, Evidence, Fetcher, Pulled};
 use crate::output;
 use crate::wire::{
     ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, MAX_COMPONENT_BYTES, Overrides, Plugin,
@@ -67,7 +68,7 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> anyhow::Result<()> {
-    let request = request(&args.component, Overrides::default())?;
+    let request = request(&args.component, Overrides::default()).await?;
     let digest = request.1;
     let report =
         followed(client, client.post("/v1/plugins", &request.0), |plugin| is_incoming(plugin, &digest)).await?;
@@ -85,7 +86,7 @@ async fn swap(client: &Client, args: &SwapArgs) -> anyhow::Result<()> {
         probation_for_ms: args.probation_for.map(millis),
         max_faults: args.max_faults,
     };
-    let (request, digest) = request(&args.component, overrides)?;
+    let (request, digest) = request(&args.component, overrides).await?;
     let path_of = path(&args.name, "/swap");
     let swapping = client.post(&path_of, &request);
     let mut report = followed(client, swapping, |plugin| is_incoming(plugin, &digest)).await?;
@@ -115,19 +116,21 @@ fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> St
 }
 
 /// The request, and the component's digest.
-fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, String)> {
+async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, String)> {
     overrides.digest.clone_from(&args.digest);
-    let bytes = folder::read_component(&args.file).map_err(anyhow::Error::new)?;
+    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
+    let Pulled { origin, bytes, proof } = oci::read_source(&fetcher, &args.component).await?;
+    fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof.clone()))?;
     let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
     if bytes.is_empty() {
-        bail!(
-            "{} is empty; a component has at most {MAX_COMPONENT_BYTES} bytes, and at least some",
-            args.file.display()
-        );
+        bail!("{origin} is empty; a component has at most {MAX_COMPONENT_BYTES} bytes, and at least some");
     }
     let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    let origin = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone()).display().to_string();
-    Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), spec, overrides }, digest))
+    let origin = match &args.component {
+        ComponentSource::Path(file) => std::path::absolute(file).map_or(origin, |file| file.display().to_string()),
+        ComponentSource::Registry(_) => origin,
+    };
+    Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), spec, overrides, proof }, digest))
 }
 
 fn path(name: &str, rest: &str) -> String {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use self::names::Names;
 use self::rules::Rules;
 use crate::cli::{RbacArgs, RbacOutput};
+use crate::oci::{self, Fetcher};
 use crate::{output, plugins};
 
 /// A service account.
@@ -36,7 +37,8 @@ impl Account {
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let host = host_account(&args.service_account)?;
     let flag: ControllersFlag = args.controllers.join(",").parse()?;
-    let candidates = plugins::candidates(&args.plugins)?;
+    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
+    let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
     flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;
     let chosen: Vec<&Manifest> = candidates
         .iter()

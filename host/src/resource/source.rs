@@ -13,17 +13,20 @@ use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
 use crate::folder::{Stamp, read_component};
+use crate::oci::{self, ArtifactRef, Evidence, Fetcher, Proof, Pulled};
 use crate::wire::{Refusal, reason};
 
 /// A component as its source has it now. What is equal need not be read again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Found {
-    /// A file, and what tells it from another one; absent if the path leads nowhere.
-    File(PathBuf, Option<Stamp>),
+    /// A file, and what tells it from another one; absent if the path leads nowhere. The same of its signature, where one is asked for.
+    File(PathBuf, Option<Stamp>, Option<Stamp>),
     /// The name of its plugin.
     Builtin(String),
-    /// The value of the key, still in base64, and where it is from; absent if there is none.
-    ConfigMap(ConfigMapKey, Option<Arc<str>>),
+    /// The value of the key, still in base64, and where it is from; absent if there is none. Its signature, where one is asked for.
+    ConfigMap(ConfigMapKey, Option<Arc<str>>, Option<String>),
+    /// A component in a registry. What a tag leads to is looked up when it is read, and not followed.
+    Oci(ArtifactRef),
     /// The cache of the ConfigMap is not filled yet.
     NotYet,
     /// What is asked for cannot be had on this host.
@@ -35,6 +38,7 @@ pub(super) struct Sources {
     caches: Arc<Caches>,
     handler: Arc<dyn ChangeHandler>,
     folder: Option<PathBuf>,
+    with_signatures: bool,
     /// Name of the plugin -> bytes.
     builtins: BTreeMap<String, &'static [u8]>,
     /// One for each ConfigMap that some resource names; by namespace and name.
@@ -42,14 +46,15 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// `handler` hears of ConfigMaps that change.
+    /// `handler` hears of ConfigMaps that change. `with_signatures`: a signature that changes makes another source.
     pub(super) fn new(
         caches: Arc<Caches>,
         handler: Arc<dyn ChangeHandler>,
         folder: Option<PathBuf>,
+        with_signatures: bool,
         builtins: BTreeMap<String, &'static [u8]>,
     ) -> Self {
-        Self { caches, handler, folder, builtins, config_maps: BTreeMap::new() }
+        Self { caches, handler, folder, with_signatures, builtins, config_maps: BTreeMap::new() }
     }
 
     /// What is there now.
@@ -59,7 +64,8 @@ impl Sources {
                 Some(folder) => match below(folder, file) {
                     Ok(path) => {
                         let stamp = Stamp::at(&path);
-                        Found::File(path, stamp)
+                        let signature = self.with_signatures.then(|| Stamp::at(&oci::beside(&path))).flatten();
+                        Found::File(path, stamp, signature)
                     }
                     Err(why) => Found::Never(format!("spec.source.file: {why}")),
                 },
@@ -76,6 +82,7 @@ impl Sources {
                 ))
             }
             Source::ConfigMap(key) => self.config_map(key),
+            Source::Oci(reference) => Found::Oci(reference.clone()),
         }
     }
 
@@ -98,11 +105,10 @@ impl Sources {
             .get(&Kind::new("", "v1", "ConfigMap"), &object)
             .ok()
             .flatten();
-        let value = text.and_then(|text| {
-            let object: Value = serde_json::from_str(&text).ok()?;
-            object["binaryData"][&key.key].as_str().map(Arc::from)
-        });
-        Found::ConfigMap(key.clone(), value)
+        let object: Option<Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+        let value = object.as_ref().and_then(|object| object["binaryData"][&key.key].as_str()).map(Arc::from);
+        let signature = object.filter(|_| self.with_signatures).and_then(|object| signature_in(&object, &key.key));
+        Found::ConfigMap(key.clone(), value, signature)
     }
 
     /// Gives up the ConfigMaps that none of these names any more.
@@ -110,7 +116,7 @@ impl Sources {
         let named: Vec<(&str, &str)> = named
             .filter_map(|source| match source {
                 Source::ConfigMap(key) => Some((key.namespace.as_str(), key.name.as_str())),
-                Source::File(_) | Source::Builtin(_) => None,
+                Source::File(_) | Source::Builtin(_) | Source::Oci(_) => None,
             })
             .collect();
         self.config_maps.retain(|(namespace, name), _| named.contains(&(namespace.as_str(), name.as_str())));
@@ -122,19 +128,45 @@ impl Sources {
     }
 }
 
-/// The origin for humans, and the bytes. May block.
+/// The signature of a key: text, or text in base64 as any file that `kubectl create configmap` takes for binary.
+fn signature_in(config_map: &Value, key: &str) -> Option<String> {
+    let name = format!("{key}.sig");
+    if let Some(text) = config_map["data"][&name].as_str() {
+        return Some(text.trim().to_owned());
+    }
+    let bytes = STANDARD.decode(config_map["binaryData"][&name].as_str()?).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// A component with its origin for humans, and why it may be trusted.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
-pub(super) fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8>), Refusal> {
+/// There is none, or it cannot be had.
+pub(super) async fn get(
+    found: Found,
+    builtin: Option<&'static [u8]>,
+    fetcher: &Fetcher,
+) -> Result<(String, Vec<u8>, Evidence), Refusal> {
+    if let Found::Oci(reference) = &found {
+        let Pulled { origin, bytes, proof } = fetcher.pull(reference).await?;
+        return Ok((origin, bytes, Evidence::Shown(proof)));
+    }
+    let reading = tokio::task::spawn_blocking(move || read(&found, builtin));
+    reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))?
+}
+
+fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8>, Evidence), Refusal> {
     let unreadable = |why: String| Refusal::new(reason::UNREADABLE, why);
     match found {
-        Found::File(path, _) => Ok((path.display().to_string(), read_component(path)?)),
+        Found::File(path, ..) => {
+            let bytes = read_component(path)?;
+            Ok((path.display().to_string(), bytes, Evidence::Shown(oci::detached(path)?)))
+        }
         Found::Builtin(name) => {
             let bytes = builtin.ok_or_else(|| unreadable(format!("this host carries no {name:?}")))?;
-            Ok((format!("built-in {name}"), bytes.to_vec()))
+            Ok((format!("built-in {name}"), bytes.to_vec(), Evidence::Own))
         }
-        Found::ConfigMap(ConfigMapKey { namespace, name, key }, value) => {
+        Found::ConfigMap(ConfigMapKey { namespace, name, key }, value, signature) => {
             let origin = format!("ConfigMap {namespace}/{name}, key {key}");
             let value = value.as_ref().ok_or_else(|| {
                 unreadable(format!(
@@ -142,9 +174,9 @@ pub(super) fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(Str
                 ))
             })?;
             let bytes = STANDARD.decode(value.as_bytes()).map_err(|why| unreadable(format!("{origin}: {why}")))?;
-            Ok((origin, bytes))
+            Ok((origin, bytes, Evidence::Shown(Proof::of_itself(signature.clone()))))
         }
-        Found::NotYet => Err(unreadable("the source is not known yet".to_owned())),
+        Found::NotYet | Found::Oci(_) => Err(unreadable("the source is not known yet".to_owned())),
         Found::Never(why) => Err(Refusal::new(reason::INVALID, why.clone())),
     }
 }

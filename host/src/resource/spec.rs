@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::folder;
+use crate::oci::ArtifactRef;
 
 /// One resource.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,6 +41,8 @@ pub(super) enum Source {
     Builtin(String),
     /// A key of a ConfigMap's binaryData.
     ConfigMap(ConfigMapKey),
+    /// A component in a registry.
+    Oci(ArtifactRef),
 }
 
 /// A key of a ConfigMap's binaryData.
@@ -61,7 +64,7 @@ impl ControllerPlugin {
         let source = spec.as_object_mut().and_then(|spec| spec.remove("source")).unwrap_or_default();
         let source = serde_path_to_error::deserialize(source).map_err(
             |why: serde_path_to_error::Error<serde_json::Error>| {
-                format!("spec.source: {}; name one of file, builtin, configMap", why.inner())
+                format!("spec.source: {}; name one of file, builtin, configMap, oci", why.inner())
             },
         )?;
         if let Source::File(file) = &source {
@@ -133,18 +136,32 @@ mod tests {
             expect![[r#"ConfigMap(ConfigMapKey { namespace: "n", name: "m", key: "k" }) false"#]],
         );
         check(
+            json!({"source": {"oci": "oci://registry.example.com/team/widgets:1"}}),
+            expect![[
+                r#"Oci(ArtifactRef { registry: "registry.example.com", repository: "team/widgets", tag: Some("1"), digest: None }) false"#
+            ]],
+        );
+        check(
+            json!({"source": {"oci": "widgets"}}),
+            expect![[
+                r#"spec.source: "widgets": it does not begin with oci://; write oci://REGISTRY/REPOSITORY:TAG, oci://REGISTRY/REPOSITORY@sha256:DIGEST, or both; name one of file, builtin, configMap, oci"#
+            ]],
+        );
+        check(
             json!({}),
-            expect!["spec.source: invalid type: null, expected string or map; name one of file, builtin, configMap"],
+            expect![
+                "spec.source: invalid type: null, expected string or map; name one of file, builtin, configMap, oci"
+            ],
         );
         check(
             json!({"source": {"image": "x"}}),
             expect![
-                "spec.source: unknown variant `image`, expected one of `file`, `builtin`, `configMap`; name one of file, builtin, configMap"
+                "spec.source: unknown variant `image`, expected one of `file`, `builtin`, `configMap`, `oci`; name one of file, builtin, configMap, oci"
             ],
         );
         check(
             json!({"source": {"configMap": {"namespace": "n"}}}),
-            expect!["spec.source: missing field `name`; name one of file, builtin, configMap"],
+            expect!["spec.source: missing field `name`; name one of file, builtin, configMap, oci"],
         );
         check(
             json!({"source": {"file": "../x.wasm"}}),

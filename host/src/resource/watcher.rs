@@ -18,10 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::crd;
-use super::source::{Found, Sources, read};
+use super::source::{Found, Sources, get};
 use super::spec::{ControllerPlugin, Source};
 use super::status::{Attempt, Known, desired};
 use crate::control::{self, Control, Wanted, Way};
+use crate::oci::Fetcher;
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Under which name the host writes what is its own.
@@ -47,6 +48,8 @@ pub(crate) struct Parts {
     pub(crate) folder_changed: watch::Receiver<u64>,
     /// Components that the host carries, by the names of their plugins.
     pub(crate) builtins: BTreeMap<String, &'static [u8]>,
+    /// What pulls components.
+    pub(crate) fetcher: Fetcher,
 }
 
 /// Follows the resources for as long as it is polled.
@@ -58,6 +61,7 @@ pub(crate) struct Watcher {
     woken: Arc<Notify>,
     resources: Subscription,
     sources: Sources,
+    fetcher: Fetcher,
     by_name: BTreeMap<String, Followed>,
     tasks: JoinSet<Done>,
 }
@@ -118,7 +122,7 @@ impl ChangeHandler for Wake {
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { caches, writer, control, folder, folder_changed, builtins } = parts;
+        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
@@ -127,7 +131,7 @@ impl Watcher {
             {"kind": crd::definition_kind(), "fieldSelector": format!("metadata.name={}", crd::NAME)},
         ]);
         let resources = caches.subscribe(Arc::new(manifest(watches)), handler.clone());
-        let sources = Sources::new(caches.clone(), handler, folder, builtins);
+        let sources = Sources::new(caches.clone(), handler, folder, control.demands_signatures(), builtins);
         Self {
             caches,
             writer,
@@ -136,6 +140,7 @@ impl Watcher {
             woken,
             resources,
             sources,
+            fetcher,
             by_name: BTreeMap::new(),
             tasks: JoinSet::new(),
         }
@@ -268,9 +273,9 @@ impl Watcher {
             Found::Builtin(name) => self.sources.builtin(name),
             _ => None,
         };
-        let control = self.control.clone();
+        let (control, fetcher) = (self.control.clone(), self.fetcher.clone());
         self.tasks.spawn(async move {
-            let result = apply(&control, &name, &found, builtin, spec).await;
+            let result = apply(&control, &fetcher, &name, found, builtin, spec).await;
             if result.is_ok() {
                 control.set_resource_uid(&name, &uid);
             }
@@ -404,21 +409,18 @@ fn source_of(name: &str) -> String {
 /// Reads the component and carries out what is said of it; answers its digest.
 async fn apply(
     control: &Control,
+    fetcher: &Fetcher,
     name: &str,
-    found: &Found,
+    found: Found,
     builtin: Option<&'static [u8]>,
     mut spec: Spec,
 ) -> Result<String, Refusal> {
-    let reading = {
-        let found = found.clone();
-        tokio::task::spawn_blocking(move || read(&found, builtin))
-    };
-    let (origin, bytes) = reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))??;
+    let (origin, bytes, evidence) = get(found, builtin, fetcher).await?;
     let origin = format!("{} ({origin})", source_of(name));
     if builtin.is_some() {
         spec = control.granted(&origin, &bytes, spec);
     }
-    let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE };
+    let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
     let report = control.apply(Way::Resource, name, wanted).await?;
     tracing::info!(plugin = name, result = ?report.result, "taken from its ControllerPlugin");
     Ok(report.to.map(|to| to.digest).unwrap_or_default())

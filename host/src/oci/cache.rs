@@ -1,0 +1,184 @@
+//! Blobs that were pulled, by digest, so that a host starts again when the registry is away.
+//!
+//! *Invariants*: what is answered has the digest that was asked for, whatever is in the folder; the folder does not grow beyond its
+//! limit, what was not used for longest goes first. It is a cache: that it cannot be written stops nobody.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use super::digest::Digest;
+use super::signature::Signature;
+
+/// Most bytes that are kept: eight of the largest components.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// A folder of blobs, and of signatures by the digest of what they sign.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    max_bytes: u64,
+}
+
+impl Cache {
+    /// Below the folder for what the host keeps.
+    pub(crate) fn new(cache_dir: PathBuf) -> Self {
+        Self { folder: cache_dir.join("oci"), max_bytes: MAX_BYTES }
+    }
+
+    /// A blob of this digest, and of at most so many bytes.
+    pub(super) fn blob(&self, digest: Digest, max_bytes: u64) -> Option<Vec<u8>> {
+        let path = self.folder.join(digest.hex());
+        let file = File::open(&path).ok()?;
+        let mut bytes = Vec::new();
+        (&file).take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).ok()?;
+        if Digest::of(&bytes) != digest {
+            tracing::warn!(path = %path.display(), "what the cache holds has another digest than its name says; it is pulled again");
+            // If it cannot be removed, it is found out again.
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        used(&file);
+        Some(bytes)
+    }
+
+    /// Keeps a blob.
+    pub(super) fn keep_blob(&self, digest: Digest, bytes: &[u8]) {
+        self.keep(&digest.hex(), bytes);
+    }
+
+    /// Signatures of the manifest of this digest as they were seen last. They are judged anew by whoever asks.
+    pub(super) fn signatures(&self, manifest: Digest) -> Vec<Signature> {
+        let Ok(file) = File::open(self.folder.join(of_signatures(manifest))) else { return Vec::new() };
+        used(&file);
+        let mut text = String::new();
+        let read = file.take(MAX_BYTES).read_to_string(&mut text);
+        read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    /// Keeps signatures.
+    pub(super) fn keep_signatures(&self, manifest: Digest, signatures: &[Signature]) {
+        if let Ok(text) = serde_json::to_vec(signatures) {
+            self.keep(&of_signatures(manifest), &text);
+        }
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        if bytes.len() as u64 > self.max_bytes {
+            return;
+        }
+        if let Err(why) = self.write(name, bytes).and_then(|()| self.trim()) {
+            tracing::warn!(folder = %self.folder.display(), "what was pulled cannot be kept: {why}");
+        }
+    }
+
+    /// At once: nobody sees half a blob.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let partial = self.folder.join(format!(".{}-{count}.partial", std::process::id()));
+        let written = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&partial)
+            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|()| fs::rename(&partial, self.folder.join(name)));
+        if written.is_err() {
+            // It may not have been made at all.
+            let _ = fs::remove_file(&partial);
+        }
+        written
+    }
+
+    /// Removes what was not used for longest, until the rest is within the limit.
+    fn trim(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            // Another host may be removing too.
+            let Ok(about) = entry.metadata() else { continue };
+            if about.is_file() {
+                files.push((about.modified()?, about.len(), entry.path()));
+            }
+        }
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in files {
+            if total <= self.max_bytes {
+                break;
+            }
+            match fs::remove_file(&path) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                _ => total -= len,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_signatures(manifest: Digest) -> String {
+    format!("{}.signatures", manifest.hex())
+}
+
+fn used(file: &File) {
+    // A folder that cannot be written loses what is old instead of what is unused.
+    let _ = file.set_modified(SystemTime::now());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn age(cache: &Cache, digest: Digest, seconds: u64) {
+        let file = File::options().write(true).open(cache.folder.join(digest.hex())).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn a_blob_is_answered_only_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().to_owned());
+        let digest = Digest::of(b"blob");
+        assert_eq!(cache.blob(digest, 100), None);
+        cache.keep_blob(digest, b"blob");
+        assert_eq!(cache.blob(digest, 4).as_deref(), Some(b"blob".as_slice()));
+        fs::write(cache.folder.join(digest.hex()), "blub").unwrap();
+        assert_eq!(cache.blob(digest, 100), None);
+        assert!(!cache.folder.join(digest.hex()).exists());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { max_bytes: 25, ..Cache::new(folder.path().to_owned()) };
+        let blobs = [[1_u8; 10], [2; 10], [3; 10]];
+        let digests = blobs.map(|blob| Digest::of(&blob));
+        cache.keep_blob(digests[0], &blobs[0]);
+        cache.keep_blob(digests[1], &blobs[1]);
+        age(&cache, digests[0], 20);
+        age(&cache, digests[1], 10);
+        // Used, so it stays.
+        assert!(cache.blob(digests[0], 100).is_some());
+        cache.keep_blob(digests[2], &blobs[2]);
+        assert_eq!(digests.map(|digest| cache.blob(digest, 100).is_some()), [true, false, true]);
+        cache.keep_blob(Digest::of(&[0; 26]), &[0; 26]);
+        assert_eq!(digests.map(|digest| cache.blob(digest, 100).is_some()), [true, false, true], "too large to keep");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_stops_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("oci"), "a file").unwrap();
+        let cache = Cache::new(folder.path().to_owned());
+        cache.keep_blob(Digest::of(b"blob"), b"blob");
+        assert_eq!(cache.blob(Digest::of(b"blob"), 100), None);
+        assert_eq!(cache.signatures(Digest::of(b"blob")), []);
+    }
+}

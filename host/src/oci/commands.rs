@@ -1,0 +1,147 @@
+//! `pintle push`, `pull`, `sign`, `verify` and `keygen`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::digest::Digest;
+use super::fetch::{Fetcher, read_source, signatures};
+use super::keys::{self, SigningKey};
+use super::layout::{Artifact, component_of};
+use super::progress::stderr;
+use super::reference::{ArtifactRef, ComponentSource};
+use super::registry::{Registries, Session};
+use super::signature::{self, Signature};
+use super::trust::{Evidence, beside};
+use crate::cli::Output;
+use crate::cli::oci::{KeygenArgs, PullArgs, PushArgs, SignArgs, VerifyArgs};
+use crate::folder::read_component;
+use crate::output;
+
+pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
+    let to = &args.to;
+    if to.digest.is_some() || to.tag.is_none() {
+        bail!("{to}: write oci://REGISTRY/REPOSITORY:TAG; the digest is what comes out of it");
+    }
+    let key = args.sign_key.as_deref().map(SigningKey::read).transpose()?;
+    let file = args.file.display().to_string();
+    let component = read_component(&args.file)?;
+    // Whoever pulls it should be able to run it.
+    let found = pintle_wasm::inspect(&file, &component)?;
+    let artifact =
+        Artifact::new(&component, &found, args.author.as_deref(), created()?).context("make the artifact")?;
+    let digest = Digest::of(&artifact.manifest);
+    let pinned = to.pinned(digest);
+    let session = Registries::new(&args.connect)?.open(to, stderr).await?;
+    session.push_blob(artifact.config).await?;
+    session.push_blob(component).await?;
+    if let Some(key) = &key {
+        // First, so that the tag never leads to what is not signed.
+        add_signature(&session, key, &pinned, digest).await?;
+    }
+    session.push_manifest(to, &artifact.manifest).await?;
+    match args.output {
+        Output::Text => output::line(&pinned.to_string()),
+        Output::Json => output::json(&json!({
+            "reference": pinned.to_string(),
+            "digest": digest.to_string(),
+            "component": format!("sha256:{}", found.digest),
+            "signed": key.is_some(),
+        })),
+    }
+}
+
+/// The time that an artifact says it was made at.
+fn created() -> anyhow::Result<Timestamp> {
+    let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(Timestamp::now()) };
+    let parsed = seconds.to_str().and_then(|text| Timestamp::from_second(text.parse().ok()?).ok());
+    parsed.with_context(|| format!("SOURCE_DATE_EPOCH is {seconds:?}; it must be a number of seconds since 1970"))
+}
+
+pub(crate) async fn pull(args: &PullArgs) -> anyhow::Result<()> {
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    let pulled = fetcher.pull(&args.from).await?;
+    fetcher.trust().check(&pulled.origin, &pulled.bytes, &Evidence::Shown(pulled.proof))?;
+    let file = match &args.output {
+        Some(file) => file.clone(),
+        None => {
+            let found = pintle_wasm::inspect(&pulled.origin, &pulled.bytes)
+                .context("it has no name that a file could have; name one with -o FILE")?;
+            format!("{}.wasm", found.manifest.name).into()
+        }
+    };
+    write(&file, &pulled.bytes)?;
+    output::line(&format!("{} from {}", file.display(), pulled.origin))
+}
+
+/// At once: nobody who watches the folder sees half a component.
+fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let shown = file.display();
+    let name = file.file_name().with_context(|| format!("{shown} names no file"))?;
+    let partial = file.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
+    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, file));
+    if written.is_err() {
+        // It may not have been made at all.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.with_context(|| format!("write {shown}"))
+}
+
+pub(crate) async fn sign(args: &SignArgs) -> anyhow::Result<()> {
+    let key = SigningKey::read(&args.sign_key)?;
+    match &args.what {
+        ComponentSource::Path(file) => {
+            let signature = STANDARD.encode(key.sign(&read_component(file)?)?);
+            let to = beside(file);
+            write(&to, signature.as_bytes())?;
+            output::line(&to.display().to_string())
+        }
+        ComponentSource::Registry(reference) => {
+            let session = Registries::new(&args.connect)?.open(reference, stderr).await?;
+            let (manifest, digest) = session.manifest(reference).await?;
+            let pinned = reference.pinned(digest);
+            component_of(&pinned.to_string(), &manifest)?;
+            add_signature(&session, &key, &pinned, digest).await?;
+            output::line(&format!("signed {pinned}"))
+        }
+    }
+}
+
+/// Puts a signature beside a manifest, besides those that are there. Who signs at the same moment may take its place, as with cosign.
+async fn add_signature(
+    session: &Session,
+    key: &SigningKey,
+    reference: &ArtifactRef,
+    manifest: Digest,
+) -> anyhow::Result<()> {
+    let mut all = signatures(session, reference, manifest).await?;
+    if all.iter().any(|signature| signature.is_by(&[key.public()], manifest)) {
+        return Ok(());
+    }
+    all.push(Signature::new(key, reference, manifest)?);
+    let (stored, blobs) = signature::artifact(&all)?;
+    for blob in blobs {
+        session.push_blob(blob).await?;
+    }
+    Ok(session.push_manifest(&reference.signatures_of(manifest), &stored).await?)
+}
+
+pub(crate) async fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    if !fetcher.trust().demands() {
+        bail!("name the key that must have signed it with --verify-key FILE");
+    }
+    let found = read_source(&fetcher, &args.what).await?;
+    let origin = found.origin;
+    fetcher.trust().check(&origin, &found.bytes, &Evidence::Shown(found.proof))?;
+    output::line(&format!("{origin} is signed; the component is {}", Digest::of(&found.bytes)))
+}
+
+pub(crate) fn keygen(args: &KeygenArgs) -> anyhow::Result<()> {
+    let (private, public) = keys::generate(&args.prefix)?;
+    output::line(&format!("{} signs (keep it to yourself), {} verifies", private.display(), public.display()))
+}

@@ -1,0 +1,82 @@
+//! Credentials, from where `docker login` puts them: `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`, and the helpers that
+//! it names.
+
+use std::path::{Path, PathBuf};
+
+use docker_credential::{CredentialRetrievalError as Why, DockerCredential};
+use oci_client::secrets::RegistryAuth;
+
+use crate::wire::{Refusal, reason};
+
+/// Under which name docker files its own registry.
+const DOCKER_HUB: &str = "https://index.docker.io/v1/";
+
+/// What to show to a registry; anonymous if nothing is configured. May block: helpers are programs.
+///
+/// # Errors
+/// There is something, and it cannot be used.
+pub(super) fn of(registry: &str) -> Result<RegistryAuth, Refusal> {
+    let server = if registry == "docker.io" { DOCKER_HUB } else { registry };
+    // The library tells a file that is not there from one that cannot be read no more than from one that is none.
+    let Some(file) = config_file().filter(|file| file.exists()) else { return Ok(RegistryAuth::Anonymous) };
+    of_answer(docker_credential::get_credential(server), registry, &file)
+}
+
+fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path) -> Result<RegistryAuth, Refusal> {
+    let unusable = |why: String| {
+        let file = file.display();
+        Err(Refusal::new(
+            reason::REGISTRY_DENIED,
+            format!("the credentials for {registry} in {file} cannot be used: {why}"),
+        ))
+    };
+    match answer {
+        Ok(DockerCredential::UsernamePassword(name, password)) => Ok(RegistryAuth::Basic(name, password)),
+        Ok(DockerCredential::IdentityToken(_)) => {
+            unusable("they are an identity token, which is not supported; log in with a name and a password".to_owned())
+        }
+        Err(Why::NoCredentialConfigured | Why::ConfigNotFound) => Ok(RegistryAuth::Anonymous),
+        // What docker's helpers say when they have nothing, in the protocol's own words.
+        Err(Why::HelperFailure { stdout, .. }) if stdout.contains("credentials not found") => {
+            Ok(RegistryAuth::Anonymous)
+        }
+        // What a helper has printed may hold secrets.
+        Err(Why::HelperFailure { helper, .. }) => unusable(format!("the helper {helper} failed; try it by hand")),
+        Err(why) => unusable(why.to_string()),
+    }
+}
+
+fn config_file() -> Option<PathBuf> {
+    let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".docker")));
+    Some(folder?.join("config.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_configured_is_anonymous_and_what_cannot_be_used_is_told() {
+        let of = |answer| match of_answer(answer, "r.example.com", Path::new("/c.json")) {
+            Ok(RegistryAuth::Basic(name, password)) => format!("{name}/{password}"),
+            Ok(RegistryAuth::Anonymous) => "anonymous".to_owned(),
+            Ok(RegistryAuth::Bearer(_)) => "bearer".to_owned(),
+            Err(why) => why.message,
+        };
+        let failed = |stdout: &str| Why::HelperFailure {
+            helper: "docker-credential-x".into(),
+            stdout: stdout.into(),
+            stderr: String::new(),
+        };
+        assert_eq!(of(Ok(DockerCredential::UsernamePassword("a".into(), "b".into()))), "a/b");
+        assert_eq!(of(Err(Why::NoCredentialConfigured)), "anonymous");
+        assert_eq!(of(Err(failed("credentials not found in native keychain"))), "anonymous");
+        let told = of(Err(failed("secret")));
+        assert!(told.contains("docker-credential-x") && !told.contains("secret"), "{told}");
+        assert!(of(Ok(DockerCredential::IdentityToken("t".into()))).contains("identity token"));
+        assert!(
+            of(Err(Why::ConfigReadError)).starts_with("the credentials for r.example.com in /c.json cannot be used")
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! A component as an artifact: the layout that all tools for Wasm share.
+//!
+//! One manifest, a config that says what the component imports and exports, and one layer that is the component.
+//!
+//! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout".
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use pintle_wasm::Inspection;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::digest::Digest;
+use crate::wire::{MAX_COMPONENT_BYTES, Refusal, reason};
+
+/// Of manifests.
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Of configs that say that an artifact is Wasm.
+pub(super) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+/// Of components.
+pub(super) const COMPONENT: &str = "application/wasm";
+/// Longest manifest that is taken: the least that every registry must take, by the distribution specification.
+pub(super) const MAX_MANIFEST_BYTES: usize = 4 << 20;
+
+/// What is pushed.
+pub(super) struct Artifact {
+    pub(super) manifest: Vec<u8>,
+    pub(super) config: Vec<u8>,
+}
+
+impl Artifact {
+    /// `component` as an artifact. The same arguments give the same bytes.
+    ///
+    /// # Errors
+    /// None that is known: everything here has a form in JSON.
+    pub(super) fn new(
+        component: &[u8],
+        found: &Inspection,
+        author: Option<&str>,
+        created: Timestamp,
+    ) -> serde_json::Result<Self> {
+        let layer = Digest::of(component);
+        let created = format!("{created:.0}");
+        let mut config = json!({
+            "created": created,
+            "architecture": "wasm",
+            "os": "wasip2",
+            "layerDigests": [layer.to_string()],
+            "component": {"exports": found.exports, "imports": found.imports, "target": null},
+        });
+        if let Some(author) = author {
+            config["author"] = author.into();
+        }
+        let config = serde_json::to_vec(&config)?;
+        let manifest = &found.manifest;
+        let mut annotations = Map::new();
+        let mut annotate = |name: &str, text: &str| {
+            if !text.is_empty() {
+                annotations.insert(format!("org.opencontainers.image.{name}"), Value::from(text));
+            }
+        };
+        annotate("created", &created);
+        annotate("title", &manifest.name);
+        annotate("version", &manifest.version);
+        annotate("description", &manifest.description);
+        annotate("authors", author.unwrap_or_default());
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": {"mediaType": CONFIG, "digest": Digest::of(&config).to_string(), "size": config.len()},
+            "layers": [{
+                "mediaType": COMPONENT,
+                "digest": layer.to_string(),
+                "size": component.len(),
+                // The name under which other tools save it.
+                "annotations": {"org.opencontainers.image.title": format!("{}.wasm", manifest.name)},
+            }],
+            "annotations": annotations,
+        });
+        Ok(Self { manifest: serde_json::to_vec(&manifest)?, config })
+    }
+}
+
+/// A manifest as it is read.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Manifest {
+    pub(super) schema_version: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) media_type: String,
+    pub(super) config: Descriptor,
+    pub(super) layers: Vec<Descriptor>,
+}
+
+/// What a manifest says of a blob.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Descriptor {
+    pub(super) media_type: String,
+    pub(super) digest: String,
+    pub(super) size: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    /// # Errors
+    /// What it is instead; trying again does not help.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(bytes).map_err(|why| format!("its manifest is no JSON: {why}"))?;
+        if value["manifests"].is_array() {
+            return Err("it is an index of several artifacts; name one of them by its digest".to_owned());
+        }
+        let manifest: Self =
+            serde_json::from_value(value).map_err(|why| format!("its manifest is none of an OCI artifact: {why}"))?;
+        if manifest.schema_version != 2 || !matches!(manifest.media_type.as_str(), "" | MANIFEST) {
+            return Err(format!(
+                "its manifest has media type {:?}, schema version {}; wanted is {MANIFEST}",
+                manifest.media_type, manifest.schema_version
+            ));
+        }
+        Ok(manifest)
+    }
+}
+
+/// The digest and the length of the component that a manifest names. `what` is for errors.
+///
+/// # Errors
+/// It is no Wasm artifact of one component that this host would take; trying again does not help.
+pub(super) fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Refusal> {
+    let wrong = |why: String| Refusal::new(reason::NOT_WASM, format!("{what}: {why}"));
+    let Manifest { config, layers, .. } = Manifest::parse(manifest).map_err(wrong)?;
+    if config.media_type != CONFIG {
+        return Err(wrong(format!("it is no Wasm artifact: its config is {}, not {CONFIG}", config.media_type)));
+    }
+    let [layer] = layers.as_slice() else {
+        return Err(wrong(format!("it has {} layers; a component is one", layers.len())));
+    };
+    if layer.media_type != COMPONENT {
+        return Err(wrong(format!("its layer is {}, not {COMPONENT}", layer.media_type)));
+    }
+    let digest = layer.digest.parse().map_err(wrong)?;
+    if layer.size > MAX_COMPONENT_BYTES as u64 {
+        let text = format!("{what}: the component has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", layer.size);
+        return Err(Refusal::new(reason::TOO_LARGE, text));
+    }
+    Ok((digest, layer.size))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn descriptor(media_type: &str, size: u64) -> Value {
+        json!({"mediaType": media_type, "digest": Digest::of(b"x").to_string(), "size": size})
+    }
+
+    fn check(manifest: Value, expected: Expect) {
+        let text = match component_of("oci://r/a:1", manifest.to_string().as_bytes()) {
+            Ok((digest, size)) => format!("{} {size}", digest == Digest::of(b"x")),
+            Err(why) => format!("{}: {}", why.reason, why.message),
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_wasm_artifact_has_one_component() {
+        let good = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(CONFIG, 1), "layers": [descriptor(COMPONENT, 7)],
+        });
+        check(good.clone(), expect!["true 7"]);
+        let with = |path: &str, value: Value| {
+            let mut changed = good.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            changed
+        };
+        check(
+            with("/config", descriptor("application/vnd.oci.image.config.v1+json", 1)),
+            expect![
+                "NotWasm: oci://r/a:1: it is no Wasm artifact: its config is application/vnd.oci.image.config.v1+json, not application/vnd.wasm.config.v0+json"
+            ],
+        );
+        check(with("/layers", json!([])), expect!["NotWasm: oci://r/a:1: it has 0 layers; a component is one"]);
+        check(
+            with("/layers", json!([descriptor(COMPONENT, 1), descriptor(COMPONENT, 1)])),
+            expect!["NotWasm: oci://r/a:1: it has 2 layers; a component is one"],
+        );
+        check(
+            with("/layers/0/mediaType", json!("application/vnd.oci.image.layer.v1.tar+gzip")),
+            expect![
+                "NotWasm: oci://r/a:1: its layer is application/vnd.oci.image.layer.v1.tar+gzip, not application/wasm"
+            ],
+        );
+        check(
+            with("/layers/0/digest", json!("sha512:00")),
+            expect![[r#"NotWasm: oci://r/a:1: "sha512:00" is no digest: write sha256: and 64 digits of 0-9 and a-f"#]],
+        );
+        check(
+            with("/layers/0/size", json!((64 << 20) + 1)),
+            expect!["TooLarge: oci://r/a:1: the component has 67108865 bytes; at most 67108864 are taken"],
+        );
+        check(
+            with("/schemaVersion", json!(1)),
+            expect![[
+                r#"NotWasm: oci://r/a:1: its manifest has media type "application/vnd.oci.image.manifest.v1+json", schema version 1; wanted is application/vnd.oci.image.manifest.v1+json"#
+            ]],
+        );
+        check(
+            json!({"schemaVersion": 2, "manifests": []}),
+            expect!["NotWasm: oci://r/a:1: it is an index of several artifacts; name one of them by its digest"],
+        );
+        check(
+            json!([]),
+            expect![
+                "NotWasm: oci://r/a:1: its manifest is none of an OCI artifact: invalid length 0, expected struct Manifest with 4 elements"
+            ],
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! Where a component is: a file, or `oci://REGISTRY/REPOSITORY:TAG@sha256:DIGEST`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use oci_client::Reference;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::digest::Digest;
+
+const SCHEME: &str = "oci://";
+
+/// An artifact in a registry, by tag, digest or both. With both, the digest decides and the tag is for humans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactRef {
+    /// Host, and port if it is not the usual one.
+    pub(super) registry: String,
+    pub(super) repository: String,
+    pub(super) tag: Option<String>,
+    pub(super) digest: Option<Digest>,
+}
+
+impl ArtifactRef {
+    /// The same, pinned to this digest.
+    pub(super) fn pinned(&self, digest: Digest) -> Self {
+        Self { digest: Some(digest), ..self.clone() }
+    }
+
+    /// Where the signatures of a manifest are: a tag beside it.
+    pub(super) fn signatures_of(&self, digest: Digest) -> Self {
+        Self { tag: Some(format!("sha256-{}.sig", digest.hex())), digest: None, ..self.clone() }
+    }
+
+    /// Whether the registry is on this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.registry.rsplit_once(':').map_or(self.registry.as_str(), |(host, _)| host);
+        host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    }
+
+    /// As the library has it.
+    pub(super) fn library(&self) -> Reference {
+        let (registry, repository) = (self.registry.clone(), self.repository.clone());
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => Reference::with_digest(registry, repository, digest.to_string()),
+            (None, tag) => Reference::with_tag(registry, repository, tag.clone().unwrap_or_default()),
+        }
+    }
+}
+
+impl FromStr for ArtifactRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "write oci://REGISTRY/REPOSITORY:TAG, oci://REGISTRY/REPOSITORY@sha256:DIGEST, or both";
+        let wrong = |why: &str| format!("{text:?}: {why}; {form}");
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong("it does not begin with oci://"))?;
+        let (registry, path) = rest.split_once('/').ok_or_else(|| wrong("it names no repository"))?;
+        // Otherwise the library would take it for a repository of Docker Hub.
+        let is_host = registry == "localhost" || registry.contains(['.', ':']);
+        if !is_host {
+            return Err(wrong(&format!("{registry:?} is no host of a registry, such as registry.example.com")));
+        }
+        if !path.contains([':', '@']) {
+            return Err(wrong("it has neither tag nor digest"));
+        }
+        let parsed: Reference = rest.parse().map_err(|why: oci_client::ParseError| wrong(&why.to_string()))?;
+        let digest = parsed.digest().map(Digest::from_str).transpose().map_err(|why| wrong(&why))?;
+        let tag = parsed.tag().filter(|_| digest.is_none() || path.split('@').next().is_some_and(|p| p.contains(':')));
+        Ok(Self {
+            registry: parsed.registry().to_owned(),
+            repository: parsed.repository().to_owned(),
+            tag: tag.map(str::to_owned),
+            digest,
+        })
+    }
+}
+
+impl fmt::Display for ArtifactRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}/{}", self.registry, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for ArtifactRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Where a component is named by whoever runs a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComponentSource {
+    /// A file, or a folder where one is taken.
+    Path(PathBuf),
+    /// An artifact in a registry.
+    Registry(ArtifactRef),
+}
+
+impl ComponentSource {
+    /// For the command line.
+    ///
+    /// # Errors
+    /// It begins with `oci://` and is no reference.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with(SCHEME) { Ok(Self::Registry(text.parse()?)) } else { Ok(Self::Path(text.into())) }
+    }
+}
+
+impl From<PathBuf> for ComponentSource {
+    fn from(path: PathBuf) -> Self {
+        Self::Path(path)
+    }
+}
+
+impl fmt::Display for ComponentSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Registry(reference) => reference.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const HEX: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+
+    #[test]
+    fn a_reference_is_written_as_it_is_read() {
+        for text in [
+            "oci://registry.example.com/team/widgets:1.2.3".to_owned(),
+            "oci://localhost:5000/widgets:v1".to_owned(),
+            format!("oci://127.0.0.1:5000/widgets@sha256:{HEX}"),
+            format!("oci://docker.io/team/widgets:1.2.3@sha256:{HEX}"),
+        ] {
+            assert_eq!(text.parse::<ArtifactRef>().unwrap().to_string(), text);
+        }
+    }
+
+    fn check(text: &str, expected: Expect) {
+        let why = text.parse::<ArtifactRef>().unwrap_err();
+        let (why, form) = why.rsplit_once("; ").unwrap();
+        assert!(form.starts_with("write oci://"), "{form}");
+        expected.assert_eq(why);
+    }
+
+    #[test]
+    fn what_is_no_reference_says_why() {
+        check("registry.example.com/a:1", expect![[r#""registry.example.com/a:1": it does not begin with oci://"#]]);
+        check("oci://widgets:1", expect![[r#""oci://widgets:1": it names no repository"#]]);
+        check(
+            "oci://team/widgets:1",
+            expect![[r#""oci://team/widgets:1": "team" is no host of a registry, such as registry.example.com"#]],
+        );
+        check("oci://localhost/widgets", expect![[r#""oci://localhost/widgets": it has neither tag nor digest"#]]);
+        check("oci://localhost/Widgets:1", expect![[r#""oci://localhost/Widgets:1": invalid reference format"#]]);
+        check("oci://localhost/widgets:a b", expect![[r#""oci://localhost/widgets:a b": invalid reference format"#]]);
+        check(
+            "oci://localhost/widgets@sha256:12",
+            expect![[r#""oci://localhost/widgets@sha256:12": invalid reference format"#]],
+        );
+        check("oci://localhost/../etc:1", expect![[r#""oci://localhost/../etc:1": invalid reference format"#]]);
+        check(
+            "oci://localhost/widgets:1?x=y",
+            expect![[r#""oci://localhost/widgets:1?x=y": invalid reference format"#]],
+        );
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        let is = |registry: &str| format!("oci://{registry}/a:1").parse::<ArtifactRef>().unwrap().is_loopback();
+        assert!(is("localhost") && is("localhost:5000") && is("127.0.0.1:5000") && is("127.9.9.9:1"));
+        assert!(!is("localhost.example.com") && !is("10.0.0.1:5000") && !is("127.0.0.1.example.com:80"));
+    }
+
+    #[test]
+    fn signatures_are_beside_the_manifest() {
+        let reference: ArtifactRef = "oci://localhost/widgets:1".parse().unwrap();
+        let expected = format!("oci://localhost/widgets:sha256-{HEX}.sig");
+        assert_eq!(reference.signatures_of(Digest::of(b"hello")).to_string(), expected);
+    }
+}

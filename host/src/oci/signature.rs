@@ -1,0 +1,197 @@
+//! Signatures of artifacts, as cosign makes them: what is signed names the manifest's digest, and stands as a layer of an artifact
+//! beside it.
+//!
+//! *Source*: cosign's `specs/SIGNATURE_SPEC.md`; keyless signatures (certificates, transparency logs) are left alone here.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::digest::Digest;
+use super::keys::{SigningKey, VerifyingKey};
+use super::layout::{Descriptor, MANIFEST, Manifest};
+use super::reference::ArtifactRef;
+
+/// Of what is signed.
+const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// Of the config beside it, in which nothing is of interest.
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// Where the signature stands, in base64.
+const ANNOTATION: &str = "dev.cosignproject.cosign/signature";
+/// What payloads say they are.
+const TYPE: &str = "cosign container image signature";
+/// Most signatures of one artifact that are looked at.
+const MAX_SIGNATURES: usize = 32;
+/// Longest payload that is looked at.
+const MAX_PAYLOAD_BYTES: u64 = 64 << 10;
+
+/// A signature with what it is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Signature {
+    /// What is signed, in base64.
+    payload: String,
+    /// In DER, in base64.
+    signature: String,
+}
+
+impl Signature {
+    /// Signs the manifest with this digest.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(super) fn new(key: &SigningKey, reference: &ArtifactRef, manifest: Digest) -> anyhow::Result<Self> {
+        let payload = json!({
+            "critical": {
+                "identity": {"docker-reference": format!("{}/{}", reference.registry, reference.repository)},
+                "image": {"docker-manifest-digest": manifest.to_string()},
+                "type": TYPE,
+            },
+            "optional": null,
+        });
+        let payload = payload.to_string();
+        let signature = key.sign(payload.as_bytes())?;
+        Ok(Self { payload: STANDARD.encode(payload), signature: STANDARD.encode(signature) })
+    }
+
+    /// As it stands in a registry.
+    pub(super) fn stored(payload: &[u8], signature: &str) -> Self {
+        Self { payload: STANDARD.encode(payload), signature: signature.to_owned() }
+    }
+
+    /// Whether one of these keys has signed this manifest by it. Where the signature was made for (`docker-reference`) has no say, as
+    /// in cosign: the digest tells what is signed.
+    pub(super) fn is_by(&self, keys: &[VerifyingKey], manifest: Digest) -> bool {
+        let (Ok(payload), Ok(signature)) = (STANDARD.decode(&self.payload), STANDARD.decode(self.signature.trim()))
+        else {
+            return false;
+        };
+        keys.iter().any(|key| key.verifies(&payload, &signature)) && names(&payload, manifest)
+    }
+}
+
+/// Whether a payload is about this manifest.
+fn names(payload: &[u8], manifest: Digest) -> bool {
+    let Ok(payload) = serde_json::from_slice::<Value>(payload) else { return false };
+    let critical = &payload["critical"];
+    critical["type"] == TYPE && critical["image"]["docker-manifest-digest"] == manifest.to_string()
+}
+
+/// The artifact that holds signatures: its manifest, and the blobs that it names.
+pub(super) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let mut payloads = Vec::new();
+    let mut layers = Vec::new();
+    for Signature { payload, signature } in signatures {
+        let payload = STANDARD.decode(payload)?;
+        layers.push(Descriptor {
+            media_type: PAYLOAD.to_owned(),
+            digest: Digest::of(&payload).to_string(),
+            size: payload.len() as u64,
+            annotations: BTreeMap::from([(ANNOTATION.to_owned(), signature.clone())]),
+        });
+        payloads.push(payload);
+    }
+    let diff_ids: Vec<&String> = layers.iter().map(|layer| &layer.digest).collect();
+    let config = serde_json::to_vec(&json!({
+        "architecture": "", "created": "0001-01-01T00:00:00Z", "os": "", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+    }))?;
+    let config_descriptor = Descriptor {
+        media_type: CONFIG.to_owned(),
+        digest: Digest::of(&config).to_string(),
+        size: config.len() as u64,
+        annotations: BTreeMap::new(),
+    };
+    let manifest = Manifest { schema_version: 2, media_type: MANIFEST.to_owned(), config: config_descriptor, layers };
+    let manifest = serde_json::to_vec(&manifest)?;
+    payloads.push(config);
+    Ok((manifest, payloads))
+}
+
+/// Digest and length of payloads, and the signatures over them, of the artifact that holds them. What is none of ours is left out.
+pub(super) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, String> {
+    let layers = Manifest::parse(manifest)?.layers;
+    let ours = layers.iter().filter(|layer| layer.media_type == PAYLOAD && layer.size <= MAX_PAYLOAD_BYTES);
+    let found = ours
+        .filter_map(|layer| Some((layer.digest.parse().ok()?, layer.size, layer.annotations.get(ANNOTATION)?.clone())));
+    Ok(found.take(MAX_SIGNATURES).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::generate;
+    use super::*;
+
+    fn key() -> SigningKey {
+        let folder = tempfile::tempdir().unwrap();
+        SigningKey::read(&generate(&folder.path().join("k")).unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn a_signature_is_for_one_manifest_by_one_key() {
+        let (key, other) = (key(), key());
+        let manifest = Digest::of(b"manifest");
+        let reference = "oci://localhost/a:1".parse().unwrap();
+        let signature = Signature::new(&key, &reference, manifest).unwrap();
+        assert!(signature.is_by(&[other.public(), key.public()], manifest));
+        assert!(!signature.is_by(&[other.public()], manifest), "another key");
+        assert!(!signature.is_by(&[key.public()], Digest::of(b"other")), "another manifest");
+        assert!(!signature.is_by(&[], manifest), "no key");
+        let edited = String::from_utf8(STANDARD.decode(&signature.payload).unwrap()).unwrap().replace("null", "{}");
+        let edited = Signature::stored(edited.as_bytes(), &signature.signature);
+        assert!(!edited.is_by(&[key.public()], manifest), "an edited payload");
+        // Signed by the right key, but to say something else.
+        let sign = |payload: &str| {
+            let made = key.sign(payload.as_bytes()).unwrap();
+            Signature::stored(payload.as_bytes(), &STANDARD.encode(made)).is_by(&[key.public()], manifest)
+        };
+        let image = format!(r#"{{"docker-manifest-digest":"{manifest}"}}"#);
+        assert!(sign(&format!(r#"{{"critical":{{"type":"{TYPE}","image":{image}}}}}"#)));
+        assert!(!sign(&format!(r#"{{"critical":{{"type":"atomic","image":{image}}}}}"#)));
+        assert!(!sign(&format!(r#"{{"critical":{{"type":"{TYPE}"}},"optional":{{"image":{image}}}}}"#)));
+        assert!(!sign(&manifest.to_string()));
+    }
+
+    /// Made by cosign 2.5 with `cosign sign --key`.
+    #[test]
+    fn what_cosign_signs_is_signed_and_the_payload_is_the_same() {
+        const KEY: &str = "-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEyR3rGJJjabI/9Nb8enfvT2dgHqII
+/o158mD0ZM5TCDOOlqzqpIWHP2hyvICMYHn1hWebdMSSLOF6645f51rzcA==
+-----END PUBLIC KEY-----
+";
+        const SIGNATURE: &str =
+            "MEQCIByd9jtyioI6FHfL/jLznOLjWu/uX083jmfWjOtg8sujAiAfclcrXQe34elX57xMYgn/XVQ1uJKz1I7Fx9gO07hF2Q==";
+        const PAYLOAD: &str = r#"{"critical":{"identity":{"docker-reference":"127.0.0.1:5999/t/b"},"image":{"docker-manifest-digest":"sha256:00dcd5703b9f0fac723012f30e1f152d369ae927abd03b4cfeecd32df3ae9305"},"type":"cosign container image signature"},"optional":null}"#;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cosign.pub");
+        std::fs::write(&file, KEY).unwrap();
+        let theirs = VerifyingKey::read(&file).unwrap();
+        let manifest = "sha256:00dcd5703b9f0fac723012f30e1f152d369ae927abd03b4cfeecd32df3ae9305".parse().unwrap();
+        let signature = Signature::stored(PAYLOAD.as_bytes(), SIGNATURE);
+        assert!(signature.is_by(&[theirs], manifest));
+        let ours = Signature::new(&key(), &"oci://127.0.0.1:5999/t/b:1".parse().unwrap(), manifest).unwrap();
+        assert_eq!(ours.payload, signature.payload);
+    }
+
+    #[test]
+    fn signatures_are_stored_and_found_again() {
+        let (key, manifest) = (key(), Digest::of(b"manifest"));
+        let reference = "oci://localhost/a:1".parse().unwrap();
+        let two = [0, 1].map(|_| Signature::new(&key, &reference, manifest).unwrap());
+        let (stored, blobs) = artifact(&two).unwrap();
+        assert_eq!(blobs.len(), 3);
+        let found: Vec<Signature> = stored_in(&stored)
+            .unwrap()
+            .iter()
+            .map(|(digest, _, signature)| {
+                let payload = blobs.iter().find(|blob| Digest::of(blob) == *digest).unwrap();
+                Signature::stored(payload, signature)
+            })
+            .collect();
+        assert_eq!(found, two);
+    }
+}

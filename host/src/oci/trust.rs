@@ -1,0 +1,220 @@
+//! Whose components may run: the decision, and what it is made of.
+//!
+//! Without keys everything may run. With keys, a component from a registry must have a signature over its manifest by one of
+//! them, and one from a file or a ConfigMap a signature over itself: `FILE.sig` beside it, as `cosign sign-blob` makes it. What the
+//! host carries itself needs none.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::keys::VerifyingKey;
+use super::layout::component_of;
+use super::problem;
+use super::signature::Signature;
+use crate::folder;
+use crate::wire::{Refusal, reason};
+
+/// Longest signature beside a file: one in base64 has about a hundred bytes.
+const MAX_SIGNATURE_BYTES: usize = 4096;
+
+/// The keys, of which one must have signed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trust {
+    keys: Vec<VerifyingKey>,
+}
+
+/// What can be shown for a component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Proof {
+    /// A signature over the component itself: DER in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detached: Option<String>,
+    /// The manifest that names the component, in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifest: Option<String>,
+    /// Signatures of that manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<Signature>,
+}
+
+/// Why a component may be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The host carries it, has checked it before, or has just built it.
+    Own,
+    /// To be judged.
+    Shown(Proof),
+}
+
+impl Proof {
+    /// Of a component from a registry.
+    pub(super) fn of_artifact(manifest: &[u8], signatures: Vec<Signature>) -> Self {
+        Self { detached: None, manifest: Some(STANDARD.encode(manifest)), signatures }
+    }
+
+    /// Of a component with a signature over itself, if there is one.
+    pub(crate) fn of_itself(signature: Option<String>) -> Self {
+        Self { detached: signature, ..Self::default() }
+    }
+
+    /// Nothing can be shown.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Trust {
+    /// # Errors
+    /// A file is no public key.
+    pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
+        Ok(Self { keys: files.iter().map(|file| VerifyingKey::read(file)).collect::<anyhow::Result<_>>()? })
+    }
+
+    /// Whether signatures are asked for at all.
+    pub(crate) fn demands(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Whether this component may run. `origin` is for the refusal.
+    ///
+    /// # Errors
+    /// [`Refusal`]: it is not signed, or by nobody who is trusted. Trying again helps once it is.
+    pub(crate) fn check(&self, origin: &str, component: &[u8], evidence: &Evidence) -> Result<(), Refusal> {
+        let Evidence::Shown(proof) = evidence else { return Ok(()) };
+        if !self.demands() {
+            return Ok(());
+        }
+        if self.signed_itself(component, proof) || self.signed_by_manifest(origin, component, proof)? {
+            return Ok(());
+        }
+        let n_keys = self.keys.len();
+        let none = proof.detached.is_none() && proof.signatures.is_empty();
+        Err(if none {
+            Refusal::new(
+                reason::UNSIGNED,
+                format!("{origin} has no signature, and --verify-key asks for one; `pintle sign` makes it"),
+            )
+        } else {
+            Refusal::new(
+                reason::UNTRUSTED,
+                format!(
+                    "{origin}: no signature of it is by a key that --verify-key names (of which there are {n_keys})"
+                ),
+            )
+        })
+    }
+
+    fn signed_itself(&self, component: &[u8], proof: &Proof) -> bool {
+        let signature = proof.detached.as_ref().and_then(|text| STANDARD.decode(text.trim()).ok());
+        signature.is_some_and(|signature| self.keys.iter().any(|key| key.verifies(component, &signature)))
+    }
+
+    fn signed_by_manifest(&self, origin: &str, component: &[u8], proof: &Proof) -> Result<bool, Refusal> {
+        let Some(manifest) = proof.manifest.as_ref().and_then(|text| STANDARD.decode(text).ok()) else {
+            return Ok(false);
+        };
+        let digest = Digest::of(&manifest);
+        if !proof.signatures.iter().any(|signature| signature.is_by(&self.keys, digest)) {
+            return Ok(false);
+        }
+        let (expected, _) = component_of(origin, &manifest)?;
+        let found = Digest::of(component);
+        if expected == found { Ok(true) } else { Err(problem::mismatch(origin, expected, found)) }
+    }
+}
+
+/// Where the signature of a file is.
+pub(crate) fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".sig");
+    name.into()
+}
+
+/// What can be shown for a file: the signature beside it, if there is one.
+///
+/// # Errors
+/// There is one, and it cannot be read.
+pub(crate) fn detached(file: &Path) -> Result<Proof, Refusal> {
+    let signature = beside(file);
+    if !signature.exists() {
+        return Ok(Proof::default());
+    }
+    let text = folder::read(&signature, MAX_SIGNATURE_BYTES)?;
+    Ok(Proof::of_itself(Some(String::from_utf8_lossy(&text).trim().to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::keys::{SigningKey, generate};
+    use super::super::layout::{COMPONENT, CONFIG, MANIFEST};
+    use super::*;
+
+    fn key() -> SigningKey {
+        let folder = tempfile::tempdir().unwrap();
+        SigningKey::read(&generate(&folder.path().join("k")).unwrap().0).unwrap()
+    }
+
+    fn manifest(component: &[u8]) -> Vec<u8> {
+        let descriptor = |media_type: &str, digest: Digest, size: usize| json!({"mediaType": media_type, "digest": digest.to_string(), "size": size});
+        json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(CONFIG, Digest::of(b""), 0),
+            "layers": [descriptor(COMPONENT, Digest::of(component), component.len())],
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    fn artifact(key: &SigningKey, component: &[u8]) -> Proof {
+        let manifest = manifest(component);
+        let reference = "oci://localhost/a:1".parse().unwrap();
+        let signature = Signature::new(key, &reference, Digest::of(&manifest)).unwrap();
+        Proof::of_artifact(&manifest, vec![signature])
+    }
+
+    fn reason_of(trust: &Trust, component: &[u8], proof: Proof) -> String {
+        trust.check("x", component, &Evidence::Shown(proof)).err().map(|why| why.reason).unwrap_or_default()
+    }
+
+    #[test]
+    fn without_keys_everything_may_run_and_with_keys_only_what_they_have_signed() {
+        let (key, other) = (key(), key());
+        let trust = Trust { keys: vec![key.public()] };
+        assert_eq!(reason_of(&Trust::default(), b"c", Proof::default()), "");
+        assert_eq!(trust.check("x", b"c", &Evidence::Own), Ok(()));
+        assert_eq!(reason_of(&trust, b"c", Proof::default()), "Unsigned");
+        assert_eq!(reason_of(&trust, b"c", artifact(&key, b"c")), "");
+        assert_eq!(reason_of(&trust, b"c", artifact(&other, b"c")), "Untrusted");
+        let unsigned = Proof { signatures: Vec::new(), ..artifact(&key, b"c") };
+        assert_eq!(reason_of(&trust, b"c", unsigned), "Unsigned");
+    }
+
+    #[test]
+    fn a_proof_of_another_component_proves_nothing() {
+        let key = key();
+        let trust = Trust { keys: vec![key.public()] };
+        assert_eq!(reason_of(&trust, b"other", artifact(&key, b"c")), "DigestMismatch");
+        let swapped = Proof { manifest: artifact(&key, b"other").manifest, ..artifact(&key, b"c") };
+        assert_eq!(reason_of(&trust, b"other", swapped), "Untrusted");
+    }
+
+    #[test]
+    fn a_file_is_signed_by_what_is_beside_it() {
+        let (key, folder) = (key(), tempfile::tempdir().unwrap());
+        let trust = Trust { keys: vec![key.public()] };
+        let file = folder.path().join("a.wasm");
+        assert_eq!(reason_of(&trust, b"c", detached(&file).unwrap()), "Unsigned");
+        std::fs::write(beside(&file), format!("{}\n", STANDARD.encode(key.sign(b"c").unwrap()))).unwrap();
+        let proof = detached(&file).unwrap();
+        assert_eq!(reason_of(&trust, b"c", proof.clone()), "");
+        assert_eq!(reason_of(&trust, b"C", proof), "Untrusted");
+        std::fs::write(beside(&file), vec![b'A'; MAX_SIGNATURE_BYTES + 1]).unwrap();
+        assert_eq!(detached(&file).unwrap_err().reason, "TooLarge");
+    }
+}
