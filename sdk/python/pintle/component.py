@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, TypeVar
 
 import wit_world
@@ -25,13 +25,12 @@ from .lister import ApiError, ApiResource, Lister, MutationFailure, Query
 from .mutation import Action, Apply, Create, Delete, DeleteCollection, Event, Mutation, Patch, Update
 from .need import MAX_NEEDS, Discovery, LiveList, LiveObject, Need, RawPath
 from .outcome import Outcome
+from .places import describe
 
 R = TypeVar("R")
 
 #: The contract's largest number.
 _MAX_U32 = 2_147_483_647
-#: Places that are told of an exception.
-_MAX_FRAMES = 5
 
 _LEVELS = {
     "debug": wit_log.Level.DEBUG,
@@ -109,23 +108,9 @@ def _run(raw: v.Lister, body: Callable[[Lister], R]) -> R:
             raise
         except BaseException as error:
             log.error(describe(error))
+            # What ends the run prints the exception too, and would read the sources for it: there are no files.
+            setattr(sys, "stderr", None)
             raise
-
-
-def describe(error: BaseException) -> str:
-    """One line: type, message and places of the author's code, innermost first."""
-    # The traceback module would read the sources, and there are no files.
-    places: list[tuple[bool, str]] = []
-    step: TracebackType | None = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        is_own = "/pintle/" in code.co_filename
-        path = code.co_filename.split("/", 2)[-1]
-        places.append((is_own, f"{path}:{step.tb_lineno} ({code.co_name})"))
-        step = step.tb_next
-    shown = [place for is_own, place in places if not is_own] or [place for _, place in places]
-    told = ", called from ".join(list(reversed(shown))[:_MAX_FRAMES])
-    return f"{type(error).__name__}: {error}" + (f" at {told}" if told else "")
 
 
 class _WitView:
