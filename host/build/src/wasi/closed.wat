@@ -1,6 +1,6 @@
 ;; A closed `wasi_snapshot_preview1` for the run-time libraries of languages: it imports the guest's memory and nothing else, so that a
-;; component has no way out but the contract. The clock and chance are the same in every instance, which keeps runs repeatable; files,
-;; sockets and arguments are not there; what is written to standard output and error is dropped.
+;; component has no way out but the contract. The clock and chance are the same in every instance, which keeps runs repeatable; files
+;; and sockets are not there; what is written to standard output and error is dropped.
 ;;
 ;; wit-component leaves out what a module does not call.
 (module
@@ -14,15 +14,25 @@
   (func (export "proc_exit") (param i32) unreachable)
   (func (export "proc_raise") (param i32) (result i32) unreachable)
 
-  ;; Neither arguments nor variables of the environment.
-  (func (export "args_get") (param i32 i32) (result i32) i32.const 0)
+  ;; One argument, the name of the program: libraries of Go (klog, and so k8s.io/api) read it as they begin.
+  (func (export "args_sizes_get") (param $count i32) (param $size i32) (result i32)
+    (i32.store (local.get $count) (i32.const 1))
+    (i32.store (local.get $size) (i32.const 7))
+    i32.const 0)
+  (func (export "args_get") (param $arguments i32) (param $text i32) (result i32)
+    (i32.store (local.get $arguments) (local.get $text))
+    ;; "plug", "in" and a NUL.
+    (i32.store (local.get $text) (i32.const 0x67756c70))
+    (i32.store16 offset=4 (local.get $text) (i32.const 0x6e69))
+    (i32.store8 offset=6 (local.get $text) (i32.const 0))
+    i32.const 0)
+
+  ;; No variables of the environment.
   (func (export "environ_get") (param i32 i32) (result i32) i32.const 0)
-  (func $none (param i32 i32) (result i32)
+  (func (export "environ_sizes_get") (param i32 i32) (result i32)
     (i32.store (local.get 0) (i32.const 0))
     (i32.store (local.get 1) (i32.const 0))
     i32.const 0)
-  (export "args_sizes_get" (func $none))
-  (export "environ_sizes_get" (func $none))
 
   (func (export "clock_res_get") (param i32 i32) (result i32)
     (i64.store (local.get 1) (i64.const 1000))
