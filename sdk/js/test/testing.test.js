@@ -77,7 +77,8 @@ test("reads give projections, whole objects where that is declared, and only wha
   });
   assert.equal(seen((lister) => lister.get("v1/ConfigMap", "ns", "c")), undefined);
   assert.equal(seen((lister) => lister.get("v1/Pod", "elsewhere", "p")), undefined);
-  assert.deepEqual(seen((lister) => lister.list("v1/ConfigMap").map(({ data }) => data)), [undefined, undefined]);
+  const listed = seen((lister) => lister.list("v1/ConfigMap").map(({ metadata, data }) => [metadata?.labels, data]));
+  assert.deepEqual(listed, [[{ app: "web" }, undefined], [undefined, undefined]]);
   assert.deepEqual(seen((lister) => lister.list("v1/ConfigMap", { whole: true }).map(({ data }) => data.x)), ["2", "1"]);
 });
 

@@ -93,7 +93,8 @@ class Reads(unittest.TestCase):
         self.assertEqual(pod["metadata"]["annotations"], {"a.b/c": "1"})
         self.assertIsNone(seen(lambda lister: lister.get("v1/ConfigMap", "ns", "c")))
         self.assertIsNone(seen(lambda lister: lister.get("v1/Pod", "elsewhere", "p")))
-        self.assertEqual(seen(lambda lister: ["data" in one for one in lister.list("v1/ConfigMap")]), [False, False])
+        listed = seen(lambda lister: [(one["metadata"].get("labels"), "data" in one) for one in lister.list("v1/ConfigMap")])
+        self.assertEqual(listed, [({"app": "web"}, False), (None, False)])
         self.assertEqual(seen(lambda lister: [one["data"]["x"] for one in lister.list("v1/ConfigMap", Query(whole=True))]), ["2", "1"])
 
     def test_lists_select_by_every_condition(self) -> None:
