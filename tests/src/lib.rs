@@ -16,6 +16,7 @@ pub mod crash;
 pub mod eventually;
 pub mod handover;
 pub mod kubectl;
+pub mod languages;
 pub mod process;
 pub mod registry;
 pub mod scenarios;

@@ -4,12 +4,11 @@
 //! The tables are printed: `cargo test --workspace --test languages -- --nocapture`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use pintle_tests::{crash, workspace_dir};
+use anyhow::{Context, Result};
+use pintle_tests::languages::{Built, built, pintle};
+use pintle_tests::workspace_dir;
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 
@@ -22,51 +21,6 @@ const N_CHILDREN: [(usize, &str); 2] = [(10, "100"), (1_000, "20")];
 /// Memory that an instance may gain between the first run of each case and the last of all, beyond a doubling: what a collector
 /// leaves for later is no leak, but a leak of one object in each run is more.
 const GROWTH_BYTES: u64 = 8 << 20;
-
-/// A language's WebApp, built.
-struct Built {
-    language: String,
-    component: PathBuf,
-    build: Duration,
-}
-
-/// Languages with an SDK.
-fn languages() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(workspace_dir().join("sdk"))? {
-        let folder = entry?.path();
-        // An SDK has its example; other folders are documentation.
-        if folder.join("examples").exists() {
-            names.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// Every WebApp; built once for all tests of this file.
-fn built() -> Result<&'static [Built]> {
-    static BUILT: LazyLock<Result<Vec<Built>>> = LazyLock::new(|| languages()?.into_iter().map(build).collect());
-    BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
-}
-
-fn build(language: String) -> Result<Built> {
-    let folder = workspace_dir().join("sdk").join(&language).join("examples/webapp");
-    let component = pintle_tests::target_dir().join("languages").join(format!("webapp-{language}.wasm"));
-    std::fs::create_dir_all(component.parent().context("no folder")?)?;
-    let started = Instant::now();
-    pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
-    Ok(Built { language, component, build: started.elapsed() })
-}
-
-/// What the binary prints.
-fn pintle(arguments: &[&Path]) -> Result<String> {
-    let output = Command::new(crash::binary()?).args(arguments).output().context("run pintle")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let shown = arguments.iter().map(|argument| argument.display().to_string()).collect::<Vec<_>>().join(" ");
-    ensure!(output.status.success(), "pintle {shown}: {}{told}", String::from_utf8_lossy(&output.stderr));
-    Ok(told)
-}
 
 fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Value> {
     let mut arguments: Vec<&Path> = vec!["test".as_ref(), component, "--cases".as_ref(), cases];

@@ -1,0 +1,65 @@
+//! One controller in every language: the WebApps of `sdk/<language>/examples`, built by `pintle build`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{crash, target_dir, workspace_dir};
+
+/// A language's WebApp, built.
+#[derive(Debug)]
+pub struct Built {
+    /// Folder below `sdk`.
+    pub language: String,
+    /// The component file.
+    pub component: PathBuf,
+    /// How long `pintle build` took.
+    pub build: Duration,
+}
+
+/// Languages with an SDK.
+fn languages() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(workspace_dir().join("sdk"))? {
+        let folder = entry?.path();
+        // An SDK has its example; other folders are documentation.
+        if folder.join("examples").exists() {
+            names.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Every WebApp, by language; built once in a process.
+///
+/// # Errors
+/// One does not build; the text is what the binary says.
+pub fn built() -> Result<&'static [Built]> {
+    static BUILT: LazyLock<Result<Vec<Built>>> = LazyLock::new(|| languages()?.into_iter().map(build).collect());
+    BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
+}
+
+fn build(language: String) -> Result<Built> {
+    let folder = workspace_dir().join("sdk").join(&language).join("examples/webapp");
+    let component = target_dir().join("languages").join(format!("webapp-{language}.wasm"));
+    std::fs::create_dir_all(component.parent().context("no folder")?)?;
+    let started = Instant::now();
+    pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
+    Ok(Built { language, component, build: started.elapsed() })
+}
+
+/// What the binary prints.
+///
+/// # Errors
+/// It fails.
+pub fn pintle(arguments: &[&Path]) -> Result<String> {
+    let output = Command::new(crash::binary()?).args(arguments).output().context("run pintle")?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown = arguments.iter().map(|argument| argument.display().to_string()).collect::<Vec<_>>().join(" ");
+    ensure!(output.status.success(), "pintle {shown}: {}{told}", String::from_utf8_lossy(&output.stderr));
+    Ok(told)
+}
