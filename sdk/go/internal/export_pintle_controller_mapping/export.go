@@ -1,5 +1,3 @@
-//go:build wasip1
-
 // Package export_pintle_controller_mapping is where the generated bindings look for the mapping. Its name is theirs.
 package export_pintle_controller_mapping
 

@@ -1,5 +1,3 @@
-//go:build wasip1
-
 // Package export_wit_world is where the generated bindings look for the component's exports. Its name is theirs.
 package export_wit_world
 
