@@ -57,6 +57,11 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// Whether there is a compiler that makes plugins of C.
+pub fn is_there() -> bool {
+    compiler(Path::new(".")).is_ok()
+}
+
 /// A compiler for WebAssembly with a C library: the first that works of `CC`, clang of any version, and zig's.
 fn compiler(folder: &Path) -> anyhow::Result<Command> {
     let mut tried = Vec::new();
@@ -67,7 +72,8 @@ fn compiler(folder: &Path) -> anyhow::Result<Command> {
         }
         let clang = || {
             let mut clang = Command::new(&name);
-            clang.arg("--target=wasm32-wasi");
+            // The name that Debian's C library has. Newer compilers would rather be told wasm32-wasip1.
+            clang.args(["--target=wasm32-wasi", "-Wno-deprecated"]);
             if let Some(headers) = HEADERS.into_iter().find(|headers| Path::new(headers).is_dir()) {
                 let libraries = headers.replace("include", "lib");
                 clang.arg("--sysroot=/usr").args(["-isystem", headers]).arg(format!("-L{libraries}"));

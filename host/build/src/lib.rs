@@ -5,7 +5,7 @@
 //!
 //! *Not here*: which folders, and where the components go (`cargo xtask guests`, `pintle build`, `pintle dev --plugin`).
 
-mod c;
+pub mod c;
 pub mod check;
 mod component;
 mod contract;

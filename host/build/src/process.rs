@@ -79,6 +79,22 @@ pub fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     }
 }
 
+/// Installs packages of Debian, if this is Debian and the user is root. Whether they are there now; why not goes to standard error.
+pub fn install_debian_packages(packages: &[&str]) -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    if !root || !Path::new("/usr/bin/apt-get").exists() {
+        return false;
+    }
+    eprintln!("installing {}", packages.join(", "));
+    let install = || -> anyhow::Result<()> {
+        run(Command::new("apt-get").args(["-qq", "update"]))?;
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "install", "--yes", "--no-install-recommends"]);
+        run(apt.args(packages)).context("install the compiler")
+    };
+    install().map_err(|error| eprintln!("{error:#}")).is_ok()
+}
+
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use crate::process;
 
@@ -96,7 +96,7 @@ impl Toolchain {
             return Ok(debian);
         }
         if install
-            && install_debian_packages()
+            && process::install_debian_packages(&DEBIAN_PACKAGES)
             && let Some(debian) = Self::debian()
         {
             return Ok(debian);
@@ -141,20 +141,4 @@ fn debian_cargo(linker: &Path) -> Command {
         cargo.env_remove(name);
     }
     cargo
-}
-
-/// Whether there was something to install and it was installed.
-fn install_debian_packages() -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
-    if !root || !Path::new("/usr/bin/apt-get").exists() {
-        return false;
-    }
-    eprintln!("installing {}", DEBIAN_PACKAGES.join(", "));
-    let install = || -> anyhow::Result<()> {
-        process::run(Command::new("apt-get").args(["-qq", "update"]))?;
-        let mut apt = Command::new("apt-get");
-        apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "install", "--yes", "--no-install-recommends"]);
-        process::run(apt.args(DEBIAN_PACKAGES)).context("install the compiler")
-    };
-    install().map_err(|error| eprintln!("{error:#}")).is_ok()
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use xtask::guests::{self, Set};
 use xtask::{process, root};
 
-use crate::{checks, packages};
+use crate::{checks, languages, packages};
 
 /// Cargo, at the root of the repository.
 fn cargo() -> Command {
@@ -18,6 +18,11 @@ fn cargo() -> Command {
 
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The binary that [`build_with_tests`] makes.
+pub(crate) fn pintle() -> PathBuf {
+    target().join("debug/pintle")
 }
 
 /// Builds the components, then the binary that carries them and a companion of it; answers the folder of both.
@@ -65,6 +70,8 @@ const PARTS: &[Part] = &[
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build", |_| build_with_tests()),
     ("the SDK", |tally| test_workspace("sdk/rust", tally)),
+    ("tools of other languages", |_| languages::install()),
+    ("the SDKs of other languages", |_| languages::test()),
     ("the plugins", |tally| test_workspace("plugins", tally)),
     ("the host, and whole-system tests on the embedded and the real control plane", test_host),
     ("documentation", |_| checks::doc()),
@@ -138,8 +145,7 @@ fn test_workspace(folder: &str, tally: &mut Tally) -> anyhow::Result<()> {
 }
 
 fn test_host(tally: &mut Tally) -> anyhow::Result<()> {
-    let pintle = target().join("debug/pintle");
-    tally.run(cargo().args(["test", "--workspace"]).env("PINTLE_BIN", pintle))
+    tally.run(cargo().args(["test", "--workspace"]).env("PINTLE_BIN", pintle()).env("VIRTUAL_ENV", languages::python()))
 }
 
 /// Measures Pintle and kube-controller-manager side by side.

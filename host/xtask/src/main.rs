@@ -2,6 +2,7 @@
 
 mod checks;
 mod chores;
+mod languages;
 mod packages;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Chore {
     Bindings,
     /// Generate the references of the manifest and of the contract in sdk/docs, out of their sources.
     Reference,
+    /// Install what the SDKs of other languages than Rust need to be built and tested.
+    Languages,
     /// Build the binary with its built-in components.
     Build {
         /// Optimised.
@@ -86,6 +89,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         }
         Chore::Bindings => LANGUAGES.into_iter().try_for_each(bindings::write),
         Chore::Reference => xtask::reference::write(),
+        Chore::Languages => languages::install(),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());
             Ok(())

@@ -1,0 +1,137 @@
+//! What the SDKs of other languages than Rust need to be built and tested, and their own tests.
+//!
+//! Go and Node.js come with the machine. The rest is installed: Debian's packages, libraries of Node.js beside the SDK, and an
+//! environment of Python below `target/tools`. Versions are pinned here, or by the SDK's own files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use xtask::{process, root};
+
+/// What makes plugins of C.
+const DEBIAN_PACKAGES: [&str; 4] = ["clang-22", "lld-22", "libclang-rt-22-dev-wasm32", "wasi-libc"];
+
+/// Files that say which libraries of Python there shall be.
+const PYTHON_INPUTS: [&str; 2] = ["sdk/python/requirements-dev.txt", "sdk/python/pyproject.toml"];
+
+/// The environment of Python, for `VIRTUAL_ENV`.
+pub(crate) fn python() -> PathBuf {
+    root().join("target/tools/python")
+}
+
+/// Installs what is not there.
+pub(crate) fn install() -> anyhow::Result<()> {
+    ensure!(
+        process::succeeds(Command::new("go").arg("version")),
+        "there is no Go: install 1.26 or newer (https://go.dev/dl)"
+    );
+    ensure!(
+        process::succeeds(Command::new("node").arg("--version")),
+        "there is no Node.js: install 20 or newer (https://nodejs.org)"
+    );
+    if !pintle_build::c::is_there() {
+        process::install_debian_packages(&DEBIAN_PACKAGES);
+        let packages = DEBIAN_PACKAGES.join(" ");
+        ensure!(
+            pintle_build::c::is_there(),
+            "there is no C compiler for WebAssembly: on Debian, as root, apt-get install {packages}"
+        );
+    }
+    // Not `npm ci`: no lock can be complete, because a library names packages for other systems that were never published.
+    let mut npm = Command::new("npm");
+    npm.current_dir(root().join("sdk/js")).args([
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--no-save",
+        "--loglevel=error",
+    ]);
+    process::run(&mut npm).context("install the libraries of sdk/js")?;
+    install_python().context("install what the SDK of Python is tested with")
+}
+
+fn install_python() -> anyhow::Result<()> {
+    let environment = python();
+    let mut wanted = String::new();
+    for file in PYTHON_INPUTS {
+        wanted += &fs::read_to_string(root().join(file)).with_context(|| format!("read {file}"))?;
+    }
+    let installed = environment.join("installed");
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    // One that was begun and not ended is of no use.
+    if environment.exists() {
+        fs::remove_dir_all(&environment).with_context(|| format!("remove {}", environment.display()))?;
+    }
+    process::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    let mut pip = Command::new(environment.join("bin/pip"));
+    pip.current_dir(root().join("sdk/python")).args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "-r",
+        "requirements-dev.txt",
+    ]);
+    process::run(&mut pip)?;
+    fs::write(installed, wanted).context("note what is installed")
+}
+
+/// Tests of the SDKs themselves, and the native cases of their examples.
+pub(crate) fn test() -> anyhow::Result<()> {
+    let sdk = root().join("sdk");
+    // The packages below `internal` are for WebAssembly alone; a build of the example compiles them.
+    go(&sdk.join("go"), &[".", "./pintletest"])?;
+    go(&sdk.join("go/examples/webapp"), &["."])?;
+    process::run(Command::new("npm").current_dir(sdk.join("js")).arg("test"))?;
+    let python = python().join("bin/python");
+    process::run(
+        Command::new(&python)
+            .current_dir(sdk.join("python"))
+            .args(["-m", "unittest", "discover", "-s", "tests", "-t", "."]),
+    )?;
+    process::run(Command::new(&python).current_dir(sdk.join("python/examples/webapp")).args(["-m", "unittest"]))?;
+    c(&sdk.join("c"))
+}
+
+fn go(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let unformatted = process::output(Command::new("gofmt").current_dir(folder).args(["-l", "."]))?;
+    ensure!(unformatted.is_empty(), "gofmt would change, in {}: {unformatted}", folder.display());
+    process::run(Command::new("go").current_dir(folder).arg("vet").args(packages))?;
+    process::run(Command::new("go").current_dir(folder).arg("test").args(packages))
+}
+
+/// The unit tests, and the cases of the example, under sanitizers.
+fn c(sdk: &Path) -> anyhow::Result<()> {
+    let work = root().join("target/tools/c");
+    fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let library = sources(&sdk.join("src"))?;
+    let testing = sources(&sdk.join("testing"))?;
+    let without_main = testing.iter().filter(|path| !path.ends_with("main.c")).cloned().collect::<Vec<_>>();
+    let compile = |sources: &[&[PathBuf]], program: &str| {
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined", "-I"]).arg(sdk);
+        cc.args(sources.concat()).args(["-lm", "-o"]).arg(work.join(program));
+        process::run(&mut cc)
+    };
+    compile(&[&[sdk.join("tests/unit.c")], &library, &without_main], "unit")?;
+    process::run(Command::new(work.join("unit")).current_dir(sdk).arg("../vectors"))?;
+
+    let example = sdk.join("examples/webapp");
+    let cases = work.join("cases.json");
+    let mut export = Command::new(crate::chores::pintle());
+    export.arg("test").arg(&example).arg("--cases").arg(root().join("tests/webapp/cases")).arg("--export").arg(&cases);
+    process::run(&mut export)?;
+    compile(&[&sources(&example)?, &library, &testing], "cases")?;
+    process::run(Command::new(work.join("cases")).arg(&cases))
+}
+
+fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
+    paths.sort();
+    Ok(paths)
+}
