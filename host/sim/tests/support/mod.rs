@@ -37,6 +37,9 @@ impl Server {
     }
 
     pub(crate) async fn with(config: SimConfig) -> Self {
+        // What else of the workspace is built along decides whether the client speaks TLS, and then it wants a provider, which any test
+        // may have installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().user_agent("test/1").build().unwrap();
         Self { cluster: SimCluster::start(config).await.unwrap(), client }
     }
