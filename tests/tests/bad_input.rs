@@ -389,7 +389,7 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--plugin", "."],
         expect![[r#"
-        pintle: --plugin . has no Cargo.toml: name the folder of a plugin in Rust, or a component
+        pintle: --plugin . has no manifest.yaml: name the folder of a plugin, or a component
     "#]],
     );
     check(
