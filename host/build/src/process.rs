@@ -90,7 +90,7 @@ pub fn install_debian_packages(packages: &[&str]) -> bool {
         run(Command::new("apt-get").args(["-qq", "update"]))?;
         let mut apt = Command::new("apt-get");
         apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "install", "--yes", "--no-install-recommends"]);
-        run(apt.args(packages)).context("install the compiler")
+        run(apt.args(packages)).context("install packages of Debian")
     };
     install().map_err(|error| eprintln!("{error:#}")).is_ok()
 }

@@ -67,10 +67,10 @@ type Part = (&'static str, fn(&mut Tally) -> anyhow::Result<()>);
 const PARTS: &[Part] = &[
     ("programs of the distribution", |_| packages::ensure()),
     ("format and lints", |_| checks::lint()),
+    ("tools of other languages", |_| languages::install()),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build", |_| build_with_tests()),
     ("the SDK", |tally| test_workspace("sdk/rust", tally)),
-    ("tools of other languages", |_| languages::install()),
     ("the SDKs of other languages", |_| languages::test()),
     ("the plugins", |tally| test_workspace("plugins", tally)),
     ("the host, and whole-system tests on the embedded and the real control plane", test_host),

@@ -1,9 +1,8 @@
 //! Programs of the distribution that tests need, installed where they are missing.
 
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use xtask::process;
 
 /// A program, and the package of Debian that has it; the release of Debian pins the version.
@@ -22,17 +21,11 @@ pub(crate) fn ensure() -> anyhow::Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let by_hand = || format!("install {0} by hand: apt-get install {0}", missing.join(" "));
-    eprintln!("installing {}", missing.join(" "));
-    let apt = || {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
-        command
-    };
-    process::run(apt().arg("update")).with_context(by_hand)?;
-    process::run(apt().args(["install", "-y", "--no-install-recommends"]).args(&missing)).with_context(by_hand)?;
+    process::install_debian_packages(&missing);
     match NEEDED.iter().find(|(program, _)| !is_there(program)) {
-        Some((program, _)) => bail!("{program} is still not on PATH; {}", by_hand()),
+        Some((program, package)) => {
+            bail!("there is no {program}, which tests need: on Debian, as root, apt-get install {package}")
+        }
         None => Ok(()),
     }
 }
