@@ -1,0 +1,100 @@
+//! Rolls a Deployment when a ConfigMap changes that its Pods refer to, if it has the annotation
+//! `config-reloader.example.com/auto: "true"`.
+//!
+//! The content of the ConfigMaps is put as a hash into an annotation of the Pods, so that the Deployment's own strategy rolls them.
+//! As the hash is not there yet, a Deployment that asks for this rolls once.
+
+mod references;
+
+use std::collections::BTreeMap;
+
+use pintle_sdk::api::meta::ObjectMeta;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, hash, resource};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use references::PodSpec;
+
+const AUTO: &str = "config-reloader.example.com/auto";
+const HASH: &str = "config-reloader.example.com/hash";
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Deployment {
+    metadata: ObjectMeta,
+    spec: DeploymentSpec,
+}
+
+resource!(Deployment, "apps", "v1", "Deployment");
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DeploymentSpec {
+    template: Template,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    metadata: ObjectMeta,
+    spec: PodSpec,
+}
+
+/// The content of a ConfigMap.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConfigMap {
+    #[serde(skip_serializing)]
+    metadata: ObjectMeta,
+    data: BTreeMap<String, String>,
+    binary_data: BTreeMap<String, String>,
+}
+
+resource!(ConfigMap, "", "v1", "ConfigMap");
+
+/// Says whether one Deployment shall roll.
+///
+/// # Errors
+/// If an object does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some(deployment) = lister.get::<Deployment>(&key.namespace, &key.name)? else { return Ok(Outcome::new()) };
+    let Deployment { metadata, spec: DeploymentSpec { template } } = &deployment;
+    if metadata.is_deleting() || metadata.annotations.get(AUTO).is_none_or(|value| value != "true") {
+        return Ok(Outcome::new());
+    }
+    let Some(contents) = contents(&template.spec, &key.namespace, lister)? else { return Ok(Outcome::new()) };
+    let wanted = hash(&contents)?;
+    if template.metadata.annotations.get(HASH) == Some(&wanted) {
+        return Ok(Outcome::new());
+    }
+    let names = contents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let rolled = Event::normal(&Deployment::KIND, metadata, "Reloaded", format!("rolls for ConfigMaps {names}"));
+    let body = json!({"spec": {"template": {"metadata": {"annotations": {HASH: wanted}}}}});
+    let patch = Mutation::patch(&Deployment::KIND, metadata.key(), PatchType::Merge, body)
+        .uid(&metadata.uid)
+        .resource_version(&metadata.resource_version)
+        .on_success(rolled);
+    Ok(Outcome::new().step(Step::sequential([patch])))
+}
+
+/// What the ConfigMaps hold that the Pods refer to, by their names. `None` if there are no such references, or while one of them is not
+/// there: its Pods could not start, and a ConfigMap that is replaced by deleting and creating it is gone for a moment.
+fn contents(
+    pods: &PodSpec,
+    namespace: &str,
+    lister: &impl Lister,
+) -> Result<Option<BTreeMap<String, ConfigMap>>, Error> {
+    let mut contents = BTreeMap::new();
+    for (name, is_optional) in pods.config_maps() {
+        match lister.get::<ConfigMap>(namespace, name)? {
+            Some(config_map) => {
+                contents.insert(name.to_owned(), config_map);
+            }
+            None if is_optional => {}
+            None => return Ok(None),
+        }
+    }
+    Ok((!contents.is_empty()).then_some(contents))
+}
+
+pintle_sdk::export!(reconcile);

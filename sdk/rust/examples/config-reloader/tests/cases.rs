@@ -1,0 +1,6 @@
+//! Runs every case below `cases`, without WebAssembly. `UPDATE_EXPECT=1 cargo test` writes what is expected anew.
+
+#[test]
+fn every_case_gives_the_expected_outcome() {
+    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), config_reloader::reconcile);
+}

@@ -1,0 +1,103 @@
+//! Deletes Pods that have finished or were evicted, some time after that.
+//!
+//! Pods of a Job are left to it: it has a time to live of its own. So are Pods with the annotation
+//! `pod-reaper.example.com/keep: "true"`.
+
+use std::time::Duration;
+
+use pintle_sdk::api::meta::ObjectMeta;
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, resource};
+use serde::Deserialize;
+
+const KEEP: &str = "pod-reaper.example.com/keep";
+
+/// What the manifest keeps of a Pod.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: ObjectMeta,
+    status: PodStatus,
+}
+
+resource!(Pod, "", "v1", "Pod");
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    phase: String,
+    reason: String,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    state: ContainerState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Terminated {
+    finished_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    finished_seconds: u64,
+    evicted_seconds: u64,
+}
+
+impl Pod {
+    fn is_left_alone(&self) -> bool {
+        let is_of_job = || self.metadata.controller().is_some_and(|owner| owner.kind == "Job");
+        self.metadata.is_deleting()
+            || self.metadata.annotations.get(KEEP).is_some_and(|keep| keep == "true")
+            || is_of_job()
+    }
+
+    /// What has become of it, and how long it stays after that; `None` while it lives.
+    fn end(&self, settings: &Settings) -> Option<(&'static str, Duration)> {
+        let finished = Duration::from_secs(settings.finished_seconds);
+        match (self.status.phase.as_str(), self.status.reason.as_str()) {
+            ("Failed", "Evicted") => Some(("evicted", Duration::from_secs(settings.evicted_seconds))),
+            ("Failed", _) => Some(("failed", finished)),
+            ("Succeeded", _) => Some(("succeeded", finished)),
+            _ => None,
+        }
+    }
+
+    /// When its last container ended. One that never ran, as of many evicted Pods, says nothing: then the Pod's creation counts.
+    fn ended_at(&self) -> Option<Timestamp> {
+        let states = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref());
+        states.filter_map(|terminated| terminated.finished_at).max().or(self.metadata.creation_timestamp)
+    }
+}
+
+/// Says whether one Pod shall go, or when to look again.
+///
+/// # Errors
+/// If the Pod or the configuration does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)? else { return Ok(Outcome::new()) };
+    let Some((what, stays)) = pod.end(&lister.config()?) else { return Ok(Outcome::new()) };
+    let Some(ended_at) = pod.ended_at().filter(|_| !pod.is_left_alone()) else { return Ok(Outcome::new()) };
+    let left = ended_at.plus(stays).since(lister.now()?);
+    if !left.is_zero() {
+        return Ok(Outcome::new().requeue_after(left));
+    }
+    let message = format!("{what} more than {} s ago", stays.as_secs());
+    let delete = Mutation::delete(&Pod::KIND, &key.namespace, &key.name)
+        .uid(&pod.metadata.uid)
+        .on_success(Event::normal(&Pod::KIND, &pod.metadata, "Reaped", message));
+    Ok(Outcome::new().step(Step::sequential([delete])))
+}
+
+pintle_sdk::export!(reconcile);
