@@ -285,9 +285,9 @@ impl<'de> Visitor<'de> for Metadata<'_> {
                         "uid" => meta.uid = Uid::parse(&text),
                         _ => meta.resource_version = ResourceVersion::parse(&text),
                     }
-                    if child.is_some() {
-                        // Only for the captures: everybody has the text already.
-                        sink.walk(child, 0, raw).map_err(A::Error::custom).map(|_| ())?;
+                    // No walk: everybody has the text already, also who names the field.
+                    if let Some(child) = child {
+                        sink.capture_all(child, raw);
                     }
                 }
                 "labels" | "ownerReferences" | "deletionTimestamp" => {

@@ -166,6 +166,13 @@ impl Sink {
         }
     }
 
+    /// Takes what the indexes and selectors at this very node want of its value.
+    pub(crate) fn capture_all(&mut self, node: &Node, raw: &RawValue) {
+        for &capture in &node.captures {
+            self.capture(capture, raw);
+        }
+    }
+
     fn capture(&mut self, capture: Capture, raw: &RawValue) {
         match capture {
             Capture::Index(index) => each_scalar(raw.get(), &mut |value| self.index_values.push((index, value))),
@@ -238,9 +245,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
         }
         let raw = <&RawValue>::deserialize(deserializer)?;
         sink.push(keep, raw.get());
-        for &capture in &node.captures {
-            sink.capture(capture, raw);
-        }
+        sink.capture_all(node, raw);
         if !descend {
             return Ok(keep);
         }

@@ -223,12 +223,17 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Of any field, those that every text has by itself among them.
 fn path() -> impl Strategy<Value = Vec<String>> {
-    let rest = prop::collection::vec(name(), 0..4);
-    (prop_oneof![name(), Just("metadata".to_owned())], rest).prop_map(|(first, mut rest)| {
-        rest.insert(0, first);
-        rest
-    })
+    let own = prop::sample::select(vec!["name", "resourceVersion", "managedFields"]).prop_map(String::from);
+    let below = |first: BoxedStrategy<String>| (first, prop::collection::vec(name(), 0..3));
+    let rest = prop_oneof![
+        1 => Just(vec![]),
+        3 => below(name().boxed()).prop_map(|(first, rest)| [vec![first], rest].concat()),
+        2 => below(own.boxed()).prop_map(|(first, rest)| [vec![first], rest].concat()),
+    ];
+    let first = prop_oneof![3 => name(), 3 => Just("metadata".to_owned()), 1 => Just("kind".to_owned())];
+    (first, rest).prop_map(|(first, rest)| [vec![first], rest].concat())
 }
 
 /// The parts of `value` that the paths name.
