@@ -73,6 +73,18 @@ pub struct Usage {
     pub bytes_read: u64,
 }
 
+impl Usage {
+    /// The most of each in two calls.
+    pub fn most(self, other: Usage) -> Usage {
+        Usage {
+            elapsed: self.elapsed.max(other.elapsed),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+            host_calls: self.host_calls.max(other.host_calls),
+            bytes_read: self.bytes_read.max(other.bytes_read),
+        }
+    }
+}
+
 /// Result of one call of `reconcile`.
 #[derive(Debug)]
 pub struct Run {

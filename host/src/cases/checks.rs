@@ -62,17 +62,27 @@ struct Ran {
     usage: Usage,
 }
 
-/// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
+/// Opens the world of each case, in their order.
 ///
 /// # Errors
-/// A case does not fit the manifest. What a run does wrong is no error but a problem of its case.
-pub(crate) async fn run(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<Tried>> {
+/// A case does not fit the manifest.
+pub(crate) async fn open(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<World>> {
     let mut worlds = Vec::new();
-    let mut all = Vec::new();
     for case in cases {
-        let world = open(case, guests).await?;
-        let first = once(&guests.fresh, &world).await;
-        let again = once(&guests.fresh, &world).await;
+        let opened = World::open(case, guests.fresh.manifest()).await;
+        worlds.push(opened.map_err(|why| why.context(format!("case {}", case.name)))?);
+    }
+    Ok(worlds)
+}
+
+/// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
+///
+/// `worlds` are those of the cases. What a run does wrong is a problem of its case.
+pub(crate) async fn run(guests: &Guests, cases: &[Case], worlds: &[World]) -> Vec<Tried> {
+    let mut all = Vec::new();
+    for (case, world) in cases.iter().zip(worlds) {
+        let first = once(&guests.fresh, world).await;
+        let again = once(&guests.fresh, world).await;
         let mut tried = tried(case, first);
         if let (Some(seen), Ok(other)) = (&tried.seen, &again.shown)
             && seen != other
@@ -82,7 +92,6 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<T
                     .into(),
             );
         }
-        worlds.push(world);
         all.push(tried);
     }
     let there_and_back = (0..cases.len()).chain((0..cases.len()).rev());
@@ -102,22 +111,15 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<T
             tried.problems.push(problem);
         }
     }
-    Ok(all)
+    all
 }
 
 /// Runs on instances of their own are slow in some languages, and a median needs no more.
 const MAX_FRESH_RUNS: u32 = 100;
 
 /// Runs the cases in turn on one instance, `n_runs` runs in all; and some on instances of their own, to compare.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) async fn endure(guests: &Guests, cases: &[Case], n_runs: u32) -> anyhow::Result<Cost> {
-    let mut worlds = Vec::new();
-    for case in cases {
-        worlds.push(open(case, guests).await?);
-    }
-    let n_first = u32::try_from(cases.len()).unwrap_or(u32::MAX);
+pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Cost {
+    let n_first = u32::try_from(worlds.len()).unwrap_or(u32::MAX);
     let mut cost = Cost { n_runs: 0, memory_bytes: (0, 0), live: Duration::ZERO, fresh: Duration::ZERO, problem: None };
     let mut live_times = Vec::new();
     for world in worlds.iter().cycle().take(n_runs as usize) {
@@ -145,17 +147,12 @@ pub(crate) async fn endure(guests: &Guests, cases: &[Case], n_runs: u32) -> anyh
         fresh_times.push(once(&guests.fresh, world).await.usage.elapsed);
     }
     (cost.live, cost.fresh) = (median(live_times), median(fresh_times));
-    Ok(cost)
+    cost
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-async fn open(case: &Case, guests: &Guests) -> anyhow::Result<World> {
-    let opened = World::open(case, guests.fresh.manifest()).await;
-    opened.map_err(|why| why.context(format!("case {}", case.name)))
 }
 
 fn tried(case: &Case, ran: Ran) -> Tried {
@@ -193,7 +190,7 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
     let mut usage = Usage::default();
     for _ in 0..MAX_ROUNDS {
         let run = guest.reconcile(&world.key, world.view(&answers)).await;
-        usage = sum(usage, run.usage);
+        usage = usage.most(run.usage);
         let result = match run.result {
             Ok(result) => result,
             Err(fault) => return Ran { shown: Err(fault), usage },
@@ -217,14 +214,4 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
     shown["endless"] =
         json!(format!("still asks for reads after {MAX_ROUNDS} rounds, which the host takes for a fault"));
     Ran { shown: Ok(shown), usage }
-}
-
-/// Of the rounds of a run.
-fn sum(a: Usage, b: Usage) -> Usage {
-    Usage {
-        elapsed: Duration::max(a.elapsed, b.elapsed),
-        memory_bytes: a.memory_bytes.max(b.memory_bytes),
-        host_calls: a.host_calls.max(b.host_calls),
-        bytes_read: a.bytes_read.max(b.bytes_read),
-    }
 }

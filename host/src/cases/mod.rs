@@ -44,12 +44,13 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
     }
     crate::logging::quiet()?;
     let guests = plugin.guests()?;
-    let mut tried = checks::run(&guests, &cases).await?;
+    let worlds = checks::open(&guests, &cases).await?;
+    let mut tried = checks::run(&guests, &cases, &worlds).await;
     if args.update {
         update(&mut tried)?;
     }
     let cost = match args.runs {
-        Some(n_runs) => Some(checks::endure(&guests, &cases, n_runs).await?),
+        Some(n_runs) => Some(checks::endure(&guests, &worlds, n_runs).await),
         None => None,
     };
     match args.output {

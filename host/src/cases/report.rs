@@ -108,12 +108,7 @@ fn usage(usage: Usage) -> Value {
 }
 
 fn most(tried: &[Tried]) -> Usage {
-    tried.iter().map(|case| case.usage).fold(Usage::default(), |a, b| Usage {
-        elapsed: a.elapsed.max(b.elapsed),
-        memory_bytes: a.memory_bytes.max(b.memory_bytes),
-        host_calls: a.host_calls.max(b.host_calls),
-        bytes_read: a.bytes_read.max(b.bytes_read),
-    })
+    tried.iter().map(|case| case.usage).fold(Usage::default(), Usage::most)
 }
 
 fn difference(expected: &Value, seen: &Value) -> String {
