@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
-use xtask::{process, root};
+use xtask::{examples, process, root};
 
 /// Workspaces with Rust code, the host's first; those that hold no package yet are left out.
 fn workspaces() -> Vec<PathBuf> {
@@ -15,13 +15,19 @@ fn workspaces() -> Vec<PathBuf> {
     all
 }
 
+const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+
 /// Version that is built where there is none.
 const CARGO_DENY: &str = "0.20.2";
 
 pub(crate) fn lint() -> anyhow::Result<()> {
     for folder in workspaces() {
         process::run(process::cargo(&folder).args(["fmt", "--all", "--check"]))?;
-        process::run(process::cargo(&folder).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+        process::run(process::cargo(&folder).args(CLIPPY))?;
+    }
+    for example in examples::of("rust")? {
+        process::run(examples::cargo(&example).args(["fmt", "--check"]))?;
+        process::run(examples::cargo(&example).args(CLIPPY))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use xtask::guests::{self, Set};
-use xtask::{process, root};
+use xtask::{examples, process, root};
 
 use crate::{checks, languages, packages};
 
@@ -71,6 +71,7 @@ const PARTS: &[Part] = &[
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build", |_| build_with_tests()),
     ("the SDK", |tally| test_workspace("sdk/rust", tally)),
+    ("the examples of the SDK", test_examples),
     ("the SDKs of other languages", |_| languages::test()),
     ("the plugins", |tally| test_workspace("plugins", tally)),
     ("the host, and whole-system tests on the embedded and the real control plane", test_host),
@@ -142,6 +143,10 @@ impl Tally {
 
 fn test_workspace(folder: &str, tally: &mut Tally) -> anyhow::Result<()> {
     tally.run(process::cargo(&root().join(folder)).args(["test", "--workspace"]))
+}
+
+fn test_examples(tally: &mut Tally) -> anyhow::Result<()> {
+    examples::of("rust")?.iter().try_for_each(|example| tally.run(examples::cargo(example).arg("test")))
 }
 
 fn test_host(tally: &mut Tally) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use xtask::{process, root};
+use xtask::{examples, process, root};
 
 /// What makes plugins of C.
 const DEBIAN_PACKAGES: [&str; 4] = ["clang-22", "lld-22", "libclang-rt-22-dev-wasm32", "wasi-libc"];
@@ -84,7 +84,10 @@ pub(crate) fn test() -> anyhow::Result<()> {
     let sdk = root().join("sdk");
     // The packages below `internal` are for WebAssembly alone; a build of the example compiles them.
     go(&sdk.join("go"), &[".", "./pintletest"])?;
-    go(&sdk.join("go/examples/webapp"), &["."])?;
+    for example in examples::of("go")? {
+        go(&example, &["."])?;
+    }
+    // This is one project with its examples.
     process::run(Command::new("npm").current_dir(sdk.join("js")).arg("test"))?;
     let unittest = |folder: PathBuf, more: &[&str]| {
         let mut python = Command::new(python().join("bin/python"));
@@ -93,7 +96,9 @@ pub(crate) fn test() -> anyhow::Result<()> {
         process::run(&mut python)
     };
     unittest(sdk.join("python"), &["discover", "-s", "tests", "-t", "."])?;
-    unittest(sdk.join("python/examples/webapp"), &[])?;
+    for example in examples::of("python")? {
+        unittest(example, &[])?;
+    }
     c(&sdk.join("c"))
 }
 
@@ -104,7 +109,7 @@ fn go(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     process::run(Command::new("go").current_dir(folder).arg("test").args(packages))
 }
 
-/// The unit tests, and the cases of the example, under sanitizers.
+/// The unit tests, and the cases of the examples, under sanitizers.
 fn c(sdk: &Path) -> anyhow::Result<()> {
     let work = root().join("target/tools/c");
     fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
@@ -120,13 +125,15 @@ fn c(sdk: &Path) -> anyhow::Result<()> {
     compile(&[&[sdk.join("tests/unit.c")], &library, &without_main], "unit")?;
     process::run(Command::new(work.join("unit")).current_dir(sdk).arg("../vectors"))?;
 
-    let example = sdk.join("examples/webapp");
-    let cases = work.join("cases.json");
-    let mut export = Command::new(crate::chores::pintle());
-    export.arg("test").arg(&example).arg("--cases").arg(root().join("tests/webapp/cases")).arg("--export").arg(&cases);
-    process::run(&mut export)?;
-    compile(&[&sources(&example)?, &library, &testing], "cases")?;
-    process::run(Command::new(work.join("cases")).arg(&cases))
+    for example in examples::of("c")? {
+        let cases = work.join("cases.json");
+        let mut export = Command::new(crate::chores::pintle());
+        export.arg("test").arg(&example).arg("--cases").arg(examples::cases(&example)).arg("--export").arg(&cases);
+        process::run(&mut export)?;
+        compile(&[&sources(&example)?, &library, &testing], "cases")?;
+        process::run(Command::new(work.join("cases")).arg(&cases))?;
+    }
+    Ok(())
 }
 
 fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 pub mod bindings;
+pub mod examples;
 pub mod guests;
 pub mod reference;
 
