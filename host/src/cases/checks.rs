@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::input::Case;
 use super::plugin::Guests;
-use super::render;
 use super::world::World;
+use super::{order, render};
 
 /// Calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
@@ -163,7 +163,7 @@ fn tried(case: &Case, ran: Ran) -> Tried {
             if differs {
                 problems.push(DIFFERS.to_owned());
             }
-            (Some(seen), differs)
+            (Some(order::like(&case.expected, seen)), differs)
         }
         Err(fault) => {
             problems.push(format!("the run ended with a fault: {fault}"));

@@ -11,6 +11,7 @@
 
 mod checks;
 mod input;
+mod order;
 mod plugin;
 mod render;
 mod report;
