@@ -7,12 +7,15 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::{LogArgs, LogFormat};
 
+/// What a library says of its own trouble with folders that are gone already.
+const NOISE: &str = "notify=warn";
+
 /// Installs the log for the whole process.
 ///
 /// # Errors
 /// The filter does not parse, or a log is installed already.
 pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log).with_context(|| {
+    let filter = EnvFilter::try_new(format!("{NOISE},{}", args.log)).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
     let colours = std::io::stderr().is_terminal();

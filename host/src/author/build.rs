@@ -26,8 +26,9 @@ pub(super) fn component(project: &Project) -> anyhow::Result<Built> {
     Ok(built)
 }
 
+/// `.` in front of a name says nothing.
 fn default_output(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}.wasm"))
+    folder.strip_prefix(".").unwrap_or(folder).join(format!("{name}.wasm"))
 }
 
 /// The file appears whole or not at all: a host may be watching it.
