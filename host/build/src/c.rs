@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::component::{add_manifest, wrap};
+use crate::component::{finish, wrap};
 use crate::project::Project;
 use crate::{check, process};
 
@@ -41,7 +41,7 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let core = fs::read(&module).with_context(|| format!("read {}", module.display()))?;
     check::module(&core, project.language)?;
     let mut component = wrap(core, project.contract()?.path(), project.world)?;
-    add_manifest(&mut component, &project.manifest);
+    finish(&mut component, project.language, &project.manifest);
     Ok(component)
 }
 

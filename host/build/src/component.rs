@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use pintle_core::manifest::{self, Manifest};
-use wasm_encoder::{ComponentSection, CustomSection};
+use wasm_encoder::{ComponentSection, CustomSection, ProducersField, ProducersSection, Section as _};
 use wit_component::{ComponentEncoder, StringEncoding};
 
-use crate::contract;
+use crate::{Language, contract};
 
 /// Stands for the operating system that run-time libraries ask things of.
 const CLOSED_WASI: &str = include_str!("wasi/closed.wat");
@@ -34,8 +34,19 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 /// If the module does not fit the contract it says it was built for.
 pub fn assemble(core: &[u8], manifest: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = ComponentEncoder::default().validate(true).module(core)?.encode()?;
-    add_manifest(&mut bytes, manifest);
+    finish(&mut bytes, Language::Rust, manifest);
     Ok(bytes)
+}
+
+/// Writes into a component what it is written in, what made it, and its manifest.
+pub(crate) fn finish(component: &mut Vec<u8>, language: Language, manifest: &[u8]) {
+    // Strippers and linkers leave nothing of what compilers say of themselves.
+    let mut languages = ProducersField::new();
+    languages.value(&language.to_string(), "");
+    let mut tools = ProducersField::new();
+    tools.value("pintle", env!("CARGO_PKG_VERSION"));
+    ProducersSection::new().field("language", &languages).field("processed-by", &tools).append_to(component);
+    add_manifest(component, manifest);
 }
 
 /// Writes the manifest into a component.
@@ -60,7 +71,7 @@ mod tests {
     use wasmparser::{Parser, Payload};
 
     use super::*;
-    use crate::{Language, check};
+    use crate::check;
 
     /// What run-time libraries need, and one thing of the operating system.
     const MODULE: &str = r#"(module

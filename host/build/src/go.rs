@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::component::{add_manifest, wrap};
+use crate::component::{finish, wrap};
 use crate::project::Project;
 use crate::{check, process};
 
@@ -25,6 +25,6 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let core = std::fs::read(&module).with_context(|| format!("read {}", module.display()))?;
     check::module(&core, project.language)?;
     let mut component = wrap(core, project.contract()?.path(), project.world)?;
-    add_manifest(&mut component, &project.manifest);
+    finish(&mut component, project.language, &project.manifest);
     Ok(component)
 }

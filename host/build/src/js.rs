@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::component::add_manifest;
+use crate::component::finish;
 use crate::process;
 use crate::project::Project;
 
@@ -26,6 +26,6 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     node.args(["--world", project.world, "--output"]).arg(&output);
     process::run(&mut node)?;
     let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
-    add_manifest(&mut component, &project.manifest);
+    finish(&mut component, project.language, &project.manifest);
     Ok(component)
 }

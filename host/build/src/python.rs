@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::component::add_manifest;
+use crate::component::finish;
 use crate::contract::MAPPING_CONTROLLER;
 use crate::process;
 use crate::project::Project;
@@ -37,7 +37,7 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     }
     process::run(componentize.arg(ENTRY))?;
     let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
-    add_manifest(&mut component, &project.manifest);
+    finish(&mut component, project.language, &project.manifest);
     Ok(component)
 }
 

@@ -62,6 +62,11 @@ impl Proof {
         Self { detached: signature, ..Self::default() }
     }
 
+    /// Signatures that can be shown, whoever they are by.
+    pub(crate) fn n_signatures(&self) -> usize {
+        usize::from(self.detached.is_some()) + self.signatures.len()
+    }
+
     /// Nothing can be shown.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()

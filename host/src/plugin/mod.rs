@@ -2,7 +2,7 @@
 
 mod client;
 mod show;
-mod table;
+mod times;
 
 use std::io::Write as _;
 use std::time::Duration;

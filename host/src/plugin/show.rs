@@ -7,7 +7,8 @@ use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::table::{age, table};
+use super::times::age;
+use crate::output::table;
 use crate::wire::{Description, Listing, Plugin, Problem};
 
 /// Characters of a digest that are shown where space is short.

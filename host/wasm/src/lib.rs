@@ -36,4 +36,4 @@ mod turns;
 
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};
-pub use inspect::{Inspection, inspect};
+pub use inspect::{Inspection, Producer, Producers, inspect};

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
-use pintle_wasm::{EngineError, WasmConfig, WasmEngine, inspect};
+use pintle_wasm::{EngineError, Producer, WasmConfig, WasmEngine, inspect};
+use wasm_encoder::Section as _;
+
 use support::{ENGINE, component, minimal_manifest, outcome, run, with_manifest, without_manifest};
 
 /// The error, which `inspect` must tell in the same words if it can tell at all.
@@ -74,6 +76,58 @@ fn a_manifest_is_needed_once_and_must_be_right() {
             "plugin.wasm: the manifest maps changes with `to: plugin`, but the component does not export pintle:controller/mapping@0.1.0"
         ],
     );
+}
+
+/// A component with these `producers` sections of its own: field, name, version.
+fn produced(sections: &[&[(&str, &str, &str)]]) -> Vec<u8> {
+    let mut bytes = component("everything").to_vec();
+    for fields in sections {
+        let mut section = wasm_encoder::ProducersSection::new();
+        for (field, name, version) in *fields {
+            let mut values = wasm_encoder::ProducersField::new();
+            section.field(field, values.value(name, version));
+        }
+        section.append_to(&mut bytes);
+    }
+    bytes
+}
+
+fn shown(producers: &[Producer]) -> Vec<String> {
+    producers.iter().map(|producer| format!("{} {}", producer.name, producer.version)).collect()
+}
+
+#[test]
+fn a_component_says_what_it_is_written_in_and_what_made_it() {
+    let found = inspect("p", component("everything")).unwrap().producers;
+    assert_eq!(shown(&found.languages), ["Rust "]);
+    let tools: Vec<&str> = found.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["pintle", "wit-bindgen-rust", "wit-component"]);
+    let more: &[_] = &[("language", "Go", ""), ("language", "Go", "2"), ("processed-by", "gc", "1")];
+    let found = inspect("p", &produced(&[more])).unwrap().producers;
+    assert_eq!(shown(&found.languages), ["Go 2", "Rust "]);
+    assert!(shown(&found.tools).contains(&"gc 1".to_owned()), "{found:?}");
+}
+
+#[test]
+fn what_producers_say_is_bounded_and_harmless() {
+    let names: Vec<String> = (0..40).map(|i| format!("tool-{i:02}\u{1b}[31m{}", "x".repeat(200))).collect();
+    let many: Vec<(&str, &str, &str)> = names.iter().map(|name| ("language", name.as_str(), "")).collect();
+    let found = inspect("p", &produced(&[&many])).unwrap().producers.languages;
+    assert_eq!(found.len(), 32);
+    assert_eq!(found[0].name, "Rust");
+    let found = &found[1..];
+    assert!(found[0].name.starts_with("tool-00\\u{1b}[31m") && found[0].name.len() < 120, "{}", found[0].name);
+
+    // What comes after too much is not looked at.
+    let long = "x".repeat(70_000);
+    let found =
+        inspect("p", &produced(&[&[("language", "Go", "")], &[("language", &long, "")], &[("language", "C", "")]]));
+    assert_eq!(shown(&found.unwrap().producers.languages), ["Go ", "Rust "]);
+
+    let mut damaged = component("everything").to_vec();
+    let section = wasm_encoder::CustomSection { name: "producers".into(), data: (&[9, 1][..]).into() };
+    section.append_to(&mut damaged);
+    assert_eq!(shown(&inspect("p", &damaged).unwrap().producers.languages), ["Rust "]);
 }
 
 #[test]

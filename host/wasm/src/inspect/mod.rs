@@ -1,6 +1,7 @@
 //! What a component says of itself, without compiling or running it.
 
 mod bounds;
+mod producers;
 mod work;
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use pintle_core::manifest::{self, Manifest, To};
 use sha2::{Digest, Sha256};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 
+pub use self::producers::{Producer, Producers};
 use crate::contract;
 use crate::error::{LoadError, LoadProblem};
 
@@ -31,6 +33,8 @@ pub struct Inspection {
     pub memory_bytes: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
+    /// What it says of the tools that made it.
+    pub producers: Producers,
 }
 
 impl Inspection {
@@ -84,6 +88,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
         size_bytes: bytes.len(),
         memory_bytes: found.size.memory_bytes,
         digest: hex(&Sha256::digest(bytes)),
+        producers: found.producers.end(),
     };
     let rules = inspection.manifest.watches.iter().flat_map(|watch| &watch.enqueue);
     if rules.into_iter().any(|rule| rule.to == To::Plugin) && !inspection.maps() {
@@ -102,6 +107,7 @@ struct Found<'a> {
     imports: Vec<String>,
     exports: Vec<String>,
     functions: Vec<String>,
+    producers: producers::Sections,
     size: bounds::Size,
 }
 
@@ -116,6 +122,9 @@ impl<'a> Found<'a> {
             match payload {
                 Payload::Version { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::CustomSection(section) if section.name() == producers::SECTION => {
+                    self.producers.add(&section, depth == 1);
+                }
                 _ if depth != 1 => {}
                 own => self.own(own).map_err(damaged)?,
             }

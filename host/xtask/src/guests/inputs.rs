@@ -8,7 +8,7 @@ use pintle_build::inputs::{add, hex};
 use sha2::{Digest, Sha256};
 
 /// Changes when this program makes components in another way.
-const FORMAT: &[u8] = b"1";
+const FORMAT: &[u8] = b"2";
 
 /// Digest of what all guests of a workspace share: the SDK, the contract, the workspace's settings and its libraries.
 pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {

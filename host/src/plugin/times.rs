@@ -1,17 +1,4 @@
-//! Tables as kubectl prints them.
-
-/// Columns as wide as their widest cell, three spaces between them.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
-    const GAP: usize = 3;
-    let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..n_columns).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<pad$}", pad = width + GAP));
-        cells.collect::<String>().trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
-}
+//! Times as kubectl prints them.
 
 /// A duration as kubectl prints ages: `37s`, `5m`, `3h12m`, `4d`.
 pub(super) fn age(seconds: i64) -> String {

@@ -1,0 +1,85 @@
+//! A component, for humans. Writing to a String does not fail, so results are dropped here.
+
+use std::fmt::Write as _;
+
+use pintle_core::manifest::Manifest;
+use pintle_wasm::Producer;
+
+use super::{Looked, access};
+use crate::output::{bytes, table};
+
+pub(super) fn text(looked: &Looked<'_>) -> String {
+    let found = looked.found;
+    let manifest = &found.manifest;
+    let mut text = format!("{} {}\n", manifest.name, manifest.version);
+    if !manifest.description.is_empty() {
+        let _ = writeln!(text, "{}", manifest.description.trim_end());
+    }
+    text.push('\n');
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<11}{value}");
+    };
+    line("file", looked.file);
+    line("size", &bytes(found.size_bytes as u64));
+    line("digest", &format!("sha256:{}", found.digest));
+    line("signed", &signed(looked));
+    line("language", &producers(&found.producers.languages));
+    line("made with", &producers(&found.producers.tools));
+    line("instances", &format!("{:?}", manifest.instances).to_lowercase());
+    line("world", world(found.maps()));
+    for import in &found.imports {
+        let _ = writeln!(text, "  import {import};");
+    }
+    for export in &found.exports {
+        // A name with a package is an interface, one without a function.
+        let function = if export.contains(':') { "" } else { ": func" };
+        let _ = writeln!(text, "  export {export}{function};");
+    }
+    describe(&mut text, manifest);
+    text
+}
+
+fn world(maps: bool) -> &'static str {
+    if maps { "mapping-controller" } else { "controller" }
+}
+
+fn signed(looked: &Looked<'_>) -> String {
+    match (looked.n_signatures, looked.is_verified) {
+        (0, _) => "no".to_owned(),
+        (n, true) => format!("yes, by a key of --verify-key (signatures: {n})"),
+        (n, false) => format!("yes, not checked: --verify-key names whose keys count (signatures: {n})"),
+    }
+}
+
+fn producers(all: &[Producer]) -> String {
+    if all.is_empty() {
+        return "it does not say".to_owned();
+    }
+    let shown = all.iter().map(|producer| format!("{} {}", producer.name, producer.version).trim_end().to_owned());
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn describe(text: &mut String, manifest: &Manifest) {
+    let mut rows = vec![["KIND", "READS", "WRITES"].map(str::to_owned).to_vec()];
+    for access in access::of(manifest) {
+        let n_lines = access.reads.len().max(access.writes.len());
+        let cell = |lines: &[String], i: usize| lines.get(i).cloned().unwrap_or_default();
+        rows.extend((0..n_lines).map(|i| {
+            let target = if i == 0 { access.target.clone() } else { String::new() };
+            vec![target, cell(&access.reads, i), cell(&access.writes, i)]
+        }));
+    }
+    let _ = writeln!(text, "\n{}", table(&rows));
+    let _ = writeln!(text, "\nqueues");
+    for queue in &manifest.queues {
+        let _ = writeln!(text, "  {}, {} at once", queue.name, queue.concurrency);
+    }
+    if !manifest.config.is_empty() {
+        let _ = writeln!(text, "\nsettings");
+        for (name, setting) in &manifest.config {
+            let default =
+                setting.default.as_ref().map_or_else(|| "required".to_owned(), |value| format!("default {value}"));
+            let _ = writeln!(text, "  {name}, {default}: {}", setting.description);
+        }
+    }
+}

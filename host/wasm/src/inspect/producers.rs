@@ -1,0 +1,125 @@
+//! What a component says of the tools that made it: its `producers` sections, and those of the modules in it.
+//!
+//! Nothing depends on them, so what is malformed is passed over, and what is too much is left out.
+//!
+//! *Source*: `ProducersSection.md` of WebAssembly's tool-conventions.
+
+use std::collections::BTreeMap;
+
+use wasmparser::{BinaryReader, CustomSectionReader, ProducersSectionReader};
+
+use crate::logs::printable;
+
+/// Name of the section.
+pub(super) const SECTION: &str = "producers";
+/// Names that are kept of a component. Tools write about five.
+const MAX_NAMES: usize = 32;
+/// Longest name, and longest version.
+const MAX_TEXT_BYTES: usize = 100;
+/// All sections of a component together; what follows is not looked at. Tools write a few hundred bytes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// A language, or a tool, with its version, which may be empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Producer {
+    /// For example `Rust`, `clang`.
+    pub name: String,
+    /// For example `1.96.0`.
+    pub version: String,
+}
+
+/// What made a component. By name, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Producers {
+    /// What it is written in: as the component itself says, or else as its modules do.
+    pub languages: Vec<Producer>,
+    /// Compilers and other tools, those of its language's runtime among them.
+    pub tools: Vec<Producer>,
+}
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub(super) struct Sections {
+    /// Of the component itself.
+    own: BTreeMap<String, String>,
+    /// Of the modules and components in it.
+    inner: BTreeMap<String, String>,
+    tools: BTreeMap<String, String>,
+    n_bytes: usize,
+}
+
+impl Sections {
+    /// Takes in a section; `own`: of the outermost component.
+    pub(super) fn add(&mut self, section: &CustomSectionReader<'_>, own: bool) {
+        self.n_bytes += section.data().len();
+        if self.n_bytes > MAX_BYTES {
+            return;
+        }
+        let Ok(fields) = ProducersSectionReader::new(BinaryReader::new(section.data(), section.data_offset())) else {
+            return;
+        };
+        for field in fields.into_iter().map_while(Result::ok) {
+            let languages = if own { &mut self.own } else { &mut self.inner };
+            let into = match field.name {
+                "language" => languages,
+                "processed-by" | "sdk" => &mut self.tools,
+                _ => continue,
+            };
+            for value in field.values.into_iter().map_while(Result::ok) {
+                if into.len() == MAX_NAMES {
+                    break;
+                }
+                let version = printable(value.version, MAX_TEXT_BYTES);
+                let known = into.entry(printable(value.name, MAX_TEXT_BYTES)).or_default();
+                if known.is_empty() {
+                    *known = version;
+                }
+            }
+        }
+    }
+
+    pub(super) fn end(self) -> Producers {
+        let listed = |named: BTreeMap<String, String>| -> Vec<Producer> {
+            named.into_iter().map(|(name, version)| Producer { name, version }).collect()
+        };
+        Producers {
+            languages: listed(if self.own.is_empty() { self.inner } else { self.own }),
+            tools: listed(self.tools),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_encoder::{ProducersField, ProducersSection, Section as _};
+    use wasmparser::{Parser, Payload};
+
+    use super::*;
+
+    /// The section of a module, taken in.
+    fn add(sections: &mut Sections, language: &str, own: bool) {
+        let mut module = wasm_encoder::Module::HEADER.to_vec();
+        let mut values = ProducersField::new();
+        ProducersSection::new().field("language", values.value(language, "")).append_to(&mut module);
+        for payload in Parser::new(0).parse_all(&module) {
+            if let Payload::CustomSection(section) = payload.unwrap() {
+                sections.add(&section, own);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_component_says_of_itself_goes_before_what_its_modules_say() {
+        let mut inner = Sections::default();
+        add(&mut inner, "C11", false);
+        add(&mut inner, "Assembly", false);
+        let names = |sections: Sections| -> Vec<String> {
+            sections.end().languages.into_iter().map(|language| language.name).collect()
+        };
+        assert_eq!(names(inner), ["Assembly", "C11"]);
+        let mut both = Sections::default();
+        add(&mut both, "C11", false);
+        add(&mut both, "Python", true);
+        assert_eq!(names(both), ["Python"]);
+    }
+}
