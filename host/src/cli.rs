@@ -1,6 +1,7 @@
 //! Arguments of the `pintle` binary.
 
 pub mod author;
+pub mod failures;
 pub mod oci;
 pub mod plugin;
 pub mod test;

@@ -1,5 +1,6 @@
 //! `pintle dev`: the embedded cluster with the built-in controllers.
 
+mod hints;
 mod rebuild;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,6 +13,7 @@ use pintle_sim::{SimCluster, SimConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::rebuild::Followed;
+use crate::admin::socket;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::ways::{self, Ways};
@@ -22,6 +24,9 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let mut choice = plugins::choose(&args.plugins).await?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let ways = Ways::new(&args.plugins)?;
+    // Where the command line looks by itself need not be said.
+    let socket = ways.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
+    let has_socket = ways.socket().is_some();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
         .await
@@ -47,6 +52,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
             let _open = ways.open(&host, &connection);
             let follow = |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone())));
             let _following: Vec<_> = followed.into_iter().map(follow).collect();
+            let hints = hints::tell(host.manager.clone(), socket);
+            let _hints = has_socket.then(|| AbortOnDropHandle::new(tokio::spawn(hints)));
             if let Err(why) = stop::requested().await {
                 tracing::error!(%why, "signals cannot be handled; stopping");
             }

@@ -207,6 +207,88 @@ pub(crate) struct DiffAnswer {
     pub(crate) shadow: Option<ShadowReport>,
 }
 
+/// The last runs of a plugin that failed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FailureList {
+    /// The last one first.
+    pub(crate) items: Vec<Failure>,
+}
+
+/// A run that failed, and how often it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Failure {
+    /// Of this host, as long as it runs.
+    pub(crate) id: u64,
+    /// Of the run.
+    pub(crate) key: FailureKey,
+    /// The kind of the fault, or `retry` or `terminal` for what the plugin itself declared.
+    pub(crate) failure: String,
+    /// For humans.
+    pub(crate) message: String,
+    /// The same failure of the same key, the first included.
+    pub(crate) times: u64,
+    /// The time that the first of them saw: RFC 3339.
+    pub(crate) first: String,
+    /// The time that the last one saw.
+    pub(crate) last: String,
+    /// Failures of the key in a row before the first.
+    #[serde(default)]
+    pub(crate) attempt: u32,
+    /// Of the plugin.
+    pub(crate) version: String,
+    /// SHA-256 of the component, in hexadecimal.
+    pub(crate) digest: String,
+    /// Objects that were read.
+    #[serde(default)]
+    pub(crate) objects: usize,
+}
+
+/// A key of a work queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FailureKey {
+    /// Its queue.
+    pub(crate) queue: String,
+    /// `apps/v1/Deployment`.
+    pub(crate) kind: String,
+    /// Empty for what lives in none.
+    #[serde(default)]
+    pub(crate) namespace: String,
+    /// Of the object.
+    pub(crate) name: String,
+}
+
+/// A run that failed, with all that is needed to have it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SavedFailure {
+    /// How it failed.
+    pub(crate) failure: Failure,
+    /// What `input.yaml` of a case says.
+    pub(crate) input: serde_json::Value,
+    /// What the plugin logged; of very much the end.
+    #[serde(default)]
+    pub(crate) log: Vec<LoggedLine>,
+    /// Values that are masked.
+    #[serde(default)]
+    pub(crate) masked: usize,
+    /// Sentences: what the run saw and the input does not hold.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A line that a plugin logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoggedLine {
+    /// `debug`, `info`, `warn` or `error`.
+    pub(crate) level: String,
+    /// Its text.
+    pub(crate) message: String,
+}
+
 /// Nothing was changed, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
@@ -248,7 +330,7 @@ pub(crate) mod reason {
     pub(crate) const BUSY: &str = "Busy";
     /// The caches of new watches could not be filled.
     pub(crate) const NOT_SYNCED: &str = "NotSynced";
-    /// There is no such plugin.
+    /// There is no such plugin, or no such failure of it.
     pub(crate) const NOT_FOUND: &str = "NotFound";
     /// There is one of this name.
     pub(crate) const ALREADY_LOADED: &str = "AlreadyLoaded";

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use expect_test::expect;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pintle_core::guest::{Guest, Run, Usage};
+use pintle_core::guest::{Guest, Run};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Action, Mutation, Order, Outcome, PatchType, Preconditions, Step};
@@ -56,7 +56,7 @@ impl Guest for Writing {
             };
             drop(told.send(self.cases.iter().enumerate().map(line).collect()));
         }
-        async move { Run { result: Ok(Ok(outcome)), usage: Usage::default() } }.boxed()
+        async move { Run::of(Ok(Ok(outcome))) }.boxed()
     }
 }
 

@@ -85,6 +85,15 @@ impl Usage {
     }
 }
 
+/// A line that a plugin has logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: &'static str,
+    /// Untrusted text, cut, without characters that steer terminals or forge lines.
+    pub message: String,
+}
+
 /// Result of one call of `reconcile`.
 #[derive(Debug)]
 pub struct Run {
@@ -92,6 +101,15 @@ pub struct Run {
     pub result: Result<Result<Outcome, ReconcileError>, PluginFault>,
     /// What it cost.
     pub usage: Usage,
+    /// What it logged; of very much the end.
+    pub log: Vec<LogLine>,
+}
+
+impl Run {
+    /// A run that cost nothing and logged nothing.
+    pub fn of(result: Result<Result<Outcome, ReconcileError>, PluginFault>) -> Self {
+        Self { result, usage: Usage::default(), log: Vec::new() }
+    }
 }
 
 /// A loaded plugin.

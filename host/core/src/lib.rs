@@ -27,6 +27,7 @@ mod project;
 pub mod queue;
 pub mod ratelimit;
 pub mod rules;
+pub mod seen;
 pub mod selector;
 pub mod settings;
 pub mod supervisor;

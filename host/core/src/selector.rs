@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::manifest::SelectorForm;
 
@@ -21,6 +22,20 @@ pub struct Selector {
 struct Requirement {
     key: Box<str>,
     test: Test,
+}
+
+impl Requirement {
+    /// As an element of `matchExpressions`.
+    fn expression(&self) -> Option<Value> {
+        let key = &self.key;
+        match &self.test {
+            Test::In(values) => Some(json!({"key": key, "operator": "In", "values": values})),
+            Test::NotIn(values) => Some(json!({"key": key, "operator": "NotIn", "values": values})),
+            Test::Exists => Some(json!({"key": key, "operator": "Exists"})),
+            Test::Missing => Some(json!({"key": key, "operator": "DoesNotExist"})),
+            Test::Equals(_) | Test::Greater(_) | Test::Less(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +97,28 @@ impl Selector {
                 parts.map(Self::from_parts).transpose()
             }
         }
+    }
+
+    /// The JSON of a selector inside an object that reads as this one, if it came from there: what only kubectl's text form can say is
+    /// left out.
+    pub fn to_json(&self, form: SelectorForm) -> Value {
+        let equal = self.requirements.iter().filter_map(|requirement| match &requirement.test {
+            Test::Equals(value) => Some((requirement.key.to_string(), json!(value))),
+            _ => None,
+        });
+        let labels: Map<String, Value> = equal.collect();
+        if form == SelectorForm::Map {
+            return Value::Object(labels);
+        }
+        let expressions: Vec<Value> = self.requirements.iter().filter_map(Requirement::expression).collect();
+        let mut selector = Map::new();
+        if !labels.is_empty() {
+            selector.insert("matchLabels".into(), Value::Object(labels));
+        }
+        if !expressions.is_empty() {
+            selector.insert("matchExpressions".into(), Value::Array(expressions));
+        }
+        Value::Object(selector)
     }
 
     /// Whether everything is selected.
@@ -337,5 +374,21 @@ mod tests {
         }
         let map = Selector::from_json(r#"{"app":"web"}"#, SelectorForm::Map).unwrap().unwrap();
         assert!(matches(&map, &[("app", "web")]) && !matches(&map, &[]));
+    }
+
+    #[test]
+    fn selectors_inside_objects_are_written_as_they_were_read() {
+        let expressions = r#"{"matchLabels":{"app":"web","x":"y"},"matchExpressions":[
+            {"key":"tier","operator":"In","values":["front","back"]},{"key":"a","operator":"NotIn","values":["b"]},
+            {"key":"c","operator":"Exists"},{"key":"d","operator":"DoesNotExist"}]}"#;
+        for (text, form) in [
+            (expressions, SelectorForm::LabelSelector),
+            ("{}", SelectorForm::LabelSelector),
+            (r#"{"app":"web","x":"y"}"#, SelectorForm::Map),
+            ("{}", SelectorForm::Map),
+        ] {
+            let written = Selector::from_json(text, form).unwrap().unwrap().to_json(form);
+            assert_eq!(written, serde_json::from_str::<Value>(text).unwrap());
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::api::ApiResource;
 use crate::id::{Kind, ObjectKey};
 use crate::object::Object;
 use crate::outcome::{MutationFailure, Need, NeedError};
+use crate::seen::Seen;
 
 /// Selects by owner references; the strings are uids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,5 +93,9 @@ pub trait View: Send + Sync {
     /// is known of what is not watched, and then nothing is owned.
     fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
         None
+    }
+    /// What has been read so far, to have the run again. Costs as much as those reads did.
+    fn seen(&self) -> Seen {
+        Seen::default()
     }
 }

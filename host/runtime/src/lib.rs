@@ -12,6 +12,7 @@
 pub mod caches;
 mod controller;
 mod discovery;
+pub mod failures;
 mod informer;
 pub mod manager;
 mod metrics;

@@ -35,6 +35,7 @@ use tokio::task::JoinHandle;
 
 use crate::caches::{Caches, CachesConfig};
 use crate::controller::{Controller, ControllerParts, Handler, Share, Subscribed, Version};
+use crate::failures::{self, Failures, Kept};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
@@ -189,6 +190,7 @@ pub struct Manager {
     caches: Arc<Caches>,
     metrics: Arc<Metrics>,
     activity: Arc<Notify>,
+    failures: Arc<Failures>,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
     loader: Mutex<Option<Arc<dyn Loader>>>,
@@ -219,6 +221,7 @@ impl Manager {
             config,
             metrics: Metrics::new(),
             activity: Arc::new(Notify::new()),
+            failures: Failures::new(failures::MAX_BYTES),
             plugins: Mutex::default(),
             n_added: AtomicU64::new(0),
             loader: Mutex::new(None),
@@ -295,6 +298,7 @@ impl Manager {
             metrics,
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
+            failures: self.failures.clone(),
             activity: self.activity.clone(),
             changes: self.changes.clone(),
         };
@@ -314,6 +318,7 @@ impl Manager {
         match plugin {
             Some(plugin) => {
                 self.stop(plugin).await;
+                self.failures.forget(name);
                 self.changes.send_modify(|n| *n += 1);
                 true
             }
@@ -435,6 +440,16 @@ impl Manager {
     /// What the present or the last shadowing of a new version has shown.
     pub fn diff(&self, name: &str) -> Option<ShadowReport> {
         self.controller(name).and_then(|controller| controller.shadow_report())
+    }
+
+    /// The last runs of a plugin that failed, the last one first; none for plugins that there are not.
+    pub fn failures(&self, name: &str) -> Vec<Kept> {
+        self.failures.of(name)
+    }
+
+    /// Changes whenever a run of any plugin has failed.
+    pub fn failed(&self) -> watch::Receiver<u64> {
+        self.failures.changes()
     }
 
     /// Counts changes of substance of any plugin's status: wait for the next one, then look at [`Manager::status`].

@@ -11,7 +11,7 @@ use pintle_core::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, ApiWriter, Detail, Discovery, ListPage, Target, WatchStart,
     WatchStream, WriteRequest, WriteVerb, Written,
 };
-use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::guest::{Guest, PluginFault, Run};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
 use pintle_core::object::{Meta, Object, OwnerRef};
@@ -158,7 +158,7 @@ impl Guest for FakeGuest {
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let result = (self.reconcile)(key.clone(), view);
-        Box::pin(async move { Run { result: result.await, usage: Usage::default() } })
+        Box::pin(async move { Run::of(result.await) })
     }
 
     fn keys_of<'a>(

@@ -12,7 +12,7 @@ use common::{Fake, settle};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriterIdentity, Written};
-use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault, Run, Usage};
+use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault, Run};
 use pintle_core::id::Key;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
 use pintle_core::manifest::{Limits, Manifest};
@@ -46,7 +46,7 @@ impl Guest for Scripted {
             let state = self.keeps.iter().map(|value| ("kept".to_owned(), Some(value.clone()))).collect();
             Ok(Ok(Outcome { state, ..Outcome::default() }))
         };
-        async move { Run { result, usage: Usage::default() } }.boxed()
+        async move { Run::of(result) }.boxed()
     }
 }
 

@@ -16,7 +16,7 @@ use pintle_core::api::{
     ApiError, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, Target, WatchFrame, WatchStart,
     WatchStream, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::{Guest, Run, Usage};
+use pintle_core::guest::{Guest, Run};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::{Grant, Manifest};
@@ -317,7 +317,7 @@ impl Guest for Greedy {
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let is_key = &*key.object.name == "key" && !self.is_done.load(Ordering::Relaxed);
         let outcome = if is_key { self.answer(&*view) } else { Outcome::default() };
-        async { Run { result: Ok(Ok(outcome)), usage: Usage::default() } }.boxed()
+        async { Run::of(Ok(Ok(outcome))) }.boxed()
     }
 }
 

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use pintle_core::api::{
     ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::guest::{Guest, PluginFault, Run};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
@@ -40,7 +40,7 @@ impl Guest for Closure {
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let result = (self.reconcile)(key.clone(), view);
-        async move { Run { result: result.await, usage: Usage::default() } }.boxed()
+        async move { Run::of(result.await) }.boxed()
     }
 }
 

@@ -98,6 +98,56 @@ async fn queries_combine_their_conditions_and_keep_the_order() {
     assert_eq!(list(view, POD, Query { owner: Some(OwnedBy::Any("uid-thing".into())), ..query() }), "a/p2 a/p4 b/p1");
 }
 
+/// What a run has read, as the names of the objects.
+fn seen(view: &dyn View) -> Vec<String> {
+    let objects = view.seen().objects.into_iter().map(|seen| seen.value());
+    objects.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_can_be_found_again() {
+    let (server, _caches, subscription) = world().await;
+    let fresh = || subscription.snapshot().view(context());
+    assert!(seen(&*fresh()).is_empty());
+    let view = fresh();
+    view.get(&kind(POD), &ObjectKey::new("a", "p4")).unwrap();
+    view.get(&kind(POD), &ObjectKey::new("a", "none")).unwrap();
+    view.by_uid("uid-rs1b").unwrap();
+    view.list(&kind(POD), &Query { index: Some(("node".into(), "n2".into())), ..Query::default() }).unwrap();
+    view.count(&kind(POD), &Query { label_selector: Some("app=db".into()), ..Query::default() }).unwrap();
+    view.selecting(&kind(RS), "a", &[("app".into(), "web".into())]).unwrap();
+    view.dependents("uid-rs1").unwrap();
+    view.list(&kind("v1/Node"), &Query::default()).unwrap_err();
+    // What changes after the run is none of it.
+    server.put("pods", "a", "p2", json!({"spec": {"nodeName": "n9"}}));
+    settle().await;
+    assert_eq!(seen(&*view), ["p4", "rs1b", "p2", "rs1", "p1"]);
+    let first = view.seen().objects[0].value();
+    assert_eq!((&first["metadata"]["labels"]["app"], &first["spec"]), (&json!("db"), &json!({"nodeName": "n1"})));
+    assert!(!view.seen().is_incomplete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_is_found_again_up_to_a_limit() {
+    let server = Fake::new();
+    // With what is kept of each besides its text, 16 of them are four mebibytes, and not quite 17.
+    let text = "x".repeat((4 << 20) / 16 - 600);
+    for i in 0..16 {
+        server.put("pods", "a", &format!("p{i:02}"), json!({"spec": {"x": text}}));
+    }
+    let caches = caches(&server);
+    let (subscription, _) = subscribe(&caches, json!([{"kind": POD, "fields": ["spec.x"]}])).await;
+    let view = subscription.snapshot().view(context());
+    view.list(&kind(POD), &Query::default()).unwrap();
+    assert_eq!((seen(&*view).len(), view.seen().is_incomplete), (16, false));
+
+    server.put("pods", "a", "p16", json!({"spec": {"x": text}}));
+    settle().await;
+    let view = subscription.snapshot().view(context());
+    view.list(&kind(POD), &Query::default()).unwrap();
+    assert_eq!((seen(&*view).len(), view.seen().is_incomplete), (16, true));
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_reads_answer_from_all_watched_kinds() {
     let (_server, _caches, subscription) = world().await;

@@ -8,9 +8,11 @@
 //! 1. Only root and the user that the host runs as are answered; who asks is told by the kernel, not by the caller.
 //! 2. What has begun is carried to its end, whoever hangs up.
 //! 3. The host reads no file that a caller names: components come in the request.
+//! 4. Values of Secrets that runs have read leave by here only if the caller asks for them.
 //!
 //! Not here: the command line's end (`plugin`).
 
+mod failures;
 mod peer;
 mod routes;
 pub(crate) mod socket;

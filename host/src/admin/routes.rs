@@ -8,13 +8,15 @@
 //! | `DELETE /v1/plugins/NAME` | unloads |
 //! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable}` | what it says |
 //! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
+//! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
+//! | `GET /v1/plugins/NAME/failures/ID` | one of them with what it saw; values of Secrets only with `?secrets=true` |
 //!
 //! A refusal is a `Refusal` with a fitting status code. Who waits for a swap sees how far it is by `GET /v1/plugins`.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -25,7 +27,7 @@ use pintle_core::lifecycle::SwapReport;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::peer;
+use super::{failures, peer};
 use crate::control::{Control, Wanted};
 use crate::oci::Evidence;
 use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, MAX_COMPONENT_BYTES, Refusal, reason};
@@ -64,7 +66,7 @@ fn status(why: &str) -> StatusCode {
 }
 
 const BAD_REQUEST: &str = "BadRequest";
-const INTERNAL: &str = "InternalError";
+pub(super) const INTERNAL: &str = "InternalError";
 const NO_ROUTE: &str = "NoSuchPath";
 const NO_METHOD: &str = "MethodNotAllowed";
 
@@ -80,6 +82,8 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route("/v1/plugins/{name}/disable", post(disable))
         .route("/v1/plugins/{name}/enable", post(enable))
         .route("/v1/plugins/{name}/diff", get(diff))
+        .route("/v1/plugins/{name}/failures", get(list_failures))
+        .route("/v1/plugins/{name}/failures/{id}", get(failure))
         .fallback(|| async { Refused(Refusal::new(NO_ROUTE, "this host's admin API has no such path")) })
         .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
         .with_state(control)
@@ -135,6 +139,19 @@ async fn unload(State(control): Shared, Path(name): Path<String>) -> Answer {
 
 async fn diff(State(control): Shared, Path(name): Path<String>) -> Answer {
     Ok(ok(&DiffAnswer { shadow: control.diff(&name)? }))
+}
+
+async fn list_failures(State(control): Shared, Path(name): Path<String>) -> Answer {
+    Ok(ok(&failures::list(&control.failures(&name)?)))
+}
+
+async fn failure(
+    State(control): Shared,
+    Path((name, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let secrets = query.as_deref() == Some("secrets=true");
+    Ok(ok(&failures::saved(&control.failures(&name)?, &id, secrets)?))
 }
 
 /// Runs in a task of its own, so that a caller who hangs up leaves nothing half done.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use pintle_core::api::ApiResource;
-use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::outcome::{MutationFailure, NeedError};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A case, as its files say.
@@ -23,63 +23,72 @@ pub(crate) struct Case {
 }
 
 /// What a run sees.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Input {
     pub(crate) key: InputKey,
     #[serde(default = "default_now")]
     pub(crate) now: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) attempt: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failures: Vec<InputFailure>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) config: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) state: BTreeMap<String, String>,
     /// What the caches hold.
     #[serde(default)]
     pub(crate) objects: Vec<Value>,
     /// What the API server has; the same if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<Vec<Value>>,
-    #[serde(default)]
-    pub(crate) config: Map<String, Value>,
-    #[serde(default)]
-    pub(crate) state: BTreeMap<String, String>,
-    #[serde(default)]
-    pub(crate) attempt: u32,
-    #[serde(default)]
-    pub(crate) failures: Vec<InputFailure>,
     /// What the API server offers.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resources: Vec<InputResource>,
     /// Path -> body.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) raw: BTreeMap<String, Value>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "InputDiscovery::is_nothing")]
     pub(crate) discovery: InputDiscovery,
     /// A place for YAML anchors.
-    #[serde(default, rename = "define")]
+    #[serde(default, rename = "define", skip_serializing)]
     _define: Value,
 }
 
 /// The key of the run.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputKey {
     /// The manifest's first if absent.
     pub(crate) queue: Option<String>,
     pub(crate) kind: Kind,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
 /// What a discovery in the course of the run finds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputDiscovery {
     /// The same as before if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resources: Option<Vec<InputResource>>,
     /// Group versions that do not answer.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failed: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<InputError>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+impl InputDiscovery {
+    fn is_nothing(&self) -> bool {
+        self.resources.is_none() && self.failed.is_empty() && self.error.is_none()
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputError {
     pub(crate) code: u16,
@@ -88,7 +97,7 @@ pub(crate) struct InputError {
     pub(crate) message: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputResource {
     kind: Kind,
@@ -103,7 +112,7 @@ pub(crate) struct InputResource {
     preferred: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputFailure {
     #[serde(default)]
@@ -113,25 +122,26 @@ pub(crate) struct InputFailure {
     verb: Verb,
     kind: Kind,
     object: InputObject,
+    #[serde(skip_serializing_if = "Option::is_none")]
     subresource: Option<String>,
     code: u16,
     reason: String,
     #[serde(default)]
     message: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     causes: Vec<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct InputObject {
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     namespace: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verb {
     Create,
@@ -139,6 +149,10 @@ enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 fn default_now() -> String {
@@ -156,6 +170,62 @@ impl InputError {
     pub(crate) fn error(&self) -> NeedError {
         let Self { code, reason, message } = self.clone();
         NeedError { code, reason, message }
+    }
+}
+
+impl Input {
+    /// Of a run that sees nothing but its key.
+    pub(crate) fn of(key: &Key, now: &str) -> Self {
+        let key = InputKey {
+            queue: Some(key.queue.to_string()),
+            kind: key.kind.clone(),
+            namespace: key.object.namespace.to_string(),
+            name: key.object.name.to_string(),
+        };
+        Self {
+            key,
+            now: now.to_owned(),
+            attempt: 0,
+            failures: Vec::new(),
+            config: Map::new(),
+            state: BTreeMap::new(),
+            objects: Vec::new(),
+            live: None,
+            resources: Vec::new(),
+            raw: BTreeMap::new(),
+            discovery: InputDiscovery::default(),
+            _define: Value::Null,
+        }
+    }
+}
+
+impl From<&ApiResource> for InputResource {
+    fn from(resource: &ApiResource) -> Self {
+        let ApiResource { kind, plural, namespaced, verbs, subresources, preferred } = resource.clone();
+        Self { kind, plural, namespaced, verbs, subresources, preferred }
+    }
+}
+
+impl From<&NeedError> for InputError {
+    fn from(error: &NeedError) -> Self {
+        let NeedError { code, reason, message } = error.clone();
+        Self { code, reason, message }
+    }
+}
+
+impl From<&MutationFailure> for InputFailure {
+    fn from(failure: &MutationFailure) -> Self {
+        let MutationFailure { step, position, verb, kind, object, subresource, code, reason, message, causes } =
+            failure.clone();
+        let verb = match verb {
+            "create" => Verb::Create,
+            "update" => Verb::Update,
+            "delete" => Verb::Delete,
+            "delete-collection" => Verb::DeleteCollection,
+            _ => Verb::Patch,
+        };
+        let object = InputObject { namespace: object.namespace.to_string(), name: object.name.to_string() };
+        Self { step, position, verb, kind, object, subresource, code, reason, message, causes }
     }
 }
 

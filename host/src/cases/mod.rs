@@ -11,15 +11,19 @@
 
 mod checks;
 mod input;
+mod mask;
 mod order;
 mod plugin;
 mod render;
 mod report;
+mod saved;
 mod world;
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
+
+pub(crate) use self::saved::Saved;
 
 use self::checks::{Cost, Tried};
 use self::input::Case;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Output;
+use super::failures::FailuresArgs;
 use super::oci::RegistryArgs;
 use crate::flags;
 use crate::oci::ComponentSource;
@@ -32,6 +33,9 @@ const EXAMPLES: &str = "Examples:
   # Try a new build beside the old one for 200 runs, then switch, and wait until it has proven itself
   pintle plugin swap replicaset-controller new.wasm --shadow 200 --wait proven
   pintle plugin diff replicaset-controller
+
+  # What the runs that failed saw, as cases to play with `pintle test`
+  pintle plugin failures widgets --save cases
 
   # Back to the version before
   pintle plugin rollback replicaset-controller
@@ -82,6 +86,13 @@ pub enum Action {
         after_help = "Examples:\n  pintle plugin diff replicaset-controller\n  pintle plugin diff replicaset-controller -o json"
     )]
     Diff(NameArgs),
+    /// Show the last runs that failed, and save what they saw as cases for `pintle test`. A host keeps 20 runs of each plugin, and 32 MiB
+    /// of all, in memory; a run that fails as one before it is counted.
+    #[command(after_help = "Examples:
+  pintle plugin failures widgets
+  pintle plugin failures widgets --save cases
+  pintle plugin failures widgets --key default/web --save cases")]
+    Failures(FailuresArgs),
 }
 
 /// How to answer.

@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::guest::Loader;
 use pintle_core::lifecycle::{Spec, SwapReport};
+use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::Component;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -320,6 +321,15 @@ impl Control {
     pub(crate) fn diff(&self, name: &str) -> Result<Option<pintle_core::lifecycle::ShadowReport>, Refusal> {
         self.known(name)?;
         Ok(self.plugins.diff(name))
+    }
+
+    /// The last runs of a plugin that failed, the last one first.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin.
+    pub(crate) fn failures(&self, name: &str) -> Result<Vec<Kept>, Refusal> {
+        self.known(name)?;
+        Ok(self.plugins.failures(name))
     }
 
     /// All plugins and problems.

@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 use pintle_core::lifecycle::{ShadowReport, Spec, SwapReport};
+use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::{Component, Manager, SwapError};
 use tokio::sync::watch;
 
@@ -24,6 +25,7 @@ pub(crate) trait Plugins: Send + Sync {
     fn status(&self) -> Vec<Plugin>;
     fn spec(&self, name: &str) -> Option<Spec>;
     fn diff(&self, name: &str) -> Option<ShadowReport>;
+    fn failures(&self, name: &str) -> Vec<Kept>;
     fn set_resource_uid(&self, name: &str, uid: &str);
     fn changes(&self) -> watch::Receiver<u64>;
 }
@@ -97,6 +99,10 @@ impl Plugins for Manager {
 
     fn diff(&self, name: &str) -> Option<ShadowReport> {
         Manager::diff(self, name)
+    }
+
+    fn failures(&self, name: &str) -> Vec<Kept> {
+        Manager::failures(self, name)
     }
 
     fn set_resource_uid(&self, name: &str, uid: &str) {

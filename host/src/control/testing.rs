@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
 use pintle_core::lifecycle::{Phase, ShadowReport, Spec, SwapReport, SwapResult, VersionInfo};
 use pintle_core::manifest::{Limits, Manifest};
+use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::Component;
 use serde_json::json;
 use tokio::sync::watch;
@@ -159,6 +160,10 @@ impl Plugins for FakePlugins {
 
     fn diff(&self, _: &str) -> Option<ShadowReport> {
         None
+    }
+
+    fn failures(&self, _: &str) -> Vec<Kept> {
+        Vec::new()
     }
 
     fn set_resource_uid(&self, name: &str, uid: &str) {

@@ -1,6 +1,7 @@
 //! `pintle plugin`: what an operator does to the plugins of a running host.
 
 mod client;
+mod failures;
 mod show;
 mod times;
 
@@ -57,6 +58,7 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
             let gone: Value = client.delete(&path(&args.name, "")).await?;
             answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
         }
+        Action::Failures(args) => failures::failures(&client, args).await,
         Action::Diff(args) => {
             let found: DiffAnswer = client.get(&path(&args.name, "/diff")).await?;
             match args.output.output {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::check;
-use pintle_core::guest::{Guest, PluginFault, Run, Usage};
+use pintle_core::guest::{Guest, LogLine, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::{EffectiveLimits, Instances, Manifest};
 use pintle_core::outcome::{Outcome, ReconcileError};
@@ -146,11 +146,11 @@ impl WasmGuest {
     async fn run(&self, key: &Key, view: Arc<dyn View>) -> Run {
         let (mut call, lister) = match self.begin(About::Key(key.clone()), view).await {
             Ok(begun) => begun,
-            Err(stopped) => return Run { result: Err(stopped.fault), usage: stopped.usage },
+            Err(stopped) => return Run { usage: stopped.usage, ..Run::of(Err(stopped.fault)) },
         };
         let result = call.reconcile(key, lister).await;
-        let (result, usage) = call.finish(result);
-        Run { result: result.and_then(|answer| self.check(answer)), usage }
+        let Finished { result, usage, log } = call.finish(result);
+        Run { result: result.and_then(|answer| self.check(answer)), usage, log }
     }
 
     fn check(
@@ -181,7 +181,7 @@ impl WasmGuest {
         let begun = self.begin(About::Change(kind.clone()), view).await;
         let (mut call, lister) = begun.map_err(|stopped| stopped.fault)?;
         let result = call.keys_of(&keys_of, &lift::lower_kind(kind), old, new, lister).await;
-        let keys: Vec<Key> = call.finish(result).0?.into_iter().map(lift::key).collect();
+        let keys: Vec<Key> = call.finish(result).result?.into_iter().map(lift::key).collect();
         check::mapped_keys(&keys, &self.manifest).map_err(|why| fault::output(&why))?;
         Ok(keys)
     }
@@ -191,6 +191,13 @@ impl WasmGuest {
 struct Stopped {
     fault: PluginFault,
     usage: Usage,
+}
+
+/// A call that has come about, well or not.
+struct Finished<T> {
+    result: Result<T, PluginFault>,
+    usage: Usage,
+    log: Vec<LogLine>,
 }
 
 impl Call<'_> {
@@ -219,9 +226,9 @@ impl Call<'_> {
     }
 
     /// Ends the run, and keeps the instance if it may be used again.
-    fn finish<T>(mut self, result: wasmtime::Result<T>) -> (Result<T, PluginFault>, Usage) {
+    fn finish<T>(mut self, result: wasmtime::Result<T>) -> Finished<T> {
         let state = self.live.store.data_mut();
-        let run = state.run.take();
+        let mut run = state.run.take();
         state.clock = None;
         let usage = Usage {
             elapsed: self.started.elapsed(),
@@ -236,7 +243,8 @@ impl Call<'_> {
         if result.is_ok() && !worn && self.guest.idle.keeps() {
             self.guest.idle.put(self.live);
         }
-        (result.map_err(|error| fault::classify(&error, false)), usage)
+        let log = run.as_mut().map(|run| run.logs.take()).unwrap_or_default();
+        Finished { result: result.map_err(|error| fault::classify(&error, false)), usage, log }
     }
 }
 

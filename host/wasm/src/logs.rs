@@ -1,8 +1,10 @@
 //! Lines that a plugin logs, with limits and with whom they are from.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use pintle_core::guest::LogLine;
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::EffectiveLimits;
 
@@ -10,6 +12,8 @@ use crate::contract::log::Level;
 
 /// Longest line; longer ones are cut.
 const MAX_LINE_BYTES: usize = 4096;
+/// Lines of a call that are kept for whoever wants to know how it ended: the last ones, for those say why.
+const MAX_KEPT_BYTES: usize = 32 << 10;
 
 /// What a call is about.
 #[derive(Clone, Debug)]
@@ -36,11 +40,13 @@ pub(crate) struct Logs {
     about: About,
     lines_left: u32,
     n_dropped: u32,
+    kept: VecDeque<LogLine>,
+    n_kept_bytes: usize,
 }
 
 impl Logs {
     pub(crate) fn new(plugin: Arc<str>, about: About, limits: &EffectiveLimits) -> Self {
-        Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0 }
+        Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0, kept: VecDeque::new(), n_kept_bytes: 0 }
     }
 
     /// Whether there is room for another line, which is counted either way.
@@ -56,15 +62,44 @@ impl Logs {
     }
 
     /// Writes a line for which there is room.
-    pub(crate) fn write(&self, level: Level, message: &str) {
+    pub(crate) fn write(&mut self, level: Level, message: &str) {
         let message = printable(message, MAX_LINE_BYTES);
         let (plugin, about) = (&*self.plugin, &self.about);
-        match level {
-            Level::Debug => tracing::debug!(target: "pintle::plugin", plugin, key = %about, "{message}"),
-            Level::Info => tracing::info!(target: "pintle::plugin", plugin, key = %about, "{message}"),
-            Level::Warn => tracing::warn!(target: "pintle::plugin", plugin, key = %about, "{message}"),
-            Level::Error => tracing::error!(target: "pintle::plugin", plugin, key = %about, "{message}"),
+        let level = match level {
+            Level::Debug => {
+                tracing::debug!(target: "pintle::plugin", plugin, key = %about, "{message}");
+                "debug"
+            }
+            Level::Info => {
+                tracing::info!(target: "pintle::plugin", plugin, key = %about, "{message}");
+                "info"
+            }
+            Level::Warn => {
+                tracing::warn!(target: "pintle::plugin", plugin, key = %about, "{message}");
+                "warn"
+            }
+            Level::Error => {
+                tracing::error!(target: "pintle::plugin", plugin, key = %about, "{message}");
+                "error"
+            }
+        };
+        self.keep(LogLine { level, message });
+    }
+
+    fn keep(&mut self, line: LogLine) {
+        self.n_kept_bytes += line.message.len();
+        self.kept.push_back(line);
+        while self.n_kept_bytes > MAX_KEPT_BYTES
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.n_kept_bytes -= oldest.message.len();
         }
+    }
+
+    /// The lines that were kept.
+    pub(crate) fn take(&mut self) -> Vec<LogLine> {
+        self.n_kept_bytes = 0;
+        std::mem::take(&mut self.kept).into()
     }
 }
 
@@ -97,6 +132,20 @@ pub(crate) fn printable(text: &str, max_bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let limits = EffectiveLimits { log_lines: 1_000, ..pintle_core::manifest::Limits::default().effective() };
+        let mut logs = Logs::new("p".into(), About::Change(Kind::new("", "v1", "Pod")), &limits);
+        logs.write(Level::Info, "first");
+        assert_eq!(logs.take(), [LogLine { level: "info", message: "first".into() }]);
+        for i in 0..20 {
+            logs.write(Level::Warn, &format!("{i:04}").repeat(MAX_LINE_BYTES / 4));
+        }
+        let kept = logs.take();
+        assert_eq!(kept.iter().map(|line| line.message.len()).sum::<usize>(), MAX_KEPT_BYTES);
+        assert!(kept[0].message.starts_with("0012") && kept[7].message.starts_with("0019"), "{kept:?}");
+    }
 
     #[test]
     fn text_is_cut_between_characters_and_cannot_steer_a_terminal() {

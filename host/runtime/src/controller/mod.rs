@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::caches::Delta;
+use crate::failures::Failures;
 use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;
 use crate::writer::Writer;
@@ -61,6 +62,8 @@ pub(crate) struct ControllerParts {
     pub(crate) clock: WallClock,
     /// How long a key waits for the caches to show its writes.
     pub(crate) stale_bound: Duration,
+    /// Keeps runs that failed.
+    pub(crate) failures: Arc<Failures>,
     /// Told whenever something may have come to rest.
     pub(crate) activity: Arc<Notify>,
     /// Counts changes of substance of any plugin.
@@ -84,6 +87,7 @@ pub(crate) struct Controller {
     metrics: PluginMetrics,
     clock: WallClock,
     stale_bound: Duration,
+    failures: Arc<Failures>,
     inner: Mutex<Inner>,
     mapping: mapping::Mapping,
     /// Bounds the questions about lost writes.
@@ -143,6 +147,7 @@ impl Controller {
             resource_uid: Mutex::default(),
             clock: parts.clock,
             stale_bound: parts.stale_bound,
+            failures: parts.failures,
             mapping: mapping::Mapping::default(),
             asking: Semaphore::new(settle::MAX_ASKING),
             wake: Notify::new(),

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_core::check;
-use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::correlator::cut;
+use pintle_core::guest::{FaultKind, LogLine, PluginFault};
 use pintle_core::id::{Key, Kind};
 use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
 use pintle_core::probation::Ended;
@@ -24,6 +25,7 @@ use pintle_core::view::View;
 use super::shadow::Sample;
 use super::{Controller, Version, World, needs};
 use crate::caches::RunContext;
+use crate::failures::{FailedRun, Failure, How, MAX_MESSAGE_BYTES};
 use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 
 /// Calls of one run, the first included.
@@ -71,6 +73,27 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// How the run failed by what the plugin did, and what is told of it. Writes that the API server refuses are none of that.
+    fn failure(&self) -> Option<(Failure, &str)> {
+        match self {
+            Self::Fault(fault) => Some((Failure::Fault(fault.kind), &fault.message)),
+            Self::Retry { message, .. } => Some((Failure::Retry, message)),
+            Self::Terminal(message) => Some((Failure::Terminal, message)),
+            Self::Done { report, .. } => {
+                let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED)?;
+                Some((Failure::Fault(FaultKind::Grant), &denied.message))
+            }
+        }
+    }
+}
+
+/// The last call of a run: what it saw, and what it said.
+struct LastCall {
+    view: Arc<dyn View>,
+    log: Vec<LogLine>,
+}
+
 fn fault(kind: FaultKind, message: impl Into<String>) -> Verdict {
     Verdict::Fault(PluginFault { kind, message: message.into() })
 }
@@ -86,7 +109,11 @@ impl Controller {
             return Verdict::Retry { message: "another version has taken over".into(), after: None };
         };
         let mut sample = self.sample();
-        let verdict = self.rounds(version, &world, key, &mut sample).await;
+        let mut last = None;
+        let verdict = self.rounds(version, &world, key, &mut sample, &mut last).await;
+        if let Some((last, (failure, message))) = last.zip(verdict.failure()) {
+            self.keep_failed(version, key, last, failure, message);
+        }
         if let Some(sample) = sample {
             self.tasks.spawn(self.clone().compare(key.clone(), sample));
         }
@@ -99,6 +126,7 @@ impl Controller {
         world: &Arc<dyn World>,
         key: &Key,
         sample: &mut Option<Sample>,
+        last: &mut Option<LastCall>,
     ) -> Verdict {
         let mut answers: Answers = Vec::new();
         for _ in 0..MAX_ROUNDS {
@@ -110,6 +138,7 @@ impl Controller {
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
                 sample.round(beside, &run.result);
             }
+            *last = Some(LastCall { view: view.clone(), log: run.log });
             let outcome = match run.result {
                 Err(fault) => return Verdict::Fault(fault),
                 Ok(Err(ReconcileError::Retry { message, after })) => return Verdict::Retry { message, after },
@@ -137,6 +166,23 @@ impl Controller {
             }
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
+    }
+
+    /// Keeps a run that has failed, so that it can be had again.
+    fn keep_failed(&self, version: &Version, key: &Key, last: LastCall, failure: Failure, message: &str) {
+        let LastCall { view, log } = last;
+        let message = cut(message, MAX_MESSAGE_BYTES).to_owned();
+        let how = How { key: key.clone(), digest: version.digest().to_owned(), failure, message };
+        self.failures.keep(&self.name, how, view.now(), |how| FailedRun {
+            how,
+            manifest: version.manifest().clone(),
+            now: view.now().to_owned(),
+            attempt: view.attempt(),
+            failures: view.failures().to_vec(),
+            config: view.config(),
+            seen: view.seen(),
+            log,
+        });
     }
 
     /// The run goes on, with the refusal for an answer; but somebody should hear of it.

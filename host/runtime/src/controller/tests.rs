@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::caches::ChangeHandler;
+use crate::failures::{self, Failures};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::testing::{
@@ -51,6 +52,7 @@ impl Fixture {
             metrics: plugin,
             clock: wall_clock(),
             stale_bound: Duration::from_secs(30),
+            failures: Failures::new(failures::MAX_BYTES),
             activity: activity.clone(),
             changes: watch::Sender::new(0),
         };

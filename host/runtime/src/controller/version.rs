@@ -85,6 +85,11 @@ impl Version {
         self.guest.manifest()
     }
 
+    /// SHA-256 of the component, in hexadecimal; empty if there is none.
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
     pub(crate) fn info(&self, since: String) -> VersionInfo {
         VersionInfo {
             version: self.manifest().version.clone(),

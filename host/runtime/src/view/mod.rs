@@ -6,7 +6,9 @@
 //! 1. A view never changes and never waits.
 //! 2. It shows kinds that the manifest watches, in the projections that it declares, and nothing else.
 
+mod notes;
 mod reads;
+mod seen;
 
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ impl Snapshot {
 
     /// What a run sees.
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
-        Arc::new(RunView { snapshot: self.clone(), context })
+        Arc::new(RunView::new(self.clone(), context))
     }
 
     /// Kinds with their objects, as far as they are listed, ordered by kind.

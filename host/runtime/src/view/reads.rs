@@ -7,10 +7,12 @@ use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::object::{Meta, Object};
 use pintle_core::outcome::{MutationFailure, Need, NeedError};
 use pintle_core::rules::RuleCache;
+use pintle_core::seen::Seen;
 use pintle_core::selector::Selector;
 use pintle_core::version::Uid;
 use pintle_core::view::{OwnedBy, Query, View, ViewError};
 
+use super::notes::{Notebook, Question};
 use super::{Snapshot, selecting};
 use crate::caches::{Bound, RunContext, Watched};
 use crate::informer::plan::Claim;
@@ -20,6 +22,7 @@ use crate::store::Store;
 pub(super) struct RunView {
     pub(super) snapshot: Snapshot,
     pub(super) context: RunContext,
+    pub(super) notebook: Notebook,
 }
 
 /// A kind that may be read; without claim and store if there are no objects.
@@ -37,6 +40,10 @@ enum Owner {
 }
 
 impl RunView {
+    pub(super) fn new(snapshot: Snapshot, context: RunContext) -> Self {
+        Self { snapshot, context, notebook: Notebook::default() }
+    }
+
     fn readable<'s>(&'s self, kind: &Kind, namespace: Option<&str>) -> Result<Readable<'s>, ViewError> {
         let plugin = &self.snapshot.0.plugin;
         let Some((bound, store)) = self.snapshot.kind(kind) else {
@@ -57,7 +64,11 @@ impl RunView {
         Ok(Readable { bound, watched, objects })
     }
 
-    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+    pub(super) fn select<'s>(
+        &'s self,
+        kind: &Kind,
+        query: &Query,
+    ) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
         let readable = self.readable(kind, query.namespace.as_deref())?;
         let watch = &readable.watched.watch;
         if query.whole && !watch.whole {
@@ -115,6 +126,23 @@ impl RunView {
         };
         Ok((slot, objects))
     }
+
+    /// Objects whose own selector matches the labels.
+    pub(super) fn selecting_objects<'s>(
+        &'s self,
+        kind: &Kind,
+        namespace: &str,
+        labels: &[(String, String)],
+    ) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+        let readable = self.readable(kind, Some(namespace))?;
+        if readable.watched.demand.selects.is_none() {
+            return Err(ViewError::NoSelector(readable.bound.kind.clone()));
+        }
+        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let Some(slot) = claim.selector else { return Ok((None, Vec::new())) };
+        let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
+        Ok((Some(claim.slot), selecting(store, slot, namespace, label).collect()))
+    }
 }
 
 impl Owner {
@@ -146,6 +174,7 @@ impl View for RunView {
     }
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
+        self.notebook.object(kind, object);
         let readable = self.readable(kind, Some(&object.namespace).map(|n| &**n).filter(|n| !n.is_empty()))?;
         let found = readable.objects.and_then(|(claim, store)| {
             let slot = claim.whole.unwrap_or(claim.slot);
@@ -155,11 +184,13 @@ impl View for RunView {
     }
 
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
+        self.notebook.question(Question::List(kind.clone(), query.clone()));
         let (slot, objects) = self.select(kind, query)?;
         Ok(texts(slot, &objects))
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
+        self.notebook.question(Question::List(kind.clone(), query.clone()));
         let everything = Query { whole: query.whole, ..Query::default() };
         if *query == everything {
             let readable = self.readable(kind, None)?;
@@ -169,18 +200,17 @@ impl View for RunView {
     }
 
     fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
-        let readable = self.readable(kind, Some(namespace))?;
-        if readable.watched.demand.selects.is_none() {
-            return Err(ViewError::NoSelector(readable.bound.kind.clone()));
-        }
-        let Some((claim, store)) = readable.objects else { return Ok(Vec::new()) };
-        let Some(slot) = claim.selector else { return Ok(Vec::new()) };
-        let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
-        let objects: Vec<&Arc<Object>> = selecting(store, slot, namespace, label).collect();
-        Ok(texts(Some(claim.slot), &objects))
+        self.notebook.question(Question::Selecting {
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            labels: labels.to_vec(),
+        });
+        let (slot, objects) = self.selecting_objects(kind, namespace, labels)?;
+        Ok(texts(slot, &objects))
     }
 
     fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
+        self.notebook.question(Question::Dependents(uid.to_owned()));
         let uid = Uid::parse(uid);
         let mut found = Vec::new();
         for (bound, store) in self.snapshot.kinds() {
@@ -191,6 +221,7 @@ impl View for RunView {
     }
 
     fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
+        self.notebook.uid(uid);
         let uid = Uid::parse(uid);
         let found = self
             .snapshot
@@ -203,6 +234,7 @@ impl View for RunView {
         if !self.snapshot.0.plugin.manifest.discovery {
             return Err(ViewError::NoDiscovery);
         }
+        self.notebook.resources();
         Ok(self.snapshot.0.resources.as_ref().map_or_else(|| Arc::from([]), |resources| resources.all().clone()))
     }
 
@@ -211,6 +243,7 @@ impl View for RunView {
     }
 
     fn state(&self, name: &str) -> Option<Arc<str>> {
+        self.notebook.state(name);
         self.context.state.get(name).cloned()
     }
 
@@ -230,5 +263,9 @@ impl View for RunView {
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
         self.context.answers.iter().find(|(ours, _)| ours == need).map(|(_, answer)| answer.clone())
+    }
+
+    fn seen(&self) -> Seen {
+        self.found_again()
     }
 }

@@ -1,0 +1,49 @@
+//! Runs that failed, as the admin API tells of them.
+
+use pintle_runtime::failures::Kept;
+
+use super::routes::{INTERNAL, Refused};
+use crate::cases::Saved;
+use crate::wire::{Failure, FailureKey, FailureList, LoggedLine, Refusal, SavedFailure, reason};
+
+pub(super) fn list(kept: &[Kept]) -> FailureList {
+    FailureList { items: kept.iter().map(shown).collect() }
+}
+
+/// One of them, with what it saw.
+///
+/// # Errors
+/// It is not there (any more), or what it saw cannot be written.
+pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool) -> Result<SavedFailure, Refused> {
+    let Some(kept) = kept.iter().find(|kept| kept.id.to_string() == id) else {
+        return Err(Refusal::new(reason::NOT_FOUND, format!("failure {id} is not kept (any more)")).into());
+    };
+    let Saved { input, n_masked, left_out } =
+        Saved::new(&kept.run, secrets).map_err(|why| Refusal::new(INTERNAL, format!("{why:#}")))?;
+    let log = kept.run.log.iter();
+    let log = log.map(|line| LoggedLine { level: line.level.to_owned(), message: line.message.clone() }).collect();
+    Ok(SavedFailure { failure: shown(kept), input, log, masked: n_masked, left_out })
+}
+
+fn shown(kept: &Kept) -> Failure {
+    let run = &kept.run;
+    let key = &run.how.key;
+    Failure {
+        id: kept.id,
+        key: FailureKey {
+            queue: key.queue.to_string(),
+            kind: key.kind.to_string(),
+            namespace: key.object.namespace.to_string(),
+            name: key.object.name.to_string(),
+        },
+        failure: run.how.failure.as_str().to_owned(),
+        message: run.how.message.clone(),
+        times: kept.n_times,
+        first: run.now.clone(),
+        last: kept.last.clone(),
+        attempt: run.attempt,
+        version: run.manifest.version.clone(),
+        digest: run.how.digest.clone(),
+        objects: run.seen.objects.len(),
+    }
+}

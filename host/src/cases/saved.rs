@@ -1,0 +1,128 @@
+//! A run that failed in a host, as a case that `pintle test` plays again.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use pintle_core::manifest::{Manifest, SettingType};
+use pintle_core::outcome::{Need, NeedError};
+use pintle_runtime::failures::FailedRun;
+use serde_json::{Map, Value};
+
+use super::input::{Input, InputError, InputFailure, InputResource};
+use super::mask;
+
+/// The input of a run, and what has to be known of it.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// What `input.yaml` is to say.
+    pub(crate) input: Value,
+    /// Values that are masked.
+    pub(crate) n_masked: usize,
+    /// Sentences: what the run saw and the case does not.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Saved {
+    /// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
+    ///
+    /// # Errors
+    /// What was seen cannot be said in JSON.
+    pub(crate) fn new(run: &FailedRun, secrets: bool) -> anyhow::Result<Self> {
+        let mut input = Input::of(&run.how.key, &run.now);
+        let mut left_out = Vec::new();
+        input.attempt = run.attempt;
+        input.failures = run.failures.iter().map(InputFailure::from).collect();
+        input.config = serde_json::from_str(&run.config).context("read the configuration")?;
+        input.objects = run.seen.objects.iter().map(|object| object.value()).collect();
+        let state = run.seen.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        input.state = state.collect();
+        input.resources = run.seen.resources.iter().flat_map(|all| all.iter()).map(InputResource::from).collect();
+        for (need, answer) in &run.seen.answers {
+            left_out.extend(take_in(&mut input, need, answer.as_ref()));
+        }
+        if run.seen.is_incomplete {
+            left_out.push("the run read more than is kept: objects or answers are missing".to_owned());
+        }
+        let mut n_masked = 0;
+        if !secrets {
+            n_masked += mask_settings(&mut input.config, &run.manifest);
+        }
+        let mut input = serde_json::to_value(input).context("write the input")?;
+        if !secrets {
+            n_masked += mask::secrets(&mut input);
+        }
+        Ok(Self { input, n_masked, left_out })
+    }
+}
+
+/// Puts the answer to a need where a case has it; says what has no place there.
+fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>) -> Option<String> {
+    if matches!(need, Need::LiveObject { .. } | Need::LiveList { .. }) {
+        // What was not found is not there, although the caches may have it.
+        input.live.get_or_insert_default();
+    }
+    let told = match (need, answer) {
+        (Need::Discovery, Err(error)) => {
+            input.discovery.error = Some(InputError::from(error));
+            return None;
+        }
+        (_, Err(error)) if error.code == 404 => return None,
+        (need, Err(error)) => {
+            let NeedError { code, reason, message } = error;
+            return Some(format!("{} was answered {code} {reason}: {message}; here it is not found", shown(need)));
+        }
+        (_, Ok(text)) => text,
+    };
+    let Ok(answer) = serde_json::from_str::<Value>(told) else {
+        return Some(format!("{} was answered something that is no JSON; here it is not found", shown(need)));
+    };
+    match need {
+        Need::LiveObject { .. } => add_live(input, answer),
+        Need::LiveList { .. } => {
+            for object in answer.as_array().into_iter().flatten() {
+                add_live(input, object.clone());
+            }
+        }
+        Need::RawPath(path) => drop(input.raw.insert(path.clone(), answer)),
+        Need::Discovery => input.discovery.failed = serde_json::from_value(answer).unwrap_or_default(),
+    }
+    None
+}
+
+/// Adds a live object, or fills up one that a list has shown the metadata of.
+fn add_live(input: &mut Input, object: Value) {
+    let name = |object: &Value| {
+        let meta = &object["metadata"];
+        [&object["apiVersion"], &object["kind"], &meta["namespace"], &meta["name"]].map(Value::clone)
+    };
+    let live = input.live.get_or_insert_default();
+    match live.iter_mut().find(|there| name(there) == name(&object)) {
+        Some(there) if there.as_object().map(Map::len) < object.as_object().map(Map::len) => *there = object,
+        Some(_) => {}
+        None => live.push(object),
+    }
+}
+
+fn shown(need: &Need) -> String {
+    match need {
+        Need::LiveObject { kind, object } => format!("the live {kind} {object}"),
+        Need::LiveList { kind, namespace, .. } => format!("the live list of {kind} in {namespace:?}"),
+        Need::RawPath(path) => format!("the path {path}"),
+        Need::Discovery => "discovery".to_owned(),
+    }
+}
+
+/// Texts that the operator may have in a file: such files are often mounted from Secrets.
+fn mask_settings(config: &mut Map<String, Value>, manifest: &Manifest) -> usize {
+    let from_file =
+        manifest.config.iter().filter(|(_, setting)| setting.from_file && setting.kind == SettingType::String);
+    let mut n_masked = 0;
+    for (name, setting) in from_file {
+        if let Some(value) = config.get_mut(name)
+            && setting.default.as_ref() != Some(value)
+        {
+            n_masked += mask::text(value);
+        }
+    }
+    n_masked
+}

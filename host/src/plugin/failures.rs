@@ -1,0 +1,256 @@
+//! `pintle plugin failures`: the last runs that failed, and cases made of them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::client::Client;
+use super::path;
+use super::times::age;
+use crate::cli::Output;
+use crate::cli::failures::FailuresArgs;
+use crate::output::{self, table};
+use crate::wire::{Failure, FailureKey, FailureList, SavedFailure};
+
+/// Characters of a message that a line of the list has room for.
+const MAX_MESSAGE_CHARS: usize = 120;
+
+pub(super) async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
+    let mut found: FailureList = client.get(&path(&args.name, "/failures")).await?;
+    if let Some(key) = &args.key {
+        found.items.retain(|failure| failure.key.is(key));
+    }
+    match (&args.save, args.output.output) {
+        (Some(folder), form) => save(client, args, folder, &found, form).await,
+        (None, Output::Json) => output::json(&found),
+        (None, Output::Text) => output::line(&list(&args.name, &found, &jiff::Timestamp::now())),
+    }
+}
+
+/// A case that was made of a failure.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    case: PathBuf,
+    /// It was there already, and is as it was.
+    is_old: bool,
+    #[serde(flatten)]
+    failure: Failure,
+}
+
+async fn save(
+    client: &Client,
+    args: &FailuresArgs,
+    folder: &Path,
+    found: &FailureList,
+    form: Output,
+) -> anyhow::Result<()> {
+    let query = if args.secrets { "?secrets=true" } else { "" };
+    let mut cases = Vec::new();
+    for failure in &found.items {
+        let case = folder.join(name_of(failure));
+        let is_old = case.exists();
+        if !is_old {
+            let saved: SavedFailure =
+                client.get(&path(&args.name, &format!("/failures/{}{query}", failure.id))).await?;
+            write(&case, &args.name, &saved)?;
+        }
+        cases.push(Case { case, is_old, failure: failure.clone() });
+    }
+    if form == Output::Json {
+        return output::json(&serde_json::json!({ "cases": cases }));
+    }
+    let mut text = String::new();
+    for Case { case, is_old, failure } in &cases {
+        let was = if *is_old { " (was there already)" } else { "" };
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "{}{was}: {}", case.display(), first_line(failure));
+    }
+    if cases.is_empty() {
+        text = list(&args.name, found, &jiff::Timestamp::now());
+    } else {
+        let _ = writeln!(text, "\nPlay them in the plugin's folder: pintle test --cases {}", folder.display());
+    }
+    output::line(text.trim_end())
+}
+
+impl FailureKey {
+    fn is(&self, wanted: &str) -> bool {
+        match wanted.split_once('/') {
+            Some((namespace, name)) => self.namespace == namespace && self.name == name,
+            None => self.name == wanted,
+        }
+    }
+
+    fn object(&self) -> String {
+        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// `default-web-trap-20261122T013000.123456Z`: the time tells apart what hosts have seen one after the other.
+fn name_of(failure: &Failure) -> String {
+    let FailureKey { namespace, name, .. } = &failure.key;
+    let time = failure.first.replace(['-', ':'], "");
+    let parts = [namespace.as_str(), name, &failure.failure, &time];
+    let joined = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    // The host has checked none of these names for use in paths.
+    let harmless = |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };
+    let name: String = joined.chars().map(harmless).collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+fn write(case: &Path, plugin: &str, saved: &SavedFailure) -> anyhow::Result<()> {
+    fs::create_dir_all(case).with_context(|| format!("make {}", case.display()))?;
+    let input = serde_norway::to_string(&saved.input).context("write YAML")?;
+    let head = format!("# What plugin {plugin} saw when this run failed; failure.txt says how.\n");
+    for (name, text) in [("input.yaml", head + &input), ("failure.txt", failure_text(plugin, saved))] {
+        let file = case.join(name);
+        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Writing to a String does not fail, so results are dropped here.
+fn failure_text(plugin: &str, saved: &SavedFailure) -> String {
+    let SavedFailure { failure, log, masked, left_out, .. } = saved;
+    let mut text = String::new();
+    let _ = writeln!(text, "plugin   {plugin} {} (sha256 {})", failure.version, failure.digest);
+    let _ = writeln!(text, "key      {} {} in queue {}", failure.key.kind, failure.key.object(), failure.key.queue);
+    let _ = writeln!(text, "time     {}, attempt {}", failure.first, failure.attempt);
+    if failure.times > 1 {
+        let _ = writeln!(text, "again    {} times in all, the last at {}", failure.times, failure.last);
+    }
+    let _ = writeln!(text, "failure  {}: {}", failure.failure, failure.message);
+    if !log.is_empty() {
+        let _ = writeln!(text, "\nlog");
+        for line in log {
+            let _ = writeln!(text, "  {:5}  {}", line.level, line.message);
+        }
+    }
+    if *masked > 0 || !left_out.is_empty() {
+        let _ = writeln!(text, "\nnot in input.yaml");
+    }
+    if *masked > 0 {
+        let _ =
+            writeln!(text, "  masked values of Secrets and of settings from files: {masked} (--secrets shows them)");
+    }
+    for sentence in left_out {
+        let _ = writeln!(text, "  {sentence}");
+    }
+    text
+}
+
+fn first_line(failure: &Failure) -> String {
+    let line = failure.message.lines().next().unwrap_or_default();
+    let mut cut: String = line.chars().take(MAX_MESSAGE_CHARS).collect();
+    if cut.len() < line.len() {
+        cut += "...";
+    }
+    format!("{}: {cut}", failure.failure)
+}
+
+fn list(plugin: &str, found: &FailureList, now: &jiff::Timestamp) -> String {
+    if found.items.is_empty() {
+        return format!("No failed runs of plugin {plugin} are kept.");
+    }
+    let mut rows = vec![["LAST", "TIMES", "KIND", "KEY", "FAILURE"].map(str::to_owned).to_vec()];
+    rows.extend(found.items.iter().map(|failure| {
+        let last = failure.last.parse::<jiff::Timestamp>();
+        vec![
+            last.map_or_else(|_| "<unknown>".to_owned(), |last| age(now.as_second() - last.as_second())),
+            failure.times.to_string(),
+            failure.key.kind.clone(),
+            failure.key.object(),
+            first_line(failure),
+        ]
+    }));
+    table(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::LoggedLine;
+
+    fn failure() -> Failure {
+        Failure {
+            id: 7,
+            key: FailureKey {
+                queue: "widgets".into(),
+                kind: "example.com/v1/Widget".into(),
+                namespace: "default".into(),
+                name: "we/b".into(),
+            },
+            failure: "trap".into(),
+            message: "wasm `unreachable` instruction executed\nmore".into(),
+            times: 3,
+            first: "2026-01-02T03:04:05.000006Z".into(),
+            last: "2026-01-02T03:05:05.000006Z".into(),
+            attempt: 0,
+            version: "1.0.0".into(),
+            digest: "abc".into(),
+            objects: 1,
+        }
+    }
+
+    #[test]
+    fn a_list_has_one_line_for_each() {
+        let mut long = failure();
+        long.message = "x".repeat(MAX_MESSAGE_CHARS + 1);
+        long.key.namespace = String::new();
+        let now = "2026-01-02T03:10:05Z".parse().unwrap();
+        expect![[r#"
+            LAST   TIMES   KIND                    KEY            FAILURE
+            5m     3       example.com/v1/Widget   default/we/b   trap: wasm `unreachable` instruction executed
+            5m     3       example.com/v1/Widget   we/b           trap: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."#]]
+        .assert_eq(&list("p", &FailureList { items: vec![failure(), long] }, &now));
+        assert_eq!(list("p", &FailureList::default(), &now), "No failed runs of plugin p are kept.");
+    }
+
+    #[test]
+    fn a_case_is_named_by_what_failed_and_is_one_folder() {
+        assert_eq!(name_of(&failure()), "default-we_b-trap-20260102T030405.000006Z");
+        let key = FailureKey { namespace: "..".into(), name: "../x".into(), ..failure().key };
+        assert_eq!(name_of(&Failure { key, ..failure() }), "-.._x-trap-20260102T030405.000006Z");
+    }
+
+    #[test]
+    fn keys_are_named_with_or_without_their_namespace() {
+        let key = FailureKey { name: "web".into(), ..failure().key };
+        assert!(key.is("web") && key.is("default/web"));
+        assert!(!key.is("other/web") && !key.is("default") && !key.is("we"));
+    }
+
+    #[test]
+    fn the_text_says_how_it_failed_and_what_is_not_in_the_input() {
+        let saved = SavedFailure {
+            failure: failure(),
+            input: json!({}),
+            log: vec![LoggedLine { level: "info".into(), message: "hello".into() }],
+            masked: 2,
+            left_out: vec!["the path /x was answered 500".into()],
+        };
+        expect![[r#"
+            plugin   p 1.0.0 (sha256 abc)
+            key      example.com/v1/Widget default/we/b in queue widgets
+            time     2026-01-02T03:04:05.000006Z, attempt 0
+            again    3 times in all, the last at 2026-01-02T03:05:05.000006Z
+            failure  trap: wasm `unreachable` instruction executed
+            more
+
+            log
+              info   hello
+
+            not in input.yaml
+              masked values of Secrets and of settings from files: 2 (--secrets shows them)
+              the path /x was answered 500
+        "#]]
+        .assert_eq(&failure_text("p", &saved));
+    }
+}
