@@ -20,6 +20,7 @@ pub mod languages;
 pub mod process;
 pub mod registry;
 pub mod scenarios;
+pub mod tutorial;
 
 pub use api::{ApiClient, Failure, PatchKind};
 pub use controlplane::{ControlPlane, Options};

@@ -185,7 +185,8 @@ impl Drop for Guarded {
     }
 }
 
-fn only_child(pid: u32) -> Result<u32> {
+/// The process that this one has started.
+pub(crate) fn only_child(pid: u32) -> Result<u32> {
     // Children are listed by the thread that started them.
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let children = fs::read_to_string(thread?.path().join("children"))?;
@@ -193,7 +194,7 @@ fn only_child(pid: u32) -> Result<u32> {
             return Ok(child.parse()?);
         }
     }
-    bail!("the guard has no child")
+    bail!("process {pid} has no child")
 }
 
 /// The last lines of a file, or why it cannot be read.

@@ -48,6 +48,11 @@ impl Language {
         }
     }
 
+    /// Its tutorial, by the path in the repository.
+    pub fn tutorial(self) -> String {
+        format!("sdk/docs/tutorial-{}.md", self.to_string().to_lowercase())
+    }
+
     /// The language of a folder, by the files in it.
     ///
     /// # Errors

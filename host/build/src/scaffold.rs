@@ -94,6 +94,7 @@ impl Scaffold<'_> {
             ("{{name}}", self.name),
             ("{{ident}}", &self.name.replace('-', "_")),
             ("{{language}}", &self.language.to_string()),
+            ("{{tutorial}}", &self.language.tutorial()),
             ("{{source}}", source),
             ("{{instances}}\n", instances),
             ("{{commands}}", &format!("```sh\n{commands}\n```")),

@@ -6,6 +6,7 @@ pub mod bindings;
 pub mod examples;
 pub mod guests;
 pub mod reference;
+pub mod tutorials;
 
 pub use pintle_build::process;
 

@@ -33,6 +33,8 @@ enum Chore {
     Bindings,
     /// Generate the references of the manifest and of the contract in sdk/docs, out of their sources.
     Reference,
+    /// Generate the tutorials in sdk/docs, a page for each language, out of sdk/docs/tutorial.
+    Tutorials,
     /// Install what the SDKs of other languages than Rust need to be built and tested.
     Languages,
     /// Build the binary with its built-in components.
@@ -89,6 +91,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         }
         Chore::Bindings => LANGUAGES.into_iter().try_for_each(bindings::write),
         Chore::Reference => xtask::reference::write(),
+        Chore::Tutorials => xtask::tutorials::write(),
         Chore::Languages => languages::install(),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());

@@ -26,7 +26,7 @@ pub struct Host {
     folder: TempDir,
 }
 
-/// A shell that kills a process when the pipe from this one closes.
+/// A shell that kills a process, or a group of them, when the pipe from this one closes.
 #[derive(Debug)]
 pub(crate) struct Lifeline(Child);
 
@@ -95,14 +95,23 @@ fn spawn(folder: &TempDir, args: &[String]) -> Result<Guarded> {
 impl Lifeline {
     /// Ties `process` to this one.
     pub(crate) fn of(process: &Guarded) -> Result<Lifeline> {
-        let script = "read -r order || kill -KILL \"$0\" 2>/dev/null";
+        Lifeline::to(&process.id().to_string())
+    }
+
+    /// Ties all processes of a group to this one, by the number of its leader.
+    pub(crate) fn of_group(leader: u32) -> Result<Lifeline> {
+        Lifeline::to(&format!("-{leader}"))
+    }
+
+    fn to(target: &str) -> Result<Lifeline> {
+        let script = "read -r order || kill -KILL -- \"$0\" 2>/dev/null";
         let shell = Command::new("sh")
-            .args(["-c", script, &process.id().to_string()])
+            .args(["-c", script, target])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        Ok(Lifeline(shell.context("start a shell that watches the host")?))
+        Ok(Lifeline(shell.context("start a shell that watches a process")?))
     }
 
     /// The host is about to be ended by its owner.
