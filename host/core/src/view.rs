@@ -38,7 +38,10 @@ pub struct Query {
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// The manifest declares no watch of the kind (the text lists those that it declares).
-    #[error("kind {kind} is not watched by this plugin; its manifest watches {watched}")]
+    #[error(
+        "kind {kind} is not watched by this plugin; its manifest watches {watched}. Add `- {{kind: {kind}, fields: [...]}}` with the fields \
+         that are read to `watches`, or `whole: true`"
+    )]
     NotWatched {
         /// What was asked for.
         kind: Kind,

@@ -200,7 +200,8 @@ async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
     let query = Query::default;
     assert_eq!(
         list(view, DEPLOYMENT, query()),
-        "error: kind apps/v1/Deployment is not watched by this plugin; its manifest watches v1/Pod, apps/v1/ReplicaSet"
+        "error: kind apps/v1/Deployment is not watched by this plugin; its manifest watches v1/Pod, apps/v1/ReplicaSet. Add \
+         `- {kind: apps/v1/Deployment, fields: [...]}` with the fields that are read to `watches`, or `whole: true`"
     );
     assert_eq!(list(view, POD, Query { whole: true, ..query() }), "error: watch of v1/Pod does not declare `whole`");
     let index = Some(("pod".to_owned(), "x".to_owned()));

@@ -12,17 +12,19 @@ const MAX_MESSAGE_BYTES: usize = 2048;
 /// Why the host stopped a guest.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostTrap {
-    #[error("the deadline of {0} ms has passed")]
+    #[error(
+        "the deadline of {0} ms has passed (limits.deadlineMs of the manifest): a loop without an end, or more than a run should do"
+    )]
     Deadline(u128),
-    #[error("{wanted} bytes of memory are more than the limit of {limit}")]
+    #[error("{wanted} bytes of memory are more than the limit of {limit} (limits.memoryBytes of the manifest)")]
     Memory { wanted: u64, limit: u64 },
     #[error("tables of {wanted} elements are more than the limit of {limit}")]
     Tables { wanted: usize, limit: usize },
-    #[error("the lister of a finished run was used")]
+    #[error("the lister of a finished run was used: it is valid until the function that was given it returns")]
     StaleLister,
-    #[error("more calls of the lister than the limit allows")]
+    #[error("more calls of the lister than the limit allows (limits.hostCalls of the manifest)")]
     HostCalls,
-    #[error("the lister was asked for more bytes than the limit allows")]
+    #[error("the lister was asked for more bytes than the limit allows (limits.readBytes of the manifest)")]
     ReadBytes,
     #[error("the arguments of a call of the lister have {given} bytes, more than {limit}")]
     Argument { given: usize, limit: usize },
@@ -45,12 +47,14 @@ impl HostTrap {
     }
 }
 
-/// What went wrong while an instance was made or called.
-pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool) -> PluginFault {
-    let message = error.root_cause().to_string();
+/// What went wrong while an instance was made or called. `last_error`: the last line of that level in the log of the run, which tells
+/// of a trap what WebAssembly does not know: the message of a panic, and its place.
+pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_error: Option<&str>) -> PluginFault {
+    let mut message = error.root_cause().to_string();
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
         trap.kind()
     } else if let Some(trap) = error.downcast_ref::<Trap>() {
+        message = told(*trap, last_error);
         match trap {
             Trap::Interrupt => FaultKind::Deadline,
             Trap::StackOverflow | Trap::AllocationTooLarge => FaultKind::Memory,
@@ -70,6 +74,27 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool) -> Pl
         FaultKind::Output
     };
     PluginFault { kind, message: printable(&message, MAX_MESSAGE_BYTES) }
+}
+
+/// A trap in the words of those who write plugins, with its name in WebAssembly.
+fn told(trap: Trap, last_error: Option<&str>) -> String {
+    let what = match trap {
+        // How compilers end a program that cannot go on.
+        Trap::UnreachableCodeReached => match last_error {
+            Some(line) => return format!("the plugin ended the run; the last error in its log: {line}"),
+            None => {
+                "the plugin ended the run with no error in its log: abort(), or a check of the language's own runtime"
+            }
+        },
+        Trap::StackOverflow => "functions called one another too deeply, or without an end",
+        Trap::MemoryOutOfBounds => "an access past the end of the memory: a wild pointer, or a stack that is full",
+        Trap::IntegerDivisionByZero => "a division by zero",
+        Trap::IndirectCallToNull => "a call of a function pointer that is null",
+        Trap::BadSignature => "a call of a function through a pointer of another type",
+        Trap::TableOutOfBounds => "a call of a function pointer that points at no function",
+        _ => return trap.to_string(),
+    };
+    format!("{what} ({trap})")
 }
 
 /// Output that breaks a rule of the contract.

@@ -117,7 +117,7 @@ impl WasmGuest {
                 live
             }
             None => self.instantiate(clock.clone()).await.map_err(|error| Stopped {
-                fault: fault::classify(&error, true),
+                fault: fault::classify(&error, true, None),
                 usage: Usage { elapsed: clock.started.elapsed(), ..Usage::default() },
             })?,
         };
@@ -244,7 +244,8 @@ impl Call<'_> {
             self.guest.idle.put(self.live);
         }
         let log = run.as_mut().map(|run| run.logs.take()).unwrap_or_default();
-        Finished { result: result.map_err(|error| fault::classify(&error, false)), usage, log }
+        let last_error = log.iter().rev().find(|line| line.level == "error").map(|line| line.message.as_str());
+        Finished { result: result.map_err(|error| fault::classify(&error, false, last_error)), usage, log }
     }
 }
 

@@ -13,6 +13,16 @@ use pintle_core::outcome::ReconcileError;
 use serde_json::json;
 use support::{RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
 
+const OUT_OF_BOUNDS: &str = "an access past the end of the memory: a wild pointer, or a stack that is full \
+    (wasm trap: out of bounds memory access)";
+
+fn passed(deadline_ms: u32) -> String {
+    format!(
+        "the deadline of {deadline_ms} ms has passed (limits.deadlineMs of the manifest): a loop without an end, or more than a run \
+         should do"
+    )
+}
+
 /// Runs one fault; the plugin must work as before afterwards.
 #[track_caller]
 fn check(name: &str, kind: FaultKind, message: &str) {
@@ -25,7 +35,7 @@ fn check(name: &str, kind: FaultKind, message: &str) {
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
     let started = Instant::now();
-    check("loop", FaultKind::Deadline, "the deadline of 300 ms has passed");
+    check("loop", FaultKind::Deadline, &passed(300));
     assert!(started.elapsed() >= Duration::from_millis(300));
 }
 
@@ -97,7 +107,10 @@ fn memory_beyond_the_limit_is_refused() {
     assert!(run.usage.memory_bytes <= 16 << 20);
     let (kind, message) = fault(run);
     assert_eq!(kind, Some(FaultKind::Memory));
-    assert!(message.ends_with("bytes of memory are more than the limit of 16777216"), "{message}");
+    assert!(
+        message.ends_with("bytes of memory are more than the limit of 16777216 (limits.memoryBytes of the manifest)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -109,25 +122,42 @@ fn memory_within_the_limit_is_granted() {
 
 #[test]
 fn deep_recursion_ends_at_the_stack_limit() {
-    check("recurse", FaultKind::Memory, "wasm trap: call stack exhausted");
+    check(
+        "recurse",
+        FaultKind::Memory,
+        "functions called one another too deeply, or without an end (wasm trap: call stack exhausted)",
+    );
     // The part of the stack that compilers keep in linear memory lies at its beginning, so that it overflows into nowhere.
-    check("recurse-with-arrays", FaultKind::Trap, "wasm trap: out of bounds memory access");
+    check("recurse-with-arrays", FaultKind::Trap, OUT_OF_BOUNDS);
 }
 
 #[test]
 fn a_panic_is_a_trap() {
-    check("panic", FaultKind::Trap, "wasm trap: wasm `unreachable` instruction executed");
+    check(
+        "panic",
+        FaultKind::Trap,
+        "the plugin ended the run with no error in its log: abort(), or a check of the language's own runtime (wasm trap: wasm \
+         `unreachable` instruction executed)",
+    );
 }
 
 #[test]
 fn an_access_out_of_bounds_is_a_trap() {
-    check("write-out-of-bounds", FaultKind::Trap, "wasm trap: out of bounds memory access");
+    check("write-out-of-bounds", FaultKind::Trap, OUT_OF_BOUNDS);
 }
 
 #[test]
 fn host_calls_and_bytes_read_are_limited() {
-    check("host-calls", FaultKind::HostCall, "more calls of the lister than the limit allows");
-    check("reads", FaultKind::HostCall, "the lister was asked for more bytes than the limit allows");
+    check(
+        "host-calls",
+        FaultKind::HostCall,
+        "more calls of the lister than the limit allows (limits.hostCalls of the manifest)",
+    );
+    check(
+        "reads",
+        FaultKind::HostCall,
+        "the lister was asked for more bytes than the limit allows (limits.readBytes of the manifest)",
+    );
 }
 
 #[test]
@@ -183,13 +213,18 @@ fn the_limits_of_the_operator_bind() {
     assert!(load(json!({"logLines": 3, "mutations": 11})).is_err());
     let guest = load(json!({"logLines": 3, "mutations": 4, "deadlineMs": 50})).unwrap();
     assert_eq!((guest.limits().log_lines, guest.limits().mutations), (3, 4));
-    assert_eq!(fault(run(&*guest, "loop")).1, "the deadline of 50 ms has passed");
+    assert_eq!(fault(run(&*guest, "loop")).1, passed(50));
     assert_eq!(fault(run(&*guest, "most-mutations")).1, "the outcome has 10 mutations, more than the limit of 4");
 }
 
 #[test]
 fn reads_that_are_not_granted_are_faults() {
-    check("not-watched", FaultKind::Grant, "kind v1/Secret is not watched by this plugin; its manifest watches v1/Pod");
+    check(
+        "not-watched",
+        FaultKind::Grant,
+        "kind v1/Secret is not watched by this plugin; its manifest watches v1/Pod. Add `- {kind: v1/Secret, fields: [...]}` with the \
+         fields that are read to `watches`, or `whole: true`",
+    );
     check("bad-selector", FaultKind::Output, r#"label selector "a in b" is not valid: no list"#);
 }
 
@@ -276,7 +311,13 @@ fn a_kept_lister_does_not_read_the_next_run() {
     let guest = pooled();
     outcome(run(&*guest, "keep-lister"));
     let (kind, message) = fault(run(&*guest, "use-kept-lister"));
-    assert_eq!((kind, &*message), (Some(FaultKind::Trap), "the lister of a finished run was used"));
+    assert_eq!(
+        (kind, &*message),
+        (
+            Some(FaultKind::Trap),
+            "the lister of a finished run was used: it is valid until the function that was given it returns"
+        )
+    );
 }
 
 #[test]
