@@ -131,7 +131,7 @@ fn faults_are_told_with_their_kind_and_what_the_host_says_of_them() -> Result<()
     let (is_good, told) = folder.test(&[])?;
     assert!(!is_good);
     for (name, part) in cases {
-        let of_case = told.split("FAILED   ").find(|text| text.starts_with(&format!("{name}\n")));
+        let of_case = told.split("FAILED   ").find(|text| text.starts_with(&format!("{name}: {WIDGET} ns/{name}\n")));
         let of_case = of_case.with_context(|| format!("nothing of {name} in:\n{told}"))?;
         assert!(of_case.contains("the run ended with a fault: ") && of_case.contains(part), "{of_case}");
     }

@@ -23,6 +23,8 @@ mod testing;
 mod view;
 mod writer;
 
+pub use writer::denials;
+
 /// Ways to what is private, for the fuzz targets alone.
 #[doc(hidden)]
 pub mod fuzzing {

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_core::guest::{Guest, PluginFault, Usage};
+use pintle_core::id::Key;
 use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
 use serde_json::{Value, json};
+use tracing::instrument::{WithDispatch, WithSubscriber as _};
+use tracing::subscriber::NoSubscriber;
 
 use super::input::Case;
 use super::plugin::Guests;
@@ -19,6 +22,7 @@ const MAX_ROUNDS: usize = 8;
 /// What became of a case.
 pub(crate) struct Tried {
     pub(crate) name: String,
+    pub(crate) key: Key,
     pub(crate) folder: PathBuf,
     pub(crate) expected: Value,
     /// Absent after a fault.
@@ -27,6 +31,8 @@ pub(crate) struct Tried {
     pub(crate) differs: bool,
     /// Sentences; none if all is as it should be.
     pub(crate) problems: Vec<String>,
+    /// What another run gave for the same input, if it was not the same.
+    pub(crate) other: Option<Value>,
     pub(crate) usage: Usage,
     /// It differed, and what is expected has been written anew.
     pub(crate) is_new: bool,
@@ -38,16 +44,34 @@ impl Tried {
         (self.differs, self.is_new) = (false, true);
         self.problems.retain(|problem| problem != DIFFERS);
     }
+
+    fn add(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Compares with another run of the same input.
+    fn differs_from(&mut self, other: Option<Value>, problem: &str) {
+        if other.is_some() && other != self.seen {
+            self.add(problem.to_owned());
+            self.other = self.other.take().or(other);
+        }
+    }
 }
 
 /// The first of a case's problems, unless it ended with a fault.
 const DIFFERS: &str = "the outcome is not what expected.yaml says";
 
+/// Of a case that gives another outcome on an instance that is not new.
+const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
+    something from run to run (a global variable, a cache, a counter), or has a clock or chance of its own (time is lister.now)";
+
 /// What many runs on one instance have cost.
 pub(crate) struct Cost {
     pub(crate) n_runs: u32,
-    /// Linear memory after every case has run once, and at the end.
-    pub(crate) memory_bytes: (u64, u64),
+    /// Linear memory after every case has run once, after a quarter of the runs, and at the end.
+    pub(crate) memory_bytes: Memory,
     /// Median time of a run on the instance.
     pub(crate) live: Duration,
     /// Median time of a run on an instance of its own, the making of it included.
@@ -56,10 +80,25 @@ pub(crate) struct Cost {
     pub(crate) problem: Option<String>,
 }
 
+/// In bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Memory {
+    pub(crate) first: u64,
+    pub(crate) warm: u64,
+    pub(crate) last: u64,
+}
+
 /// One run with all its rounds: what is shown of it, or the fault that ended it.
 struct Ran {
     shown: Result<Value, PluginFault>,
+    /// What of it a host would refuse: one sentence each.
+    denied: Vec<String>,
     usage: Usage,
+}
+
+/// The lines of a first run are shown, and those of its repetitions would be the same.
+fn silently<F: Future>(run: F) -> WithDispatch<F> {
+    run.with_subscriber(NoSubscriber::default())
 }
 
 /// Opens the world of each case, in their order.
@@ -81,34 +120,26 @@ pub(crate) async fn open(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<
 pub(crate) async fn run(guests: &Guests, cases: &[Case], worlds: &[World]) -> Vec<Tried> {
     let mut all = Vec::new();
     for (case, world) in cases.iter().zip(worlds) {
-        let first = once(&guests.fresh, world).await;
-        let again = once(&guests.fresh, world).await;
-        let mut tried = tried(case, first);
-        if let (Some(seen), Ok(other)) = (&tried.seen, &again.shown)
-            && seen != other
-        {
-            tried.problems.push(
-                "two fresh instances gave different outcomes for the same input: something in it is left to chance"
-                    .into(),
+        let mut tried = tried(case, world, once(&guests.fresh, world).await);
+        // What ended with a fault gives nothing to compare.
+        if tried.seen.is_some() {
+            let again = silently(once(&guests.fresh, world)).await;
+            tried.differs_from(
+                again.shown.ok(),
+                "two fresh instances gave different outcomes for the same input: something in it is left to chance",
             );
         }
         all.push(tried);
     }
     let there_and_back = (0..cases.len()).chain((0..cases.len()).rev());
     for at in there_and_back {
-        let ran = once(&guests.live, &worlds[at]).await;
-        let tried: &mut Tried = &mut all[at];
-        let problem = match (&ran.shown, &tried.seen) {
-            (Ok(seen), Some(expected)) if seen != expected => {
-                "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin \
-                 keeps something from run to run (a global variable, a cache, a counter, a clock)"
-                    .to_owned()
-            }
-            (Err(fault), Some(_)) => format!("on an instance that had run other cases before: {fault}"),
-            _ => continue,
-        };
-        if !tried.problems.contains(&problem) {
-            tried.problems.push(problem);
+        if all[at].seen.is_none() {
+            continue;
+        }
+        let ran = silently(once(&guests.live, &worlds[at])).await;
+        match ran.shown {
+            Ok(seen) => all[at].differs_from(Some(seen), KEEPS),
+            Err(fault) => all[at].add(format!("on an instance that had run other cases before: {fault}")),
         }
     }
     all
@@ -120,17 +151,29 @@ const MAX_FRESH_RUNS: u32 = 100;
 /// Runs the cases in turn on one instance, `n_runs` runs in all; and some on instances of their own, to compare.
 pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Cost {
     let n_first = u32::try_from(worlds.len()).unwrap_or(u32::MAX);
-    let mut cost = Cost { n_runs: 0, memory_bytes: (0, 0), live: Duration::ZERO, fresh: Duration::ZERO, problem: None };
+    let mut cost =
+        Cost { n_runs: 0, memory_bytes: Memory::default(), live: Duration::ZERO, fresh: Duration::ZERO, problem: None };
     let mut live_times = Vec::new();
-    for world in worlds.iter().cycle().take(n_runs as usize) {
+    let mut shown: Vec<Value> = Vec::new();
+    for (at, world) in worlds.iter().enumerate().cycle().take(n_runs as usize) {
         let ran = once(&guests.live, world).await;
         cost.n_runs += 1;
         live_times.push(ran.usage.elapsed);
-        if let Err(fault) = ran.shown {
-            cost.problem = Some(format!("run {} on one instance ended with a fault: {fault}", cost.n_runs));
-            break;
+        match ran.shown {
+            Err(fault) => {
+                cost.problem = Some(format!("run {} on one instance ended with a fault: {fault}", cost.n_runs));
+                break;
+            }
+            Ok(seen) if shown.get(at).is_some_and(|first| *first != seen) => {
+                let key = &world.key;
+                cost.problem =
+                    Some(format!("run {} on one instance gave another outcome for {key} than before", cost.n_runs));
+                break;
+            }
+            Ok(seen) if at == shown.len() => shown.push(seen),
+            Ok(_) => {}
         }
-        let (first, last) = &mut cost.memory_bytes;
+        let Memory { first, warm, last } = &mut cost.memory_bytes;
         let now = ran.usage.memory_bytes;
         if now < *last {
             cost.problem =
@@ -138,6 +181,9 @@ pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Co
             break;
         }
         *last = now;
+        if cost.n_runs <= n_runs / 4 {
+            *warm = now;
+        }
         if cost.n_runs <= n_first {
             *first = now;
         }
@@ -155,8 +201,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn tried(case: &Case, ran: Ran) -> Tried {
-    let mut problems = Vec::new();
+fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
+    let mut problems = ran.denied;
     let (seen, differs) = match ran.shown {
         Ok(seen) => {
             let differs = seen != case.expected;
@@ -172,11 +218,13 @@ fn tried(case: &Case, ran: Ran) -> Tried {
     };
     Tried {
         name: case.name.clone(),
+        key: world.key.clone(),
         folder: case.folder.clone(),
         expected: case.expected.clone(),
         seen,
         differs,
         problems,
+        other: None,
         usage: ran.usage,
         is_new: false,
     }
@@ -193,11 +241,12 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
         usage = usage.most(run.usage);
         let result = match run.result {
             Ok(result) => result,
-            Err(fault) => return Ran { shown: Err(fault), usage },
+            Err(fault) => return Ran { shown: Err(fault), denied: Vec::new(), usage },
         };
         let needs = result.as_ref().map(|outcome| outcome.needs.clone()).unwrap_or_default();
         if needs.is_empty() {
-            return Ran { shown: Ok(render::result(&result, &asked, world)), usage };
+            let denied = world.denials(&answers, &asked, result.as_ref().ok());
+            return Ran { shown: Ok(render::result(&result, &asked, world)), denied, usage };
         }
         for need in needs {
             let answer = world.answer(&need).await;
@@ -213,5 +262,5 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
     let mut shown = render::result(&result, &asked, world);
     shown["endless"] =
         json!(format!("still asks for reads after {MAX_ROUNDS} rounds, which the host takes for a fault"));
-    Ran { shown: Ok(shown), usage }
+    Ran { shown: Ok(shown), denied: Vec::new(), usage }
 }

@@ -7,7 +7,7 @@ use pintle_core::guest::Usage;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::checks::{Cost, Tried};
+use super::checks::{Cost, Memory, Tried};
 use super::plugin::Plugin;
 
 /// For humans. Writing to a String does not fail, so results are dropped here.
@@ -25,16 +25,18 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
             (true, true) => "updated",
             (true, false) => "ok",
         };
-        let _ = writeln!(text, "{word:8} {}", case.name);
+        let about = if case.problems.is_empty() { String::new() } else { format!(": {}", case.key) };
+        let _ = writeln!(text, "{word:8} {}{about}", case.name);
         for problem in &case.problems {
             let _ = writeln!(text, "         {problem}");
         }
         if case.differs
             && let Some(seen) = &case.seen
         {
-            for line in difference(&case.expected, seen).lines() {
-                let _ = writeln!(text, "         {line}");
-            }
+            indent(&mut text, &difference(&case.expected, seen, ["expected.yaml", "this component"]));
+        }
+        if let (Some(seen), Some(other)) = (&case.seen, &case.other) {
+            indent(&mut text, &difference(seen, other, ["a run of this case", "another run of it"]));
         }
     }
     let n_good = tried.iter().filter(|case| case.problems.is_empty()).count();
@@ -54,7 +56,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
         limits.read_bytes,
     );
     if let Some(cost) = cost {
-        let (first, last) = cost.memory_bytes;
+        let Memory { first, last, .. } = cost.memory_bytes;
         let _ = writeln!(
             text,
             "{} runs on one instance: {} KiB of memory after the first of each case, {} KiB at the end; {:.3} ms each, {:.3} ms on \
@@ -75,8 +77,8 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
         .iter()
         .map(|case| {
             json!({
-                "name": case.name, "ok": case.problems.is_empty(), "problems": case.problems, "updated": case.is_new,
-                "seen": case.seen, "expected": case.expected, "usage": usage(case.usage),
+                "name": case.name, "key": case.key.to_string(), "ok": case.problems.is_empty(), "problems": case.problems, "updated": case.is_new,
+                "seen": case.seen, "other": case.other, "expected": case.expected, "usage": usage(case.usage),
             })
         })
         .collect();
@@ -89,7 +91,8 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
         "cases": cases,
         "most": usage(most(tried)),
         "endurance": cost.map(|cost| json!({
-            "runs": cost.n_runs, "memoryBytesFirst": cost.memory_bytes.0, "memoryBytesLast": cost.memory_bytes.1,
+            "runs": cost.n_runs, "memoryBytesFirst": cost.memory_bytes.first, "memoryBytesWarm": cost.memory_bytes.warm,
+            "memoryBytesLast": cost.memory_bytes.last,
             "liveMedianSeconds": cost.live.as_secs_f64(), "freshMedianSeconds": cost.fresh.as_secs_f64(),
             "problem": cost.problem,
         })),
@@ -111,10 +114,16 @@ fn most(tried: &[Tried]) -> Usage {
     tried.iter().map(|case| case.usage).fold(Usage::default(), Usage::most)
 }
 
-fn difference(expected: &Value, seen: &Value) -> String {
+fn indent(text: &mut String, lines: &str) {
+    for line in lines.lines() {
+        let _ = writeln!(text, "         {line}");
+    }
+}
+
+fn difference(expected: &Value, seen: &Value, [one, other]: [&str; 2]) -> String {
     // What came from JSON becomes YAML.
     let yaml = |value: &Value| serde_norway::to_string(value).unwrap_or_default();
     let (expected, seen) = if expected.is_null() { (String::new(), yaml(seen)) } else { (yaml(expected), yaml(seen)) };
     let diff = TextDiff::from_lines(&expected, &seen);
-    diff.unified_diff().context_radius(3).header("expected.yaml", "this component").to_string()
+    diff.unified_diff().context_radius(3).header(one, other).to_string()
 }

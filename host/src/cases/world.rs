@@ -13,7 +13,7 @@ use pintle_core::api::{
 };
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Answers, Need, NeedError};
+use pintle_core::outcome::{Answers, Need, NeedError, Outcome};
 use pintle_core::selector::Selector;
 use pintle_core::settings;
 use pintle_core::view::View;
@@ -35,6 +35,7 @@ pub(crate) struct World {
     caches: Arc<Caches>,
     subscription: Subscription,
     context: RunContext,
+    manifest: Arc<Manifest>,
 }
 
 impl World {
@@ -69,7 +70,7 @@ impl World {
             let kinds: Vec<_> = subscription.unsynced().iter().map(ToString::to_string).collect();
             bail!("the caches of {} are never filled: is the kind among `resources` of the case?", kinds.join(", "));
         }
-        Ok(Self { key, server, caches, subscription, context })
+        Ok(Self { key, server, caches, subscription, context, manifest: manifest.clone() })
     }
 
     /// Before each run: what an earlier one has discovered is not known any more.
@@ -87,6 +88,13 @@ impl World {
     /// What the run sees, with the answers that there are.
     pub(crate) fn view(&self, answers: &Answers) -> Arc<dyn View> {
         self.subscription.snapshot().view(RunContext { answers: answers.clone(), ..self.context.clone() })
+    }
+
+    /// What of a run a host would refuse: one sentence each.
+    pub(crate) fn denials(&self, answers: &Answers, asked: &[Need], outcome: Option<&Outcome>) -> Vec<String> {
+        let nothing = Outcome::default();
+        let (view, outcome) = (self.view(answers), outcome.unwrap_or(&nothing));
+        pintle_runtime::denials(&self.manifest, &self.key, &*view, asked, outcome, |kind| self.server.resource(kind))
     }
 
     /// Answers a need as the API server of this world does.
@@ -186,6 +194,12 @@ impl Server {
             discovery_error: discovery.error.as_ref().map(|error| error.error()),
             rediscovered: AtomicBool::new(false),
         })
+    }
+
+    /// Only of kinds with objects: of others it is guessed whether they are namespaced.
+    fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
+        self.objects.iter().find(|stored| stored.kind == *kind)?;
+        self.resources.iter().find(|resource| resource.kind == *kind).cloned().map(Arc::new)
     }
 
     fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {

@@ -68,15 +68,8 @@ pub(crate) async fn perform(
 
 /// Why a need may not be answered, if it may not.
 fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
-    let allowed = match need {
-        Need::LiveObject { kind, object } => rights.get(kind, object),
-        Need::LiveList { kind, namespace, .. } => rights.list(kind, namespace),
-        Need::RawPath(path) => rights.grants.check_path(path),
-        // The manifest has been asked already.
-        Need::Discovery => Ok(()),
-    };
     let plugin = &rights.manifest.name;
-    allowed.err().map(|denial| {
+    rights.ask(need).err().map(|denial| {
         let message = denial.message(plugin);
         tracing::warn!(plugin, "{message}");
         NeedError { code: 0, reason: "NotGranted".into(), message }

@@ -18,6 +18,7 @@
 
 pub(crate) mod edit;
 mod ownership;
+mod plan;
 mod request;
 mod rights;
 mod unclear;
@@ -28,21 +29,23 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, WriteRequest, Written};
+use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, Written};
 use pintle_core::correlator::cut;
-use pintle_core::grants::Denial;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::outcome::{Action, Event, Mutation, MutationFailure, Order, Refusal, Step};
+use pintle_core::outcome::{Action, Event, MutationFailure, Order, Refusal, Step};
 use pintle_core::pending::PendingWrite;
 use tokio::time::Instant;
 
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
-use request::{Target, as_conflict, pin, prepare};
+use plan::{Go, Planned, PlannedStep, Planner};
+use request::{Target, as_conflict};
 use unclear::{may_have_happened, question};
 
 pub(crate) use edit::{Members, quote};
+pub(crate) use plan::Plan;
+pub use plan::denials;
 pub(crate) use request::kind_of;
 pub(crate) use rights::Rights;
 pub(crate) use unclear::Question;
@@ -80,54 +83,6 @@ pub(crate) struct Report {
     pub(crate) n_denied: usize,
 }
 
-/// An outcome that is well formed.
-pub(crate) struct Plan {
-    steps: Vec<PlannedStep>,
-    n_denied: usize,
-}
-
-impl Plan {
-    /// How many mutations are not granted and will not be sent.
-    pub(crate) fn n_denied(&self) -> usize {
-        self.n_denied
-    }
-}
-
-struct PlannedStep {
-    order: Order,
-    always: bool,
-    mutations: Vec<Planned>,
-}
-
-struct Planned {
-    step: u32,
-    position: u32,
-    mutation: Mutation,
-    /// Absent for an event on its own.
-    write: Option<(Target, Go)>,
-}
-
-impl Planned {
-    /// Whether nothing of the next steps is carried out unless this one has made the target the key's own.
-    fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
-        let Some((own, Go::Send(_))) = &self.write else { return false };
-        // An object that is not found cannot be hit later either; other refusals that count as success would leave it as it is.
-        let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
-        is_certain
-            && own.kind == target.kind
-            && own.object == target.object
-            && rights.adopts(&self.mutation.action, own)
-    }
-}
-
-enum Go {
-    Send(WriteRequest),
-    /// The operator or the manifest does not allow it.
-    Denied(Denial),
-    /// The API server has no such kind.
-    NoKind,
-}
-
 /// When a group of mutations begins no more of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -159,87 +114,14 @@ impl Writer {
         steps: Vec<Step>,
         resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
     ) -> Result<Plan, PluginFault> {
-        let mut n_denied = 0;
-        let mut planned = Vec::with_capacity(steps.len());
-        for (i, step) in steps.into_iter().enumerate() {
-            let mut mutations = Vec::with_capacity(step.mutations.len());
-            for (j, mut mutation) in step.mutations.into_iter().enumerate() {
-                if let Action::Event(event) = &mutation.action
-                    && !rights.tell(event)
-                {
-                    self.not_told(event, rights);
-                    n_denied += 1;
-                    continue;
-                }
-                // What comes after a step that failed is carried out only if it is `always`.
-                let before = if step.always { &[][..] } else { &planned[..] };
-                let planned = self.planned(&mut mutation, rights, before, &resolve);
-                let (write, n_refused) = planned.map_err(|why| PluginFault {
-                    kind: FaultKind::Output,
-                    message: format!("steps[{i}].mutations[{j}]: {why}"),
-                })?;
-                n_denied += n_refused;
-                mutations.push(Planned { step: place(i), position: place(j), mutation, write });
-            }
-            planned.push(PlannedStep { order: step.order, always: step.always, mutations });
+        let mut planner = Planner { name: &self.name, rights, resolve, untold: Vec::new() };
+        let plan = planner.plan(steps);
+        for message in &planner.untold {
+            self.metrics.fault(FaultKind::Grant);
+            self.metrics.event("not_granted");
+            tracing::warn!(plugin = %self.name, "{message}");
         }
-        Ok(Plan { steps: planned, n_denied })
-    }
-
-    /// What becomes of a mutation, and how much of it is not granted. Events that may not be recorded are taken out of it.
-    fn planned(
-        &self,
-        mutation: &mut Mutation,
-        rights: &Rights<'_>,
-        before: &[PlannedStep],
-        resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
-    ) -> Result<(Option<(Target, Go)>, usize), String> {
-        let mut n_refused = 0;
-        for told in [&mut mutation.on_success, &mut mutation.on_failure] {
-            if let Some(event) = told.take_if(|event| !rights.tell(event)) {
-                self.not_told(&event, rights);
-                n_refused += 1;
-            }
-        }
-        let resource = kind_of(&mutation.action).and_then(resolve);
-        let Some((target, request)) = prepare(&mutation.action, resource.as_ref(), &self.name)? else {
-            return Ok((None, n_refused));
-        };
-        let adopted = || before.iter().flat_map(|step| &step.mutations).any(|earlier| earlier.adopts(&target, rights));
-        let allowed = rights.write(&mutation.action, &target, adopted);
-        let go = match (allowed, request) {
-            (Err(denial), _) => {
-                n_refused += 1;
-                Go::Denied(denial)
-            }
-            (Ok(_), None) => Go::NoKind,
-            (Ok(None), Some(request)) => Go::Send(request),
-            (Ok(Some(uid)), Some(_)) => {
-                pin(&mut mutation.action, &uid)?;
-                let pinned = prepare(&mutation.action, resource.as_ref(), &self.name)?;
-                pinned.and_then(|(_, request)| request).map_or(Go::NoKind, Go::Send)
-            }
-        };
-        Ok((Some((target, go)), n_refused))
-    }
-
-    /// An event that the plugin may not record fails nothing, as any event that is not written.
-    fn not_told(&self, event: &Event, rights: &Rights<'_>) {
-        let Event { regarding_kind, regarding, .. } = event;
-        self.metrics.fault(FaultKind::Grant);
-        self.metrics.event("not_granted");
-        let why = if rights.manifest.events {
-            format!(
-                "events are about what the manifest watches, or what lives beside the key; add `- kind: {regarding_kind}` to \
-                 `watches` of the manifest"
-            )
-        } else {
-            "its manifest says that it records none; take `events: false` out of the manifest".to_owned()
-        };
-        tracing::warn!(
-            plugin = %self.name,
-            "an event about {regarding_kind} {regarding} is not granted to plugin {}: {why}", self.name
-        );
+        plan
     }
 
     /// Carries out a plan.
@@ -403,10 +285,6 @@ impl Report {
             }
         }
     }
-}
-
-fn place(i: usize) -> u32 {
-    u32::try_from(i).unwrap_or(u32::MAX)
 }
 
 fn name_of<'a>(target: &'a Target, written: &'a Written) -> &'a str {

@@ -14,7 +14,7 @@ use pintle_core::grants::{Access, Allowed, Denial, Grants};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::manifest::{Manifest, Of};
 use pintle_core::object::Object;
-use pintle_core::outcome::{Action, Event, PatchType};
+use pintle_core::outcome::{Action, Event, Need, PatchType};
 use pintle_core::version::Uid;
 use pintle_core::view::View;
 
@@ -58,11 +58,24 @@ impl Rights<'_> {
         }
     }
 
+    /// Whether a need may be answered. Whether `discovery` may be asked for, the manifest has said already.
+    ///
+    /// # Errors
+    /// [`Denial`]; for objects another run may see another owner.
+    pub(crate) fn ask(&self, need: &Need) -> Result<(), Denial> {
+        match need {
+            Need::LiveObject { kind, object } => self.get(kind, object),
+            Need::LiveList { kind, namespace, .. } => self.list(kind, namespace),
+            Need::RawPath(path) => self.grants.check_path(path),
+            Need::Discovery => Ok(()),
+        }
+    }
+
     /// Whether an object may be read from the API server itself.
     ///
     /// # Errors
     /// [`Denial`]; another run may see another owner.
-    pub(crate) fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
+    fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
         let access = Access { verb: "get", kind, subresource: None, namespace: &object.namespace, name: &object.name };
         let owned = |of| match of {
             Of::Any => Ok(()),
@@ -76,7 +89,7 @@ impl Rights<'_> {
     ///
     /// # Errors
     /// [`Denial`]; trying again does not help.
-    pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> Result<(), Denial> {
+    fn list(&self, kind: &Kind, namespace: &str) -> Result<(), Denial> {
         let access = Access { verb: "list", kind, subresource: None, namespace, name: "" };
         self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
     }

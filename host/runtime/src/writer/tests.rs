@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_core::grants::Grants;
 use pintle_core::manifest::{Grant, Manifest};
 use pintle_core::object::Object;
+use pintle_core::outcome::Mutation;
 use serde_json::json;
 
 use super::*;

@@ -1,0 +1,192 @@
+//! What becomes of an outcome's mutations, before anything is sent: what is well formed, what is granted.
+//!
+//! Flow: steps -> [`Plan`], which the writer carries out; or [`denials`], for those who only want to know.
+//!
+//! Invariant: nothing is sent from here.
+
+use std::sync::Arc;
+
+use pintle_core::api::{ApiResource, WriteRequest};
+use pintle_core::grants::{Denial, Grants};
+use pintle_core::guest::{FaultKind, PluginFault};
+use pintle_core::id::{Key, Kind};
+use pintle_core::manifest::Manifest;
+use pintle_core::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
+use pintle_core::view::View;
+
+use super::request::{Target, kind_of, pin, prepare};
+use super::rights::Rights;
+
+/// An outcome that is well formed.
+pub(crate) struct Plan {
+    pub(super) steps: Vec<PlannedStep>,
+    pub(super) n_denied: usize,
+}
+
+impl Plan {
+    /// How many mutations are not granted and will not be sent.
+    pub(crate) fn n_denied(&self) -> usize {
+        self.n_denied
+    }
+}
+
+pub(super) struct PlannedStep {
+    pub(super) order: Order,
+    pub(super) always: bool,
+    pub(super) mutations: Vec<Planned>,
+}
+
+pub(super) struct Planned {
+    pub(super) step: u32,
+    pub(super) position: u32,
+    pub(super) mutation: Mutation,
+    /// Absent for an event on its own.
+    pub(super) write: Option<(Target, Go)>,
+}
+
+impl Planned {
+    /// Whether nothing of the next steps is carried out unless this one has made the target the key's own.
+    fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
+        let Some((own, Go::Send(_))) = &self.write else { return false };
+        // An object that is not found cannot be hit later either; other refusals that count as success would leave it as it is.
+        let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
+        is_certain
+            && own.kind == target.kind
+            && own.object == target.object
+            && rights.adopts(&self.mutation.action, own)
+    }
+}
+
+pub(super) enum Go {
+    Send(WriteRequest),
+    /// The operator or the manifest does not allow it.
+    Denied(Denial),
+    /// The API server has no such kind.
+    NoKind,
+}
+
+/// Makes a plan of steps.
+pub(super) struct Planner<'a, F> {
+    /// The plugin's name, also its default field manager.
+    pub(super) name: &'a str,
+    pub(super) rights: &'a Rights<'a>,
+    pub(super) resolve: F,
+    /// About events that may not be recorded, which fails nothing, as any event that is not written: one line each.
+    pub(super) untold: Vec<String>,
+}
+
+impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
+    /// Checks all of the steps.
+    ///
+    /// # Errors
+    /// The plugin's fault.
+    pub(super) fn plan(&mut self, steps: Vec<Step>) -> Result<Plan, PluginFault> {
+        let mut n_denied = 0;
+        let mut planned = Vec::with_capacity(steps.len());
+        for (i, step) in steps.into_iter().enumerate() {
+            let mut mutations = Vec::with_capacity(step.mutations.len());
+            for (j, mut mutation) in step.mutations.into_iter().enumerate() {
+                if let Action::Event(event) = &mutation.action
+                    && !self.rights.tell(event)
+                {
+                    self.untold.push(self.not_told(event));
+                    n_denied += 1;
+                    continue;
+                }
+                // What comes after a step that failed is carried out only if it is `always`.
+                let before = if step.always { &[][..] } else { &planned[..] };
+                let planned = self.planned(&mut mutation, before);
+                let (write, n_refused) = planned.map_err(|why| PluginFault {
+                    kind: FaultKind::Output,
+                    message: format!("steps[{i}].mutations[{j}]: {why}"),
+                })?;
+                n_denied += n_refused;
+                mutations.push(Planned { step: place(i), position: place(j), mutation, write });
+            }
+            planned.push(PlannedStep { order: step.order, always: step.always, mutations });
+        }
+        Ok(Plan { steps: planned, n_denied })
+    }
+
+    /// What becomes of a mutation, and how much of it is not granted. Events that may not be recorded are taken out of it.
+    fn planned(
+        &mut self,
+        mutation: &mut Mutation,
+        before: &[PlannedStep],
+    ) -> Result<(Option<(Target, Go)>, usize), String> {
+        let rights = self.rights;
+        let mut n_refused = 0;
+        for told in [&mut mutation.on_success, &mut mutation.on_failure] {
+            if let Some(event) = told.take_if(|event| !rights.tell(event)) {
+                self.untold.push(self.not_told(&event));
+                n_refused += 1;
+            }
+        }
+        let resource = kind_of(&mutation.action).and_then(&self.resolve);
+        let Some((target, request)) = prepare(&mutation.action, resource.as_ref(), self.name)? else {
+            return Ok((None, n_refused));
+        };
+        let adopted = || before.iter().flat_map(|step| &step.mutations).any(|earlier| earlier.adopts(&target, rights));
+        let allowed = rights.write(&mutation.action, &target, adopted);
+        let go = match (allowed, request) {
+            (Err(denial), _) => {
+                n_refused += 1;
+                Go::Denied(denial)
+            }
+            (Ok(_), None) => Go::NoKind,
+            (Ok(None), Some(request)) => Go::Send(request),
+            (Ok(Some(uid)), Some(_)) => {
+                pin(&mut mutation.action, &uid)?;
+                let pinned = prepare(&mutation.action, resource.as_ref(), self.name)?;
+                pinned.and_then(|(_, request)| request).map_or(Go::NoKind, Go::Send)
+            }
+        };
+        Ok((Some((target, go)), n_refused))
+    }
+
+    fn not_told(&self, event: &Event) -> String {
+        let Event { regarding_kind, regarding, .. } = event;
+        let why = if self.rights.manifest.events {
+            format!(
+                "events are about what the manifest watches, or what lives beside the key; add `- kind: {regarding_kind}` to \
+                 `watches` of the manifest"
+            )
+        } else {
+            "its manifest says that it records none; take `events: false` out of the manifest".to_owned()
+        };
+        format!("an event about {regarding_kind} {regarding} is not granted to plugin {}: {why}", self.name)
+    }
+}
+
+/// What of an outcome a host would refuse that gives a plugin all that its manifest asks for: one line for each mutation, need and
+/// event that is not granted, or one that says why the outcome is malformed. Nothing is sent. `asked` are the needs of all rounds.
+pub fn denials(
+    manifest: &Manifest,
+    key: &Key,
+    view: &dyn View,
+    asked: &[Need],
+    outcome: &Outcome,
+    resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
+) -> Vec<String> {
+    let grants = Grants::new(&manifest.grants, None);
+    let rights = Rights { grants: &grants, manifest, key, view };
+    let reads = asked.iter().filter_map(|need| rights.ask(need).err());
+    let mut lines: Vec<String> = reads.map(|denial| denial.message(&manifest.name)).collect();
+    let mut planner = Planner { name: &manifest.name, rights: &rights, resolve, untold: Vec::new() };
+    match planner.plan(outcome.steps.clone()) {
+        Ok(plan) => {
+            for planned in plan.steps.iter().flat_map(|step| &step.mutations) {
+                if let Some((_, Go::Denied(denial))) = &planned.write {
+                    lines.push(denial.message(&manifest.name));
+                }
+            }
+            lines.append(&mut planner.untold);
+        }
+        Err(fault) => lines.push(fault.to_string()),
+    }
+    lines
+}
+
+fn place(i: usize) -> u32 {
+    u32::try_from(i).unwrap_or(u32::MAX)
+}
