@@ -15,11 +15,11 @@
  * pointer in a static variable. For memory of your own there is pintle_alloc.
  *
  * Mistakes of the program (a format that is no JSON, an object without a name) end the run as a fault, with a line in the log that
- * tells place and key. A read through NULL or past the end of memory is not noticed in WebAssembly: run the native tests with
- * -fsanitize=address,undefined.
+ * tells place and key. So do a pointer that is NULL, an index outside of its array, a division by zero, assert and abort. Other wild
+ * pointers are not noticed in WebAssembly: run the native tests with -fsanitize=address,undefined.
  *
- * The plugin has nothing but the C library without its world: no files, no network; time() shows nothing real. There is no registry
- * of C packages either, so JSON is part of this header. */
+ * The plugin has nothing but the C library without its world: no files, no network, and a call of time() or rand() does not compile. There
+ * is no registry of C packages either, so JSON is part of this header. */
 #ifndef PINTLE_H
 #define PINTLE_H
 
@@ -75,9 +75,12 @@ const char *pintle_name(const pintle_json *object, size_t i);
  * names of members, for %s): %s a string, %d an int, %i an int64_t, %b a bool, %j a pintle_json * (null if it is NULL).
  *
  *     pintle_format("{'name': %s, 'labels': %j, 'replicas': %i}", name, labels, replicas) */
-pintle_json *pintle_format(const char *format, ...);
+#define pintle_format(...) pintle_format_at(__FILE__, __LINE__, __VA_ARGS__)
+pintle_json *pintle_format_at(const char *file, int line, const char *format, ...);
 /* A value from JSON text; NULL if it is none. */
 pintle_json *pintle_parse(const char *text, size_t length);
+/* Why the last pintle_parse gave NULL, for messages: "it makes no sense from byte 7 of 20 on". */
+const char *pintle_parse_problem(void);
 /* A copy, for changes that shall not be seen elsewhere. */
 pintle_json *pintle_copy(const pintle_json *value);
 /* Sets a member. */

@@ -13,6 +13,12 @@ use crate::{check, process};
 /// Where Debian has the C library for WASI, in the forms of clang 16 and older, and of later ones.
 const HEADERS: [&str; 2] = ["/usr/include/wasm32-wasi", "/usr/include/wasm32-wasip1"];
 
+/// What makes a function the plugin's.
+const EXPORT: &str = "PINTLE_EXPORT(";
+
+/// Mistakes that the program looks for as it runs; the SDK's `src/faults.c` tells of them. WebAssembly notices none but the division.
+const CHECKS: &str = "-fsanitize=null,array-bounds,integer-divide-by-zero,unreachable";
+
 /// What `clang-NN` is looked for.
 const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 15..=30;
 
@@ -20,6 +26,7 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let sdk = project.sdk()?;
     let mut sources = sources(&project.folder)?;
     ensure!(!sources.is_empty(), "{} holds no *.c", project.folder.display());
+    let is_exported = sources.iter().any(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(EXPORT)));
     for folder in [sdk.clone(), sdk.join("src"), sdk.join("wit")] {
         if folder.is_dir() {
             sources.extend(self::sources(&folder)?);
@@ -29,7 +36,8 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let work = project.work()?;
     let module = work.path().join("core.wasm");
     compiler.current_dir(&project.folder);
-    compiler.args(["-O2", "-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--strip-all"]);
+    compiler.args(["-O2", "-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--stack-first"]);
+    compiler.arg(CHECKS).args(["-fno-sanitize-recover=all", "-include"]).arg(sdk.join("src/purity.h"));
     // Messages name source files; not by their place on the building machine.
     compiler.arg(format!("-ffile-prefix-map={}={}", project.folder.display(), project.name));
     compiler.arg(format!("-ffile-prefix-map={}=sdk", sdk.display()));
@@ -37,7 +45,9 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
         compiler.arg("-I").arg(include);
     }
     compiler.args(sources).arg("-o").arg(&module);
-    process::run(&mut compiler)?;
+    let compiled = process::run(&mut compiler);
+    // It may stand in a header, too, so only what the linker says decides.
+    compiled.map_err(|why| if is_exported { why } else { why.context(format!("no *.c says {EXPORT}reconcile)")) })?;
     let core = fs::read(&module).with_context(|| format!("read {}", module.display()))?;
     check::module(&core, project.language)?;
     let mut component = wrap(core, project.contract()?.path(), project.world)?;

@@ -1,4 +1,5 @@
 /* JSON text to values, and the formats of pintle_format, which are JSON with other quotes and places for values. */
+#include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
@@ -278,19 +279,27 @@ static pintle_json *read_all(reader *r) {
     return r->at == r->end ? value : NULL;
 }
 
+static char problem[64];
+
+const char *pintle_parse_problem(void) { return problem; }
+
 pintle_json *pintle_parse(const char *text, size_t length) {
     reader r = {.at = text, .end = text + length};
-    return read_all(&r);
+    pintle_json *value = read_all(&r);
+    if (value == NULL) {
+        snprintf(problem, sizeof problem, "it makes no sense from byte %zu of %zu on", (size_t)(r.at - text), length);
+    }
+    return value;
 }
 
-pintle_json *pintle_format(const char *format, ...) {
+pintle_json *pintle_format_at(const char *file, int line, const char *format, ...) {
     va_list values;
     va_start(values, format);
     reader r = {.at = format, .end = format + strlen(format), .values = &values};
     pintle_json *value = read_all(&r);
     va_end(values);
     if (value == NULL) {
-        PINTLE_PANIC("pintle_format: it is no JSON from here on: %.40s", r.at);
+        pintle_panic(file, line, "pintle_format: it is no JSON from here on: %.40s", r.at);
     }
     return value;
 }

@@ -140,7 +140,7 @@ static void formats_have_places_for_values(void) {
     EQUAL(pintle_write(made), "{\"it's\":\"a\\\"b\",\"key\":[-1,9223372036854775807,true,{},null,null],\"b\":\"\\\"\"}");
     CHECK(pintle_int(pintle_item(pintle_at(made, "key"), 1), 0) == INT64_MAX);
     FAULTS(pintle_format("{'a': %x}", 1), "panic: pintle_format: it is no JSON");
-    FAULTS(pintle_format("{'a': 1"), "parse.c:");
+    FAULTS(pintle_format("{'a': 1"), "unit.c:");
 }
 
 static void reading_what_is_not_there_gives_the_default(void) {
