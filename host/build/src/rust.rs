@@ -1,14 +1,16 @@
 //! Rust: cargo makes a core module that says of which world it is.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::project::Project;
 use crate::toolchain::{Compiling, compile};
-use crate::{assemble, check, file_of, packages};
+use crate::{assemble, check, file_of, packages, process};
 
 /// Builds the plugin in the target folder of its workspace.
 pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let folder = &project.folder;
+    let there = process::succeeds(process::cargo(folder).arg("--version"));
+    ensure!(there, "there is no cargo: install Rust (https://rustup.rs) and put it on PATH");
     let packages = packages(folder)?;
     let package = packages.by_manifest.get(&folder.join("Cargo.toml"));
     let package = package.with_context(|| format!("{} holds no package of its own", folder.display()))?;

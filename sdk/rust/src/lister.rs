@@ -225,6 +225,19 @@ pub trait Lister {
 pub fn decode<T: DeserializeOwned>(kind: &Kind, text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|error| {
         let name = Document::parse(text).ok().and_then(|document| document.get::<String>(&["metadata", "name"]));
-        Error::Terminal(format!("decode {kind} {}: {error}", name.unwrap_or_default()))
+        Error::Terminal(format!("decode {kind} {}: {error}{}", name.unwrap_or_default(), near(text, &error)))
     })
 }
+
+/// The text before the place of an error, as messages name no field. Objects come in one line.
+fn near(text: &str, error: &serde_json::Error) -> String {
+    let end = text.floor_char_boundary(error.column().min(text.len()));
+    if error.line() != 1 || end == 0 {
+        return String::new();
+    }
+    let start = text.floor_char_boundary(end.saturating_sub(NEAR_BYTES));
+    format!(", where it says ...{}", &text[start..end])
+}
+
+/// How much of an object an error shows.
+const NEAR_BYTES: usize = 60;

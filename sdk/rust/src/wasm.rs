@@ -78,6 +78,13 @@ impl Lister for WasmLister {
     }
 }
 
+/// What the standard library says where there is no operating system; and what a plugin does instead, as the place of the panic is
+/// inside of the library.
+const INSTEAD: [(&str, &str); 1] = [(
+    "time not implemented on this platform",
+    " (of SystemTime::now or Instant::now; the same view must give the same outcome: use lister.now())",
+)];
+
 /// Lets a panic say where and why, in one line of the host's log; of the trap that follows the host knows neither.
 fn log_panics() {
     static HOOK: std::sync::Once = std::sync::Once::new();
@@ -85,7 +92,8 @@ fn log_panics() {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("of another type than text");
             let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
-            crate::log::error(&format!("panic: {message}{}", place.unwrap_or_default()));
+            let instead = INSTEAD.iter().find(|(said, _)| message.contains(said)).map_or("", |(_, instead)| instead);
+            crate::log::error(&format!("panic: {message}{}{instead}", place.unwrap_or_default()));
         }));
     });
 }
