@@ -9,6 +9,7 @@
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/sim`).
 
 pub mod api;
+pub mod authors;
 pub mod behaviour;
 pub mod components;
 pub mod controlplane;

@@ -1,0 +1,131 @@
+//! Projects of authors who make mistakes: `tests/authors/<language>`, each in a copy that a test may spoil.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{crash, workspace_dir};
+
+/// What there is a project in, as `pintle new` names it.
+pub const LANGUAGES: [&str; 6] = ["rust", "go", "ts", "js", "python", "c"];
+
+/// What tools leave beside sources.
+const NOT_COPIED: [&str; 5] = ["target", ".pintle", "node_modules", "__pycache__", ".venv"];
+
+/// A project.
+#[derive(Debug)]
+pub struct Author {
+    /// One of [`LANGUAGES`].
+    pub language: &'static str,
+    /// Its copy. As far below the root as the original, so that paths to the SDK hold; kept, so that compilers need not begin anew.
+    pub folder: PathBuf,
+    /// The component of the project as it is.
+    pub component: PathBuf,
+}
+
+/// What the binary has answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Whether it exited with zero.
+    pub is_good: bool,
+    /// Standard output.
+    pub output: String,
+    /// Standard error.
+    pub errors: String,
+}
+
+/// Every project, built once in a process.
+///
+/// # Errors
+/// One does not build; the text is what the binary says.
+pub fn built() -> Result<&'static [Author]> {
+    static BUILT: LazyLock<Result<Vec<Author>>> = LazyLock::new(|| LANGUAGES.into_iter().map(build).collect());
+    BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
+}
+
+fn build(language: &'static str) -> Result<Author> {
+    let copies = workspace_dir().join("target/authors");
+    let folder = copies.join(language);
+    copy(&workspace_dir().join("tests/authors").join(language), &folder)?;
+    let component = copies.join(format!("{language}.wasm"));
+    let author = Author { language, folder, component };
+    let answer = author.build(&author.component, &[])?;
+    ensure!(answer.is_good, "{language}: {}", answer.errors);
+    Ok(author)
+}
+
+impl Author {
+    /// What `pintle build` says of the copy as it is now, with these variables of the environment.
+    ///
+    /// # Errors
+    /// The binary cannot be run.
+    pub fn build(&self, component: &Path, environment: &[(&str, OsString)]) -> Result<Answer> {
+        let mut build = Command::new(crash::binary()?);
+        build.arg("build").arg(&self.folder).arg("-o").arg(component);
+        answer(build.envs(environment.iter().map(|(name, value)| (name, value))))
+    }
+
+    /// Calls with a file of the copy changed, and puts it back.
+    ///
+    /// # Errors
+    /// The file does not say `from`, or what the call says.
+    pub fn with<T>(&self, file: &str, from: &str, to: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let path = self.folder.join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        ensure!(text.contains(from), "{} does not say {from:?}", path.display());
+        std::fs::write(&path, text.replacen(from, to, 1))?;
+        let result = call();
+        std::fs::write(&path, text)?;
+        result
+    }
+
+    /// The place of a text in a source: `file:line`.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn place(&self, file: &str, text: &str) -> Result<String> {
+        let source = std::fs::read_to_string(self.folder.join(file)).with_context(|| format!("read {file}"))?;
+        let line = source.lines().position(|line| line.contains(text));
+        let line = line.with_context(|| format!("{file} of {} does not say {text:?}", self.language))?;
+        let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+        Ok(format!("{name}:{}", line + 1))
+    }
+}
+
+/// What `pintle test` says of a component, with these cases.
+///
+/// # Errors
+/// The binary cannot be run.
+pub fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Answer> {
+    answer(Command::new(crash::binary()?).arg("test").arg(component).arg("--cases").arg(cases).args(more))
+}
+
+fn answer(command: &mut Command) -> Result<Answer> {
+    let output = command.output().context("run pintle")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Answer { is_good: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) })
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if NOT_COPIED.iter().any(|not| *name == **not) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to.join(name))?;
+        } else {
+            let (text, to) = (std::fs::read(entry.path())?, to.join(name));
+            // One that is the same keeps its time, by which compilers see that there is nothing to do.
+            if std::fs::read(&to).ok().as_ref() != Some(&text) {
+                std::fs::write(to, text)?;
+            }
+        }
+    }
+    Ok(())
+}
