@@ -24,7 +24,12 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let in_file = || path.display().to_string();
     let value: serde_json::Value = serde_norway::from_str(&text).with_context(in_file)?;
     let json = serde_json::to_vec(&value)?;
-    let manifest = Manifest::parse(&json).with_context(in_file)?;
+    let manifest = Manifest::parse(&json).map_err(|why| match serde_norway::from_str::<Manifest>(&text) {
+        // It knows the lines of the file.
+        Err(placed) => anyhow::Error::new(placed),
+        Ok(_) => why.into(),
+    });
+    let manifest = manifest.with_context(in_file)?;
     Ok((json, manifest.name))
 }
 
