@@ -27,6 +27,8 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     fs::write(generated.join(format!("{ENTRY}.py")), entry(&module, project.world)).context("write the entry")?;
     let contract = project.contract()?;
     let output = work.path().join("component.wasm");
+    // Its own insides are of no use to an author; a traceback of Python comes before.
+    componentize.env_remove("RUST_BACKTRACE");
     componentize.current_dir(&project.folder).arg("-d").arg(contract.path()).args(["-w", project.world]);
     componentize.args(["componentize", "--stub-wasi", "-o"]).arg(&output);
     for path in [&generated, &sdk, &sources] {
