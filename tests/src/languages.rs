@@ -1,4 +1,4 @@
-//! One controller in every language: the WebApps of `sdk/<language>/examples`, built by `pintle build`.
+//! The controllers of `sdk/<language>/examples`, built by `pintle build`; one of them is the same in every language.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{crash, target_dir, workspace_dir};
 
-/// A language's WebApp, built.
+/// An example, built.
 #[derive(Debug)]
 pub struct Built {
     /// Folder below `sdk`.
@@ -39,17 +39,22 @@ fn languages() -> Result<Vec<String>> {
 /// # Errors
 /// One does not build; the text is what the binary says.
 pub fn built() -> Result<&'static [Built]> {
-    static BUILT: LazyLock<Result<Vec<Built>>> = LazyLock::new(|| languages()?.into_iter().map(build).collect());
+    static BUILT: LazyLock<Result<Vec<Built>>> =
+        LazyLock::new(|| languages()?.iter().map(|language| build(language, "webapp")).collect());
     BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
 }
 
-fn build(language: String) -> Result<Built> {
-    let folder = workspace_dir().join("sdk").join(&language).join("examples/webapp");
-    let component = target_dir().join("languages").join(format!("webapp-{language}.wasm"));
+/// One example, by its folder.
+///
+/// # Errors
+/// It does not build; the text is what the binary says.
+pub fn build(language: &str, example: &str) -> Result<Built> {
+    let folder = workspace_dir().join("sdk").join(language).join("examples").join(example);
+    let component = target_dir().join("languages").join(format!("{example}-{language}.wasm"));
     std::fs::create_dir_all(component.parent().context("no folder")?)?;
     let started = Instant::now();
     pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
-    Ok(Built { language, component, build: started.elapsed() })
+    Ok(Built { language: language.to_owned(), component, build: started.elapsed() })
 }
 
 /// What the binary prints.
@@ -57,7 +62,10 @@ fn build(language: String) -> Result<Built> {
 /// # Errors
 /// It fails.
 pub fn pintle(arguments: &[&Path]) -> Result<String> {
-    let output = Command::new(crash::binary()?).args(arguments).output().context("run pintle")?;
+    let mut command = Command::new(crash::binary()?);
+    // The standard library for WebAssembly is built once for all in Rust.
+    command.args(arguments).env("CARGO_TARGET_DIR", target_dir().join("wasm"));
+    let output = command.output().context("run pintle")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown = arguments.iter().map(|argument| argument.display().to_string()).collect::<Vec<_>>().join(" ");
     ensure!(output.status.success(), "pintle {shown}: {}{told}", String::from_utf8_lossy(&output.stderr));

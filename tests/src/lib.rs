@@ -9,6 +9,7 @@
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/sim`).
 
 pub mod api;
+pub mod audited;
 pub mod authors;
 pub mod behaviour;
 pub mod components;
@@ -18,10 +19,12 @@ pub mod eventually;
 pub mod handover;
 pub mod kubectl;
 pub mod languages;
+pub mod operator;
 pub mod process;
 pub mod registry;
 pub mod scenarios;
 pub mod tutorial;
+pub mod webapps;
 
 pub use api::{ApiClient, Failure, PatchKind};
 pub use controlplane::{ControlPlane, Options};

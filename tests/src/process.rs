@@ -43,6 +43,17 @@ pub struct Usage {
     pub rss_bytes: u64,
 }
 
+/// Memory of a process, as `/proc/PID/smaps_rollup` has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All that is resident.
+    pub rss_bytes: u64,
+    /// The same, with what several processes share divided among them.
+    pub pss_bytes: u64,
+    /// What no other process shares: what the machine has back when this one ends.
+    pub private_bytes: u64,
+}
+
 impl Guarded {
     /// Starts one part of the control plane binary, which holds the lifeline by itself.
     ///
@@ -176,6 +187,26 @@ impl Guarded {
             .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
             .unwrap_or(0);
         Ok(Usage { cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND), rss_bytes: rss_kib * 1024 })
+    }
+
+    /// Memory of the process now.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn memory(&self) -> Result<Memory> {
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.inner_id()?))
+            .with_context(|| format!("read the memory of {}", self.name))?;
+        let bytes = |field: &str| -> Result<u64> {
+            let line = rollup.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            let kib =
+                line.with_context(|| format!("smaps_rollup has no {field}"))?.trim().trim_end_matches("kB").trim();
+            Ok(kib.parse::<u64>()? << 10)
+        };
+        Ok(Memory {
+            rss_bytes: bytes("Rss")?,
+            pss_bytes: bytes("Pss")?,
+            private_bytes: bytes("Private_Clean")? + bytes("Private_Dirty")?,
+        })
     }
 }
 

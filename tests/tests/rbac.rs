@@ -5,33 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pintle_sim::{SimCluster, SimConfig};
-use pintle_tests::process::Guarded;
-use pintle_tests::{ApiClient, ControlPlane, Options, components, crash, eventually, kubectl};
+use pintle_tests::audited::{ACCOUNTS, Audited, Host, items, rbac};
+use pintle_tests::{ControlPlane, components, eventually, kubectl};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
-
-/// What `pintle rbac` prints.
-fn rbac(args: &[&str]) -> Result<String> {
-    let output = Command::new(crash::binary()?).arg("rbac").args(args).output().context("run pintle rbac")?;
-    if !output.status.success() {
-        bail!("pintle rbac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-fn items(text: &str) -> Result<Vec<Value>> {
-    let list: Value = serde_json::from_str(text)?;
-    Ok(list["items"].as_array().context("no items")?.clone())
-}
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let file = folder.join(name);
@@ -106,85 +90,29 @@ async fn the_names_of_all_built_in_resources_are_known_without_a_cluster() -> Re
     Ok(())
 }
 
-/// A control plane that writes down who does what, and a host that runs on it as `kube-system/pintle`.
-struct Stage {
-    plane: ControlPlane,
-    client: ApiClient,
-    folder: tempfile::TempDir,
+/// Waits until there are so many Pods.
+async fn pods(stage: &Audited, host: &Host, wanted: usize) -> Result<()> {
+    let seen = eventually(PATIENCE, format!("{wanted} Pods"), async || {
+        let pods = stage.client.list(PODS).await?;
+        let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count();
+        Ok((there == wanted).then_some(()))
+    });
+    seen.await.with_context(|| host.process.log_tail())
 }
 
-impl Stage {
-    async fn start() -> Result<Stage> {
-        let folder = tempfile::tempdir()?;
-        let policy = json!({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-            "rules": [{"level": "Metadata"}],
-        });
-        let policy = write(folder.path(), "policy.yaml", &policy.to_string())?;
-        let log = folder.path().join("audit.log");
-        let apiserver_flags =
-            vec![format!("--audit-policy-file={}", policy.display()), format!("--audit-log-path={}", log.display())];
-        let plane = ControlPlane::start(Options { apiserver_flags, ..Options::default() }).await?;
-        Ok(Stage { client: plane.client(), plane, folder })
-    }
+async fn scale(stage: &Audited, replicas: usize) -> Result<()> {
+    let patch = json!({"spec": {"replicas": replicas}});
+    stage.client.patch(&format!("{DEPLOYMENTS}/web"), pintle_tests::PatchKind::Merge, &patch).await?;
+    Ok(())
+}
 
-    /// Creates objects, as an administrator does.
-    async fn create(&self, name: &str, objects: &[Value]) -> Result<()> {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-        let file = write(self.folder.path(), name, &list)?;
-        kubectl(&self.plane.kubeconfig(), &["apply", "-f", file.to_str().unwrap()]).await?;
-        Ok(())
+/// What each account has done.
+fn deeds_by_account(stage: &Audited) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut deeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for deed in stage.deeds()? {
+        deeds.entry(deed.account).or_default().insert(deed.what);
     }
-
-    /// Runs the built-in plugins with a token of the host's account.
-    async fn run(&self, flags: &[&str]) -> Result<Guarded> {
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
-        let token = self.client.create(&format!("{ACCOUNTS}/pintle/token"), &request).await?;
-        let mut kubeconfig: Value = serde_json::from_str(&fs::read_to_string(self.plane.kubeconfig())?)?;
-        kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
-        let kubeconfig = write(self.folder.path(), "host.kubeconfig", &kubeconfig.to_string())?;
-        let mut args =
-            vec!["run".to_owned(), format!("--kubeconfig={}", kubeconfig.display()), "--serve=127.0.0.1:0".to_owned()];
-        args.push(format!("--admin-socket={}", self.folder.path().join("admin.sock").display()));
-        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        self.plane.start_program("pintle", &crash::binary()?, &args).await
-    }
-
-    async fn pods(&self, host: &Guarded, wanted: usize) -> Result<()> {
-        let seen = eventually(PATIENCE, format!("{wanted} Pods"), async || {
-            let pods = self.client.list(PODS).await?;
-            let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count();
-            Ok((there == wanted).then_some(()))
-        });
-        seen.await.with_context(|| host.log_tail())
-    }
-
-    async fn scale(&self, replicas: usize) -> Result<()> {
-        let patch = json!({"spec": {"replicas": replicas}});
-        self.client.patch(&format!("{DEPLOYMENTS}/web"), pintle_tests::PatchKind::Merge, &patch).await?;
-        Ok(())
-    }
-
-    /// What each account of kube-system has done: `VERB RESOURCE[/SUBRESOURCE]`. Nobody may have been refused anything.
-    fn deeds(&self) -> Result<BTreeMap<String, BTreeSet<String>>> {
-        let mut deeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for line in fs::read_to_string(self.folder.path().join("audit.log"))?.lines() {
-            // The last line may be half written.
-            let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-            let user = entry["user"]["username"].as_str().unwrap_or_default();
-            let Some(account) = user.strip_prefix("system:serviceaccount:kube-system:") else { continue };
-            let Some(resource) = entry["objectRef"]["resource"].as_str() else { continue };
-            assert_ne!(entry["responseStatus"]["code"], 403, "{entry:#}");
-            let part = entry["objectRef"]["subresource"].as_str().map_or_else(String::new, |part| format!("/{part}"));
-            let deed = format!("{} {resource}{part}", entry["verb"].as_str().unwrap_or_default());
-            deeds.entry(account.to_owned()).or_default().insert(deed);
-        }
-        Ok(deeds)
-    }
-
-    fn forget(&self) -> Result<()> {
-        fs::write(self.folder.path().join("audit.log"), "").context("clear the audit log")
-    }
+    Ok(deeds)
 }
 
 fn deployment() -> Value {
@@ -204,7 +132,7 @@ fn deployment() -> Value {
 /// First with accounts of upstream's names, under upstream's own roles; then all under the host's account with the printed roles.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names() -> Result<()> {
-    let stage = Stage::start().await?;
+    let stage = Audited::start().await?;
     let own = items(&rbac(&["--use-service-account-credentials", "-o", "json"])?)?;
     let is_hosts = |object: &&Value| {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -215,11 +143,11 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     stage.create("host.json", &of_host).await?;
     let host = stage.run(&["--use-service-account-credentials"]).await?;
     stage.client.create(DEPLOYMENTS, &deployment()).await?;
-    stage.pods(&host, 2).await?;
+    pods(&stage, &host, 2).await?;
     // The account goes, and with it every token of it.
     stage.client.delete(&format!("{ACCOUNTS}/replicaset-controller"), None).await?;
-    stage.scale(4).await?;
-    stage.pods(&host, 4).await?;
+    scale(&stage, 4).await?;
+    pods(&stage, &host, 4).await?;
     let wanted = [
         (
             "deployment-controller",
@@ -231,13 +159,13 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
         ("pintle", &["watch pods", "create serviceaccounts", "create serviceaccounts/token"]),
     ];
     let missing = eventually(PATIENCE, "every controller's writes in the audit log", async || {
-        let deeds = stage.deeds()?;
+        let deeds = deeds_by_account(&stage)?;
         let mut missing = wanted.iter().flat_map(|(who, what)| what.iter().map(move |what| (*who, *what)));
         let first = missing.find(|(who, what)| !deeds.get(*who).is_some_and(|deeds| deeds.contains(*what)));
         first.map_or(Ok(Some(())), |(who, what)| bail!("{who} did not {what}: {deeds:#?}"))
     });
-    missing.await.with_context(|| host.log_tail())?;
-    let deeds = stage.deeds()?;
+    missing.await.with_context(|| host.process.log_tail())?;
+    let deeds = deeds_by_account(&stage)?;
     println!("{deeds:#?}");
     let writes = |who: &str| -> Vec<&str> {
         let reads = |deed: &&str| ["get ", "list ", "watch "].iter().any(|read| deed.starts_with(read));
@@ -245,27 +173,23 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     };
     assert_eq!(writes("pintle"), ["create serviceaccounts", "create serviceaccounts/token"]);
     assert!(writes("replicaset-controller").iter().all(|deed| !deed.contains("deployments")));
-    let log = fs::read_to_string(host.log())?;
+    let log = fs::read_to_string(host.process.log())?;
     assert!(log.contains("service account created in kube-system"), "{log}");
-    end(host).await;
+    host.stop().await;
 
     // The accounts are of no use any more; the host does everything, by the roles that are printed for that.
     stage.forget()?;
     stage.create("all.json", &items(&rbac(&["-o", "json"])?)?).await?;
     let host = stage.run(&[]).await?;
-    stage.scale(6).await?;
-    stage.pods(&host, 6).await?;
+    scale(&stage, 6).await?;
+    pods(&stage, &host, 6).await?;
     let deeds = eventually(PATIENCE, "the host's writes in the audit log", async || {
-        let deeds = stage.deeds()?;
+        let deeds = deeds_by_account(&stage)?;
         Ok(deeds.get("pintle").is_some_and(|deeds| deeds.contains("create pods")).then_some(deeds))
     });
     let deeds = deeds.await?;
     println!("{deeds:#?}");
     assert!(!deeds.contains_key("replicaset-controller"), "{deeds:#?}");
-    end(host).await;
+    host.stop().await;
     Ok(())
-}
-
-async fn end(mut host: Guarded) {
-    host.stop(Duration::from_secs(10)).await;
 }

@@ -9,13 +9,11 @@ use pintle_tests::components;
 use pintle_tests::languages::built;
 use pintle_tests::scenarios::Contender;
 use pintle_tests::scenarios::contender::{CONTROLLERS, Running};
-use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually, workspace_dir};
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use pintle_tests::webapps::{CLAIMS, WEBAPPS, define, ready};
+use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually};
+use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(90);
-const WEBAPPS: &str = "/apis/example.com/v1/namespaces/default/webapps";
-const CLAIMS: &str = "/apis/example.com/v1/externalnames";
 
 /// Where the children of an application are.
 const CHILDREN: [&str; 4] = [
@@ -24,45 +22,6 @@ const CHILDREN: [&str; 4] = [
     "/api/v1/namespaces/default/services",
     "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
 ];
-
-async fn define(client: &ApiClient) -> Result<()> {
-    let text = std::fs::read_to_string(workspace_dir().join("tests/webapp/crd.yaml"))?;
-    for document in serde_norway::Deserializer::from_str(&text) {
-        let crd = Value::deserialize(document)?;
-        let name = crd["metadata"]["name"].as_str().context("a CRD without a name")?;
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        client.create(path, &crd).await?;
-        eventually(PATIENCE, "the kind to be served", || async {
-            let crd = client.get(&format!("{path}/{name}")).await?;
-            Ok(condition(&crd, "Established").then_some(()))
-        })
-        .await?;
-    }
-    // Established is not yet stored: until then the answer is 429.
-    for path in [WEBAPPS, CLAIMS] {
-        eventually(PATIENCE, "the kind to be stored", || async { client.list(path).await.map(Some) }).await?;
-    }
-    Ok(())
-}
-
-fn condition(object: &Value, name: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.filter(|condition| condition["type"] == name).any(|condition| condition["status"] == "True")
-}
-
-/// Waits until what has been asked for last is there.
-async fn ready(client: &ApiClient, name: &str) -> Result<Value> {
-    let path = format!("{WEBAPPS}/{name}");
-    let looked = eventually(PATIENCE, "the WebApp to be ready", || async {
-        let app = client.get(&path).await?;
-        let is_seen = app["status"]["observedGeneration"] == app["metadata"]["generation"];
-        Ok((is_seen && condition(&app, "Ready")).then_some(app))
-    });
-    match looked.await {
-        Ok(app) => Ok(app),
-        Err(why) => Err(why.context(format!("{:#}", client.get(&path).await?["status"]))),
-    }
-}
 
 /// Everything that controllers of WebApps have made in the default namespace, and the WebApps, with their versions.
 async fn versions(client: &ApiClient) -> Result<Vec<String>> {

@@ -59,6 +59,8 @@ impl Stage {
     pub fn all(&self, plural: &str) -> String {
         let group = match plural {
             "deployments" | "replicasets" => "/apis/apps/v1",
+            "poddisruptionbudgets" => "/apis/policy/v1",
+            "networkpolicies" => "/apis/networking.k8s.io/v1",
             _ => "/api/v1",
         };
         format!("{group}/namespaces/{}/{plural}", self.ns)
