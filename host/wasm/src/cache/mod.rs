@@ -5,13 +5,14 @@
 //! *Invariants*
 //! 1. Compiled code runs with the rights of the host. It is loaded only from a folder that belongs to the host's user and is
 //!    closed to all others, and only if the bytes have the recorded digest.
-//! 2. Whatever is wrong with an entry, the component is compiled again; the cache never makes loading fail.
+//! 2. A file is put there by a rename and never written again: running plugins have it mapped.
+//! 3. Whatever is wrong with an entry, the component is compiled again; the cache never makes loading fail.
 
 mod native;
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -75,8 +76,10 @@ impl CodeCache {
             .and_then(|()| self.prune());
         if let Err(error) = stored {
             tracing::warn!(folder = %self.folder.display(), %error, "compiled code is not cached");
+            return Ok(component);
         }
-        Ok(component)
+        // The mapped file takes less memory than what the compiler left.
+        Ok(load(engine, &code, &digest).unwrap_or(component))
     }
 
     fn prune(&self) -> io::Result<()> {
@@ -100,15 +103,30 @@ impl CodeCache {
 }
 
 fn load(engine: &Engine, code: &Path, digest: &Path) -> Option<Component> {
-    let compiled = fs::read(code).ok()?;
+    let found = digest_of(code).ok()?;
     let recorded = fs::read_to_string(digest).unwrap_or_default();
-    if hex(&Sha256::digest(&compiled)) != recorded {
+    if found != recorded {
         tracing::warn!(file = %code.display(), "compiled code is damaged; it is compiled again");
         return None;
     }
-    native::component(engine, &compiled)
+    native::component(engine, code)
         .map_err(|error| tracing::warn!(file = %code.display(), %error, "compiled code cannot be loaded"))
         .ok()
+}
+
+/// SHA-256 of a file's bytes, which are not held at once.
+fn digest_of(file: &Path) -> io::Result<String> {
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(file)?);
+    let mut hasher = Sha256::new();
+    loop {
+        let part = reader.fill_buf()?;
+        if part.is_empty() {
+            return Ok(hex(&hasher.finalize()));
+        }
+        hasher.update(part);
+        let n_bytes = part.len();
+        reader.consume(n_bytes);
+    }
 }
 
 /// Writes a file so that readers see the old or the new one.
