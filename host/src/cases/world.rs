@@ -94,7 +94,13 @@ impl World {
     pub(crate) fn denials(&self, answers: &Answers, asked: &[Need], outcome: Option<&Outcome>) -> Vec<String> {
         let nothing = Outcome::default();
         let (view, outcome) = (self.view(answers), outcome.unwrap_or(&nothing));
-        pintle_runtime::denials(&self.manifest, &self.key, &*view, asked, outcome, |kind| self.server.resource(kind))
+        let mut denials = pintle_runtime::denials(&self.manifest, &self.key, &*view, asked, outcome, |kind| {
+            self.server.resource(kind)
+        });
+        // Many alike are one mistake.
+        let mut told = BTreeSet::new();
+        denials.retain(|denial| told.insert(denial.clone()));
+        denials
     }
 
     /// Answers a need as the API server of this world does.
