@@ -281,6 +281,20 @@ async fn a_version_that_traps_is_rolled_back_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_an_operator_has_taken_away_does_not_come_back_by_itself() {
+    for (kinds, left) in [("v1/Pod", "1.0.0"), ("v1/Service", "2.0.0")] {
+        let host = Host::start().await;
+        let traps = script("2.0.0", |s| s["traps"] = true.into());
+        let watched = json!({"verbs": ["list", "watch"], "kinds": ["v1/Pod"]});
+        let grants = json!([watched, {"verbs": ["create"], "kinds": [kinds]}]);
+        let spec = json!({"grants": grants, "ungranted": "Deny", "failurePolicy": "Quarantine"});
+        assert_eq!(host.apply(traps, spec).await, Ok(SwapResult::Switched));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(host.status().current.version, left, "given: {kinds}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_proven_version_can_be_rolled_back_too() {
     let host = Host::start().await;
     let curious = script("2.0.0", |s| {

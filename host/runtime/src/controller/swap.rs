@@ -39,7 +39,7 @@ pub(super) struct History {
     pub(super) since: String,
     /// What a rollback brings back, and when it took over.
     pub(super) previous: Option<(Arc<Version>, String)>,
-    /// The last version that has proven itself, while the present one is on probation.
+    /// The last version that has proven itself, while the present one is on probation; absent if it was given more.
     stable: Option<Arc<Version>>,
     pub(super) probation: Option<Probation>,
     /// How the runs of the present version end.
@@ -343,7 +343,7 @@ impl History {
         // To swap back to the proven version needs no proof.
         if let Some(rules) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
             self.probation = Some(Probation::begin(rules, before, now));
-            self.stable = Some(stable);
+            self.stable = Some(stable).filter(|stable| stable.keeps_its_grants(&to.spec));
         }
         forgotten
     }

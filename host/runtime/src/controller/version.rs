@@ -85,6 +85,16 @@ impl Version {
         self.guest.manifest()
     }
 
+    /// Whether this spec gives the version all that it was given. What an operator has taken away does not come back by itself.
+    pub(super) fn keeps_its_grants(&self, spec: &Spec) -> bool {
+        let missing = |spec: &Spec| match &spec.grants {
+            Some(given) => Grants::missing(self.manifest(), given),
+            None => Vec::new(),
+        };
+        let before = missing(&self.spec);
+        missing(spec).iter().all(|one| before.contains(one))
+    }
+
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub(super) fn digest(&self) -> &str {
         &self.digest
