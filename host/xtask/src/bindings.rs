@@ -111,7 +111,8 @@ fn add_go_runtime(generated: &mut Generated) -> anyhow::Result<()> {
 
 /// Folder of the sources of a crate that this program is built with.
 fn generator_sources(name: &str) -> anyhow::Result<PathBuf> {
-    let args = ["metadata", "--format-version", "1", "--locked", "--offline"];
+    // What other systems need was not downloaded for the build.
+    let args = ["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", "host-tuple"];
     let metadata: serde_json::Value = serde_json::from_str(&process::output(process::cargo(&root()).args(args))?)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     let package = packages.iter().find(|package| package["name"] == name);
