@@ -91,9 +91,16 @@ pub(crate) struct Memory {
 /// One run with all its rounds: what is shown of it, or the fault that ended it.
 struct Ran {
     shown: Result<Value, PluginFault>,
-    /// What of it a host would refuse: one sentence each.
-    denied: Vec<String>,
+    /// Absent after a fault.
+    wanted: Option<Wanted>,
     usage: Usage,
+}
+
+/// What a run wanted: all that says whether it is granted.
+struct Wanted {
+    answers: Answers,
+    asked: Vec<Need>,
+    outcome: Option<Outcome>,
 }
 
 /// The lines of a first run are shown, and those of its repetitions would be the same.
@@ -202,7 +209,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
-    let mut problems = ran.denied;
+    let denied = |Wanted { answers, asked, outcome }| world.denials(&answers, &asked, outcome.as_ref());
+    let mut problems = ran.wanted.map(denied).unwrap_or_default();
     let (seen, differs) = match ran.shown {
         Ok(seen) => {
             let differs = seen != case.expected;
@@ -241,12 +249,12 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
         usage = usage.most(run.usage);
         let result = match run.result {
             Ok(result) => result,
-            Err(fault) => return Ran { shown: Err(fault), denied: Vec::new(), usage },
+            Err(fault) => return Ran { shown: Err(fault), wanted: None, usage },
         };
         let needs = result.as_ref().map(|outcome| outcome.needs.clone()).unwrap_or_default();
         if needs.is_empty() {
-            let denied = world.denials(&answers, &asked, result.as_ref().ok());
-            return Ran { shown: Ok(render::result(&result, &asked, world)), denied, usage };
+            let shown = Ok(render::result(&result, &asked, world));
+            return Ran { shown, wanted: Some(Wanted { answers, asked, outcome: result.ok() }), usage };
         }
         for need in needs {
             let answer = world.answer(&need).await;
@@ -262,5 +270,5 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
     let mut shown = render::result(&result, &asked, world);
     shown["endless"] =
         json!(format!("still asks for reads after {MAX_ROUNDS} rounds, which the host takes for a fault"));
-    Ran { shown: Ok(shown), denied: Vec::new(), usage }
+    Ran { shown: Ok(shown), wanted: None, usage }
 }
