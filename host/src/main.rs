@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 /// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
