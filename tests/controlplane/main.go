@@ -1,8 +1,7 @@
 // Command controlplane is a Kubernetes control plane in one binary, for tests.
 //
-// The first argument says which part runs (etcd, kube-apiserver, kube-controller-manager,
-// kube-scheduler, or kubectl for machines that have none); the rest goes to that part unchanged. One
-// binary instead of five links the shared code once, which makes the build a third as long.
+// The first argument says which part runs (etcd, kube-apiserver, kube-controller-manager, or kubectl
+// for machines that have none); the rest goes to that part unchanged. One binary instead of four links the shared code once, which makes the build a third as long.
 // `guard PROGRAM ARGS` runs anything else under the same promise: it does not outlive the test that
 // started it.
 package main
@@ -22,7 +21,6 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 func main() {
@@ -46,8 +44,6 @@ func main() {
 		command = apiserver.NewAPIServerCommand()
 	case "kube-controller-manager":
 		command = kcm.NewControllerManagerCommand()
-	case "kube-scheduler":
-		command = scheduler.NewSchedulerCommand()
 	case "kubectl":
 		// Its own runner, as kubectl's main has it: errors are printed without a usage text.
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
@@ -61,7 +57,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
+	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kubectl [flags]")
 	fmt.Fprintln(os.Stderr, "       controlplane guard PROGRAM [arguments]")
 	os.Exit(2)
 }

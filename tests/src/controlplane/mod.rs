@@ -278,29 +278,6 @@ impl ControlPlane {
         Ok(KubeControllerManager { process, client })
     }
 
-    /// Starts the real kube-scheduler.
-    ///
-    /// # Errors
-    /// It ended, or was not healthy in time.
-    pub async fn start_scheduler(&self) -> Result<Guarded> {
-        let [port] = free_ports()?;
-        let args = [
-            flag("kubeconfig", self.kubeconfig().display()),
-            flag("bind-address", "127.0.0.1"),
-            flag("secure-port", port),
-            flag("tls-cert-file", self.pki.serving_cert.display()),
-            flag("tls-private-key-file", self.pki.serving_key.display()),
-            flag("leader-elect", false),
-            flag("authentication-skip-lookup", true),
-        ];
-        let log = self.run.path.join("kube-scheduler.log");
-        let mut process = Guarded::part("kube-scheduler", &self.binary, &args, &log)?;
-        let url = format!("https://127.0.0.1:{port}");
-        let client = ApiClient::new(&url, None, Some(&self.pki.ca_pem));
-        wait_ready(&mut process, &client, "/healthz").await?;
-        Ok(process)
-    }
-
     /// Starts any other program so that it does not outlive the test, for example `pintle run`.
     ///
     /// # Errors
