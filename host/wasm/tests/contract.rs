@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +9,8 @@ use expect_test::{Expect, expect};
 use pintle_core::api::ApiResource;
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::outcome::{MutationFailure, Need, NeedError, ReconcileError};
-use support::{RUNTIME, TestView, loaded, outcome, pod, run, run_with};
+
+use crate::support::{RUNTIME, TestView, loaded, outcome, pod, run, run_with};
 
 fn check(actual: &impl std::fmt::Debug, expect: Expect) {
     expect.assert_debug_eq(actual);

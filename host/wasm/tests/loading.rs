@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +10,7 @@ use expect_test::{Expect, expect};
 use pintle_wasm::{EngineError, Producer, WasmConfig, WasmEngine, inspect};
 use wasm_encoder::Section as _;
 
-use support::{ENGINE, component, minimal_manifest, outcome, run, with_manifest, without_manifest};
+use crate::support::{ENGINE, component, minimal_manifest, outcome, run, with_manifest, without_manifest};
 
 /// The error, which `inspect` must tell in the same words if it can tell at all.
 #[track_caller]

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,8 @@ use futures::future::join_all;
 use pintle_core::guest::FaultKind;
 use pintle_core::outcome::ReconcileError;
 use serde_json::json;
-use support::{RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
+
+use crate::support::{self, RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
 
 const OUT_OF_BOUNDS: &str = "an access past the end of the memory: a wild pointer, or a stack that is full \
     (wasm trap: out of bounds memory access)";

@@ -1,6 +1,5 @@
 //! Guests, engines and views for the tests of the sandbox.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs, unreachable_pub, reason = "only tests are served")]
 
 use std::collections::BTreeMap;

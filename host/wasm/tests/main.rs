@@ -1,0 +1,6 @@
+//! Tests of the sandbox with the components of `tests/guests`.
+
+mod contract;
+mod loading;
+mod sandbox;
+mod support;
