@@ -11,7 +11,7 @@ use crate::eventually;
 use crate::kubectl;
 
 /// How long one thing that a scenario waits for may take.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How many looks in a row must show the same before all is quiet.
 const N_QUIET_LOOKS: usize = 60;
@@ -235,6 +235,17 @@ impl Stage {
                 .any(|c| c["type"] == kind && c["status"] == status && c["reason"] == reason)
         })
         .await
+    }
+
+    /// Checks the revision of a Deployment.
+    ///
+    /// # Errors
+    /// It has another one, or the server refuses.
+    pub async fn has_revision(&self, name: &str, wanted: &str) -> Result<()> {
+        let found = self.get("deployments", name).await?;
+        let found = &found["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
+        ensure!(found == wanted, "{name} has revision {found} instead of {wanted}");
+        Ok(())
     }
 
     /// The Pods that nobody has deleted.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::STEPS;
+use super::{MANY_AT_ONCE, STEPS};
 use crate::scenarios::stage::{Stage, deployment, pod};
 use crate::scenarios::{Chance, Scenario};
 
@@ -14,31 +14,37 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Deployment is scaled to zero", |s| Box::pin(scaled(s, 3, 0))),
     Scenario::new("a deleted Pod is replaced", |s| Box::pin(deleted_pod(s))).meddles_with_pods(),
     Scenario::new("a paused Deployment does not roll, but scales", |s| Box::pin(paused(s, false))),
-    // DeploymentResumed is replaced at once.
-    Scenario::new("a resumed Deployment rolls", |s| Box::pin(paused(s, true))).leaves(Chance { states: true, ..STEPS }),
+    Scenario::new("a resumed Deployment rolls", |s| Box::pin(paused(s, true))).leaves(
+        Chance { states: true, ..STEPS },
+        "DeploymentResumed is replaced at once, and steps are as in any rollout",
+    ),
     Scenario::new("a Deployment that is paused from the start makes nothing", |s| Box::pin(paused_from_the_start(s))),
-    Scenario::new("undo goes back to the last revision", |s| Box::pin(undo(s, None))).leaves(STEPS),
-    Scenario::new("undo goes back to a revision by number", |s| Box::pin(undo(s, Some("1")))).leaves(STEPS),
-    Scenario::new("the old rollback annotation is obeyed", |s| Box::pin(rollback_annotation(s, "1"))).leaves(STEPS),
+    Scenario::new("undo goes back to the last revision", |s| Box::pin(undo(s, None))).leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("undo goes back to a revision by number", |s| Box::pin(undo(s, Some("1"))))
+        .leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("the old rollback annotation is obeyed", |s| Box::pin(rollback_annotation(s, "1")))
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rollback to a revision that is not there is told", |s| Box::pin(rollback_annotation(s, "7")))
-        .leaves(STEPS),
-    Scenario::new("old ReplicaSets go beyond the history limit", |s| Box::pin(history_limit(s))).leaves(STEPS),
+        .leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("old ReplicaSets go beyond the history limit", |s| Box::pin(history_limit(s)))
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("annotations of a Deployment reach its ReplicaSet", |s| Box::pin(annotations(s))),
-    // Pods that are available at once count as unavailable for a moment when minReadySeconds comes in, or not.
-    Scenario::new("a change outside the template makes no ReplicaSet", |s| Box::pin(outside_the_template(s)))
-        .leaves(Chance { order: true, ..Chance::NONE }),
+    Scenario::new("a change outside the template makes no ReplicaSet", |s| Box::pin(outside_the_template(s))).leaves(
+        Chance { order: true, ..Chance::NONE },
+        "Pods may count as unavailable for a moment when minReadySeconds comes in",
+    ),
     Scenario::new("a ReplicaSet that was scaled by hand is scaled back", |s| Box::pin(scaled_by_hand(s)))
-        .leaves(Chance { pods: true, ..Chance::NONE })
+        .leaves(Chance { pods: true, ..Chance::NONE }, "the ReplicaSet may be scaled back before it makes the Pods")
         .meddles_with_sets(),
-    // FoundNewReplicaSet is replaced at once.
     Scenario::new("a Deployment adopts what another left", |s| Box::pin(adopts(s)))
-        .leaves(Chance { states: true, ..Chance::NONE }),
+        .leaves(Chance { states: true, ..Chance::NONE }, "FoundNewReplicaSet is replaced at once"),
     Scenario::new("a hash collision is counted and passed", |s| Box::pin(collision(s))),
     Scenario::new("a ReplicaSet whose labels change is released and replaced", |s| Box::pin(released(s)))
         .meddles_with_pods(),
-    // The refusal is told before the Pods that came are available, or after.
-    Scenario::new("a quota that refuses Pods is told as a condition", |s| Box::pin(quota(s)))
-        .leaves(Chance { order: true, ..Chance::NONE }),
+    Scenario::new("a quota that refuses Pods is told as a condition", |s| Box::pin(quota(s))).leaves(
+        Chance { order: true, ..Chance::NONE },
+        "the refusal is reported before the Pods that were made are available, or after",
+    ),
     Scenario::new("a Pod is available after minReadySeconds", |s| Box::pin(min_ready_seconds(s))),
 ];
 

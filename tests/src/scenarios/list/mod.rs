@@ -7,8 +7,11 @@ mod rollout;
 
 use super::{Chance, Scenario};
 
-/// How many Pods become ready between two looks of the Deployment controller decides how many steps it takes.
+/// In how many steps a ReplicaSet is scaled.
 const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
+
+/// Why [`STEPS`] are chance.
+const MANY_AT_ONCE: &str = "as many Pods as become ready between two runs of the Deployment controller make one step";
 
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
@@ -25,5 +28,14 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), n);
         assert!(n >= 25, "only {n} scenarios");
+    }
+
+    #[test]
+    fn what_is_left_to_chance_has_a_reason_and_a_file() {
+        for scenario in super::all() {
+            let declared = scenario.chance != super::Chance::NONE;
+            assert_eq!(declared, !scenario.why_chance.is_empty(), "{}", scenario.name);
+            assert!(crate::workspace_dir().join(scenario.source).is_file(), "{}: {}", scenario.name, scenario.source);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::STEPS;
+use super::{MANY_AT_ONCE, STEPS};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment};
 
@@ -11,34 +11,36 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a rolling update with surge 1 and nothing unavailable", |s| {
         Box::pin(rolling(s, json!(1), json!(0)))
     })
-    .leaves(STEPS),
+    .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with no surge and 1 unavailable", |s| Box::pin(rolling(s, json!(0), json!(1))))
-        .leaves(STEPS),
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with surge and unavailable of a quarter", |s| {
         Box::pin(rolling(s, json!("25%"), json!("25%")))
     })
-    .leaves(STEPS),
+    .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with surge of all", |s| Box::pin(rolling(s, json!("100%"), json!(0))))
-        .leaves(STEPS),
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with all unavailable", |s| Box::pin(rolling(s, json!(0), json!("100%"))))
-        .leaves(STEPS),
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with surge 2 and 1 unavailable", |s| Box::pin(rolling(s, json!(2), json!(1))))
-        .leaves(STEPS),
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rolling update with percentages that round to nothing", |s| {
         Box::pin(rolling(s, json!(0), json!("10%")))
     })
-    .leaves(STEPS),
+    .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a recreated Deployment has no Pods of two revisions", |s| Box::pin(recreate(s))),
     Scenario::new("a rollout that makes no progress says so", |s| Box::pin(deadline(s, false))),
-    Scenario::new("a rollout that goes on after its deadline completes", |s| Box::pin(deadline(s, true))).leaves(STEPS),
+    Scenario::new("a rollout that goes on after its deadline completes", |s| Box::pin(deadline(s, true)))
+        .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a stuck rollout keeps what is available", |s| Box::pin(stuck(s))),
     Scenario::new("a stuck rollout is scaled up in proportion", |s| Box::pin(proportional(s, 12))),
     Scenario::new("a stuck rollout is scaled down in proportion", |s| Box::pin(proportional(s, 5))),
-    Scenario::new("a rollout is overtaken by the next", |s| Box::pin(rollover(s))).leaves(STEPS),
-    Scenario::new("a stuck rollout is undone", |s| Box::pin(stuck_undone(s))).leaves(STEPS),
-    Scenario::new("a rollout restarts by an annotation of the template", |s| Box::pin(restart(s))).leaves(STEPS),
-    Scenario::new("a rolling update waits for minReadySeconds", |s| Box::pin(slow(s))).leaves(STEPS),
-    Scenario::new("unhealthy old Pods go first", |s| Box::pin(unhealthy_first(s))).leaves(STEPS),
+    Scenario::new("a rollout is overtaken by the next", |s| Box::pin(rollover(s))).leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("a stuck rollout is undone", |s| Box::pin(stuck_undone(s))).leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("a rollout restarts by an annotation of the template", |s| Box::pin(restart(s)))
+        .leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("a rolling update waits for minReadySeconds", |s| Box::pin(slow(s))).leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("unhealthy old Pods go first", |s| Box::pin(unhealthy_first(s))).leaves(STEPS, MANY_AT_ONCE),
 ];
 
 /// An annotation of a template by which the nodes never call its Pods ready.

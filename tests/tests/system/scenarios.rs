@@ -1,0 +1,35 @@
+//! Pintle does what kube-controller-manager does, in each of many scenarios.
+//!
+//! What kube-controller-manager does is recorded (`src/scenarios/recorded`); `long/recordings.rs` compares the records with it.
+//! `SCENARIO=words` in the environment keeps the scenarios with these words in their names.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use pintle_tests::scenarios::{Contender, chosen, play, play_embedded, recorded, report};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
+    let scenarios = chosen();
+    let wanted = recorded::outcomes(&scenarios);
+    let pintle = Contender::pintle()?;
+    let got = play(&scenarios, &pintle).await?;
+    let report = report(&scenarios, ["kube-controller-manager", pintle.name()], [&wanted, &got]);
+    // The table is a result, so it is printed past the capture of the test harness.
+    std::io::stderr().write_all(report.text.as_bytes()).context("print the table")?;
+    assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
+    Ok(())
+}
+
+/// No kube-controller-manager is here to compare with, so this shows that every scenario comes to its end and that no
+/// write broke a rule.
+#[tokio::test(flavor = "multi_thread")]
+async fn pintle_keeps_the_rules_on_the_embedded_cluster() -> Result<()> {
+    let failed: Vec<String> = play_embedded(&chosen())
+        .await?
+        .into_iter()
+        .filter_map(|(name, outcome)| outcome.err().map(|error| format!("=== {name}\n{error}")))
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    Ok(())
+}
