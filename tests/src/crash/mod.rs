@@ -7,6 +7,7 @@
 //! Not here: what goes wrong, which is each test's part; the rules that a story must have kept ([`verdict`]).
 
 pub(crate) mod host;
+mod points;
 pub mod verdict;
 
 use std::path::PathBuf;
@@ -22,13 +23,14 @@ use crate::eventually::eventually;
 use crate::{ApiClient, PatchKind};
 
 pub use host::Host;
+pub use points::{Points, crash_at};
 
 /// Part of the `User-Agent` of the host's writes, and of nobody else's.
 pub const HOST: &str = "pintle/";
 /// Pods of the Deployment.
 pub const REPLICAS: i64 = 4;
 /// How long one rollout may take, with a restart of the host and on a busy machine.
-const ROLLOUT: Duration = Duration::from_secs(60);
+const ROLLOUT: Duration = Duration::from_secs(300);
 /// A host that has not written for so long has come to rest.
 const REST: Duration = Duration::from_millis(300);
 
@@ -139,6 +141,16 @@ impl Stage {
     pub fn n_host_writes(&self) -> u64 {
         let history = self.cluster.history();
         history.iter().filter(|write| write.user_agent.contains(HOST)).map(|_| 1).sum()
+    }
+
+    /// Those of them that do not depend on what the host sees at once: neither status updates nor events.
+    pub fn n_certain_writes(&self) -> u64 {
+        let history = self.cluster.history();
+        let certain = history.iter().filter(|write| {
+            let is_status = write.subresource.as_deref() == Some("status");
+            write.user_agent.contains(HOST) && !is_status && write.resource != "events"
+        });
+        certain.map(|_| 1).sum()
     }
 }
 
