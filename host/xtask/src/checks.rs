@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
-use xtask::{examples, process, root};
+use xtask::{cache, examples, process, root};
 
 /// Workspaces with Rust code, the host's first; those that hold no package yet are left out.
 fn workspaces() -> Vec<PathBuf> {
@@ -15,21 +15,39 @@ fn workspaces() -> Vec<PathBuf> {
     all
 }
 
+/// Has cargo lint the packages of a workspace while it compiles them. To check them by `cargo clippy` would check every dependency, too.
+pub(crate) fn linted(cargo: &mut Command) -> &mut Command {
+    // What `cargo clippy -- -D warnings` sets for its `cargo check`.
+    cargo
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
+}
+
+/// Formatting of all workspaces.
+pub(crate) fn format() -> anyhow::Result<()> {
+    let examples = examples::of("rust")?;
+    workspaces()
+        .iter()
+        .chain(&examples)
+        .try_for_each(|folder| process::run(process::cargo(folder).args(["fmt", "--all", "--check"])))
+}
+
+/// Lints of test guests, which no other test compiles for this machine.
+pub(crate) fn lint_guests() -> anyhow::Result<()> {
+    process::run(process::cargo(&root().join("tests/guests")).args(CLIPPY))
+}
+
 const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
 /// Version that is built where there is none.
 const CARGO_DENY: &str = "0.20.2";
 
 pub(crate) fn lint() -> anyhow::Result<()> {
+    format()?;
     for folder in workspaces() {
-        process::run(process::cargo(&folder).args(["fmt", "--all", "--check"]))?;
         process::run(process::cargo(&folder).args(CLIPPY))?;
     }
-    for example in examples::of("rust")? {
-        process::run(examples::cargo(&example).args(["fmt", "--check"]))?;
-        process::run(examples::cargo(&example).args(CLIPPY))?;
-    }
-    Ok(())
+    examples::of("rust")?.iter().try_for_each(|example| process::run(examples::cargo(example).args(CLIPPY)))
 }
 
 pub(crate) fn doc() -> anyhow::Result<()> {
@@ -61,13 +79,11 @@ fn cargo_deny() -> anyhow::Result<PathBuf> {
     if on_path() {
         return Ok("cargo-deny".into());
     }
-    let tools = root().join("target/tools");
-    let ours = tools.join("bin/cargo-deny");
-    if !ours.exists() {
+    let ours = cache::entry(&format!("cargo-deny-{CARGO_DENY}"), |folder| {
         eprintln!("building cargo-deny, once");
         let mut install = process::cargo(&root());
-        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"]).arg(&tools);
-        process::run(&mut install).context("install cargo-deny")?;
-    }
-    Ok(ours)
+        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"]).arg(folder);
+        process::run(&mut install).context("install cargo-deny")
+    })?;
+    Ok(ours.join("bin/cargo-deny"))
 }

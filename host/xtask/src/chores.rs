@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use xtask::guests::{self, Set};
-use xtask::{examples, process, root};
+use xtask::{controlplane, examples, process, root};
 
+use crate::tiers::{Check, Long, SHARES};
 use crate::{checks, languages, packages};
 
 /// Cargo, at the root of the repository.
@@ -39,7 +40,7 @@ fn build_binaries(release: bool, companion: Option<&str>) -> anyhow::Result<Path
         build.args(["--bin", binary]);
     }
     if release {
-        build.arg("--release");
+        build.args(["--release", "--features", "jemalloc"]);
     }
     process::run(&mut build)?;
     Ok(target().join(if release { "release" } else { "debug" }))
@@ -50,9 +51,12 @@ pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
     Ok(build_binaries(release, None)?.join("pintle"))
 }
 
-/// Builds the binary and the tests at once, for the reason of [`build_binaries`].
+/// Builds the binary and the tests at once, for the reason of [`build_binaries`], and lints them.
 fn build_with_tests() -> anyhow::Result<()> {
-    process::run(cargo().args(["build", "--workspace", "--bins", "--tests"]))
+    let mut build = cargo();
+    // Tests of the long tier too, so that they compile; they are not among the tests of a package.
+    build.args(["build", "--workspace", "--bins", "--tests", "--test", "long"]);
+    process::run(checks::linted(&mut build))
 }
 
 /// Plays the story of `tests/src/bin/demo.rs`.
@@ -62,44 +66,65 @@ pub(crate) fn demo() -> anyhow::Result<()> {
 }
 
 /// A part of `cargo xtask test`: its name, and what it runs.
-type Part = (&'static str, fn(&mut Tally) -> anyhow::Result<()>);
+type Part = (&'static str, fn(&mut Tests) -> anyhow::Result<()>);
 
 const PARTS: &[Part] = &[
     ("programs of the distribution", |_| packages::ensure()),
-    ("format and lints", |_| checks::lint()),
+    ("format", |_| checks::format()),
     ("tools of other languages", |_| languages::install()),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
-    ("build", |_| build_with_tests()),
-    ("the SDK", |tally| test_workspace("sdk/rust", tally)),
-    ("the examples of the SDK", test_examples),
+    ("build and lints", |_| build_with_tests()),
+    ("lints of test guests", |_| checks::lint_guests()),
+    ("the SDK", |tests| tests.of_workspace("sdk/rust")),
+    ("the examples of the SDK", |tests| tests.of_examples()),
     ("the SDKs of other languages", |_| languages::test()),
-    ("the plugins", |tally| test_workspace("plugins", tally)),
-    ("the host, and whole-system tests on the embedded and the real control plane", test_host),
-    ("documentation", |_| checks::doc()),
-    ("dependencies", |_| checks::deny(false)),
+    ("the plugins", |tests| tests.of_workspace("plugins")),
+    ("the host, and whole-system tests on the embedded and the real control plane", |tests| tests.of_host()),
+    ("the long tier", |tests| tests.of_long_tier()),
 ];
 
-/// Everything that CI runs. Stops at the first part that fails.
-pub(crate) fn test(only: &[String]) -> anyhow::Result<()> {
+/// Runs the tests of the default tier, and those of the long one that are asked for. Stops at the first part that fails.
+pub(crate) fn test(long: Long, only: &[String]) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let mut tally = Tally::default();
+    let mut tests = Tests { tally: Tally::default(), long };
+    // It takes minutes on a new machine, and little else waits for it. A failure is reported by the tests that need it.
+    let whole = only.is_empty();
+    let control_plane = whole.then(|| std::thread::spawn(controlplane::ensure));
+    let mut times = Vec::new();
     for (number, (name, part)) in PARTS.iter().enumerate() {
-        if !only.is_empty() && !only.iter().any(|word| name.contains(word.as_str())) {
+        if !whole && !only.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
         eprintln!("\n==> {} of {}: {name}", number + 1, PARTS.len());
         let started = Instant::now();
-        part(&mut tally).with_context(|| format!("test {name}"))?;
-        eprintln!("==> {name}: passed in {:.0} s", started.elapsed().as_secs_f64());
+        part(&mut tests).with_context(|| format!("test {name}"))?;
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!("==> {name}: passed in {seconds:.0} s");
+        times.push((name, seconds));
     }
+    if let Some(control_plane) = control_plane {
+        control_plane.join().map_err(|_| anyhow!("the build of the control plane panicked"))??;
+    }
+    eprintln!();
+    for (name, seconds) in times {
+        eprintln!("{seconds:6.0} s  {name}");
+    }
+    let Tally { passed, failed, ignored } = tests.tally;
     println!(
-        "\ntest result: ok. {} passed; {} failed; {} ignored; finished in {:.0}s",
-        tally.passed,
-        tally.failed,
-        tally.ignored,
+        "\ntest result: ok. {passed} passed; {failed} failed; {ignored} ignored; finished in {:.0}s",
         begun.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// Plays the scenarios with kube-controller-manager, and writes what it does into the repository.
+pub(crate) fn record(scenario: Option<&str>) -> anyhow::Result<()> {
+    let mut record = cargo();
+    record.args(["test", "--workspace", "--test", "long", "recordings", "--", "--nocapture"]).env("RECORD", "1");
+    if let Some(words) = scenario {
+        record.env("SCENARIO", words);
+    }
+    process::run(&mut record)
 }
 
 /// How many tests there were.
@@ -141,16 +166,66 @@ impl Tally {
     }
 }
 
-fn test_workspace(folder: &str, tally: &mut Tally) -> anyhow::Result<()> {
-    tally.run(process::cargo(&root().join(folder)).args(["test", "--workspace"]))
+/// What `cargo xtask test` runs and counts.
+struct Tests {
+    tally: Tally,
+    long: Long,
 }
 
-fn test_examples(tally: &mut Tally) -> anyhow::Result<()> {
-    examples::of("rust")?.iter().try_for_each(|example| tally.run(examples::cargo(example).arg("test")))
+impl Tests {
+    fn of_workspace(&mut self, folder: &str) -> anyhow::Result<()> {
+        self.tally.run(checks::linted(process::cargo(&root().join(folder)).args(["test", "--workspace"])))
+    }
+
+    fn of_examples(&mut self) -> anyhow::Result<()> {
+        let test = |example: &PathBuf| self.tally.run(checks::linted(examples::cargo(example).arg("test")));
+        examples::of("rust")?.iter().try_for_each(test)
+    }
+
+    /// Tests of the host, with those of the default tier in `tests/`.
+    fn of_host(&mut self) -> anyhow::Result<()> {
+        controlplane::ensure()?;
+        let mut test = host_tests();
+        // `--tests`: no package of the host has examples in its documentation.
+        test.args(["--tests", "--no-fail-fast", "--", &threads()]);
+        self.tally.run(&mut test)
+    }
+
+    fn of_long_tier(&mut self) -> anyhow::Result<()> {
+        match self.long {
+            Long::None => eprintln!("not asked for: --long runs it, --share a part of it"),
+            Long::Share(n) => eprintln!("share {} of {}, which the commit selects", n + 1, SHARES.len()),
+            Long::All => eprintln!("all of it"),
+        }
+        for share in self.long.shares() {
+            eprintln!("tests: {}; checks: {:?}", share.tests.join(", "), share.checks);
+            let filters = share.tests.iter().map(|module| format!("{module}::"));
+            let mut test = host_tests();
+            test.args(["--test", "long", "--"]).args(filters).arg(threads());
+            self.tally.run(&mut test)?;
+            for check in share.checks {
+                match check {
+                    Check::Documentation => checks::doc()?,
+                    Check::Dependencies => checks::deny(false)?,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
-fn test_host(tally: &mut Tally) -> anyhow::Result<()> {
-    tally.run(cargo().args(["test", "--workspace"]).env("PINTLE_BIN", pintle()).env("VIRTUAL_ENV", languages::python()))
+/// `cargo test` of the host's workspace, with what tests find in the environment.
+fn host_tests() -> Command {
+    let mut test = cargo();
+    test.args(["test", "--workspace"]).env("PINTLE_BIN", pintle()).env("VIRTUAL_ENV", languages::python());
+    checks::linted(&mut test);
+    test
+}
+
+/// More tests at once than processors: most of the time they wait for other processes.
+fn threads() -> String {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    format!("--test-threads={}", 2 * processors)
 }
 
 /// Measures Pintle and kube-controller-manager side by side.

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 pub mod bindings;
+pub mod cache;
+pub mod controlplane;
 pub mod examples;
 pub mod guests;
 pub mod reference;

@@ -4,10 +4,12 @@ mod checks;
 mod chores;
 mod languages;
 mod packages;
+mod tiers;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tiers::Long;
 use xtask::bindings::{self, LANGUAGES};
 use xtask::guests::{self, Set};
 
@@ -45,11 +47,22 @@ enum Chore {
     },
     /// Set up, build, and play the main job on the embedded cluster.
     Demo,
-    /// Run every test, as CI does.
+    /// Run the tests of the default tier; with --long all tests.
     Test {
-        /// Only parts with one of these words in their name.
+        /// Run the long tier too: tutorials from empty caches, recordings, all crash points, and what else takes minutes.
+        #[arg(long, conflicts_with = "share")]
+        long: bool,
+        /// Run the share of the long tier that the commit selects, as CI does.
+        #[arg(long)]
+        share: bool,
+        /// Run only parts with one of these words in their name.
         #[arg(long = "only", value_name = "WORD")]
         only: Vec<String>,
+    },
+    /// Record the outcomes of kube-controller-manager that the scenarios are compared with.
+    Record {
+        /// Record only scenarios with these words in their name.
+        scenario: Option<String>,
     },
     /// Measure Pintle and kube-controller-manager side by side on a real control plane.
     Bench {
@@ -98,7 +111,15 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             Ok(())
         }
         Chore::Demo => chores::demo(),
-        Chore::Test { only } => chores::test(&only),
+        Chore::Test { long, share, only } => {
+            let long = match (long, share) {
+                (true, _) => Long::All,
+                (false, true) => Long::of_commit(),
+                (false, false) => Long::None,
+            };
+            chores::test(long, &only)
+        }
+        Chore::Record { scenario } => chores::record(scenario.as_deref()),
         Chore::Bench { args } => chores::bench(&args),
         Chore::Lint => checks::lint(),
         Chore::Doc => checks::doc(),

@@ -1,4 +1,4 @@
-//! Programs of the distribution that tests need, installed where they are missing.
+//! Programs of the distribution that tests need, installed where they are missing, all at once.
 
 use std::path::Path;
 

@@ -14,7 +14,6 @@
 //!
 //! Not here: nodes and kubelets. There are none; Pods run on simulated nodes or not at all.
 
-mod binary;
 mod pki;
 
 use std::fs::{self, File};
@@ -32,17 +31,17 @@ use crate::process::Guarded;
 use crate::target_dir;
 use pki::Pki;
 
-pub use binary::ensure as ensure_binary;
+pub use xtask::controlplane::ensure as ensure_binary;
 
 /// How long kube-apiserver may take until it is ready. It takes 4 to 6 s on two idle cores; the rest
 /// is for a machine that is busy compiling.
-const READY_DEADLINE: Duration = Duration::from_secs(90);
+const READY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How long a part may take to end after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// How long the guard may take to start its program.
-const PROGRAM_DEADLINE: Duration = Duration::from_secs(10);
+const PROGRAM_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How often a start is tried again when another process took one of the free ports in between.
 const PORT_ATTEMPTS: usize = 3;
@@ -107,7 +106,7 @@ impl ControlPlane {
     /// # Cancel safety
     /// Dropping the future ends what was started.
     pub async fn start(options: Options) -> Result<ControlPlane> {
-        let binary = tokio::task::spawn_blocking(binary::ensure).await??;
+        let binary = tokio::task::spawn_blocking(ensure_binary).await??;
         let mut attempt = 1;
         loop {
             match ControlPlane::try_start(&binary, &options).await {
