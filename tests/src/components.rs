@@ -1,10 +1,12 @@
 //! Components for tests: those of the plugins and of `tests/guests`, and the same with another manifest.
 
-use anyhow::{Context, Result, ensure};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
 use pintle_core::manifest;
 use serde_json::Value;
 use wasmparser::{Chunk, Parser, Payload};
-use xtask::guests::{self, Set};
+use xtask::guests::{self, Component, Set};
 
 /// The component of a built-in plugin, by its name.
 ///
@@ -23,11 +25,27 @@ pub fn guest(folder: &str) -> Result<Vec<u8>> {
 }
 
 fn read(set: Set, name: &str) -> Result<Vec<u8>> {
-    let built = guests::build(set)?;
-    let path =
-        built.iter().map(|component| &component.path).find(|path| path.file_stem().is_some_and(|stem| stem == name));
-    let path = path.with_context(|| format!("there is no component {name:?}"))?;
+    let path = &find(built(set)?, name)?.path;
     std::fs::read(path).with_context(|| format!("read {}", path.display()))
+}
+
+fn find<'b>(built: &'b [Component], name: &str) -> Result<&'b Component> {
+    let found = built.iter().find(|component| component.path.file_stem().is_some_and(|stem| stem == name));
+    found.with_context(|| format!("there is no component {name:?}"))
+}
+
+/// All components of a set, built once in a process if their sources have changed.
+///
+/// # Errors
+/// They do not build.
+pub fn built(set: Set) -> Result<&'static [Component]> {
+    static PLUGINS: OnceLock<Result<Vec<Component>>> = OnceLock::new();
+    static TEST_GUESTS: OnceLock<Result<Vec<Component>>> = OnceLock::new();
+    let cell = match set {
+        Set::Plugins => &PLUGINS,
+        Set::TestGuests => &TEST_GUESTS,
+    };
+    cell.get_or_init(|| guests::build(set)).as_deref().map_err(|why| anyhow!("{why:#}"))
 }
 
 /// The manifest that a component carries.

@@ -13,7 +13,7 @@ use crate::process::Guarded;
 use crate::{eventually, target_dir};
 
 /// How long `pintle dev` may take until its kubeconfig is there, components compiled included.
-const START: Duration = Duration::from_secs(120);
+const START: Duration = Duration::from_secs(300);
 /// Nodes of each cluster.
 const N_NODES: usize = 3;
 /// How long a Pod takes to get ready.

@@ -8,6 +8,7 @@
 
 pub mod cluster;
 pub mod normalize;
+pub mod play;
 pub mod script;
 pub mod session;
 

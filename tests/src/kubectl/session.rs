@@ -17,7 +17,7 @@ use super::script::{Action, Step, matches};
 use crate::eventually;
 
 /// How long one command may take; kubectl itself waits for nothing longer in the script.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// What a step printed.
 #[derive(Debug, Clone, PartialEq, Eq)]

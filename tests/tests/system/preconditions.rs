@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 /// How long the host may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A case: what is written, under which name.
 type Case = (String, Action);

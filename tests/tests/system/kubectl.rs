@@ -3,41 +3,12 @@
 //! `KUBECTL_BLESS=1` writes what the embedded cluster printed into the scripts, for review.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use pintle_tests::kubectl::cluster::{Dev, Real};
-use pintle_tests::kubectl::script::{Action, Step, matches, parse};
-use pintle_tests::kubectl::session::{Printed, Session};
-use similar::TextDiff;
-
-/// What is played on both clusters.
-const SCRIPT: &str = "script.txt";
-/// What only the embedded cluster is asked.
-const EMBEDDED: &str = "embedded.txt";
-
-fn path(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/kubectl").join(file)
-}
-
-fn script(file: &str) -> Result<Vec<Step>> {
-    parse(&std::fs::read_to_string(path(file)).with_context(|| format!("read {file}"))?)
-}
-
-/// Plays the steps in order, all of them whatever happens.
-async fn play(kubeconfig: PathBuf, steps: &[Step]) -> Result<Vec<Printed>> {
-    let mut session = Session::new(&kubeconfig)?;
-    let mut printed = Vec::new();
-    for step in steps {
-        printed.push(session.play(step).await.with_context(|| format!("line {}: {}", step.line, step.action.shown()))?);
-    }
-    Ok(printed)
-}
-
-fn diff(before: &[String], after: &[String]) -> String {
-    let (before, after) = (before.join("\n") + "\n", after.join("\n") + "\n");
-    TextDiff::from_lines(&before, &after).unified_diff().context_radius(3).to_string()
-}
+use pintle_tests::kubectl::cluster::Dev;
+use pintle_tests::kubectl::play::{EMBEDDED, SCRIPT, diff, path, play, script};
+use pintle_tests::kubectl::script::{Action, Step, matches};
+use pintle_tests::kubectl::session::Printed;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_cluster_serves_kubectl() -> Result<()> {
@@ -67,27 +38,6 @@ async fn check(file: &str) -> Result<()> {
         }
     }
     assert!(report.is_empty(), "\n{report}");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn kubectl_prints_the_same_on_a_real_cluster() -> Result<()> {
-    let steps = script(SCRIPT)?;
-    let embedded = Dev::start().await?;
-    let real = Real::start().await?;
-    // One after the other: each is meant to come to rest in time on a busy machine.
-    let wanted = play(real.kubeconfig(), &steps).await?;
-    let got = play(embedded.kubeconfig(), &steps).await?;
-    let mut report = String::new();
-    for (wanted, got) in wanted.iter().zip(&got) {
-        if wanted != got {
-            let diff = diff(&wanted.lines, &got.lines);
-            let failures = (&wanted.failure, &got.failure);
-            writeln!(report, "line {}: {} {failures:?} (- real, + embedded)\n{diff}", wanted.line, wanted.step)?;
-        }
-    }
-    assert!(report.is_empty(), "\n{report}");
-    real.plane.stop().await;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! One controller in every language: the same mutations, natively (each SDK's own tests) and as components (here), also after
 //! thousands of runs on one instance; and what each language costs.
 //!
-//! The tables are printed: `cargo test --workspace --test languages -- --nocapture`.
+//! The tables are printed: `cargo test --workspace --test long languages:: -- --nocapture`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

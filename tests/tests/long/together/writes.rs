@@ -8,7 +8,7 @@ use pintle_tests::scenarios::stage::Stage;
 use pintle_tests::{ApiClient, eventually};
 use serde_json::{Value, json};
 
-use crate::{Controller, PATIENCE};
+use super::{Controller, PATIENCE};
 
 /// The plugin that is given less than it asks for.
 const CURTAILED: &str = "janitor";

@@ -13,7 +13,7 @@ use pintle_tests::audited::{ACCOUNTS, Audited, Host, items, rbac};
 use pintle_tests::{ControlPlane, components, eventually, kubectl};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 

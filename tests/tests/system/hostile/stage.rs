@@ -19,11 +19,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use wasm_encoder::{ComponentSection, CustomSection};
+use xtask::guests::Set;
 
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Changes that are measured at a time.
-const N_PROBES: usize = 100;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// Changes that the neighbour must follow during each attack.
+const N_PROBES: usize = 25;
 const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
 
 pub(crate) struct Stage {
@@ -45,8 +46,8 @@ pub(crate) struct Latency {
 }
 
 fn components() -> Result<BTreeMap<String, Vec<u8>>> {
-    let built = xtask::guests::build(xtask::guests::Set::TestGuests)?;
-    built.into_iter().map(|guest| Ok((guest.name, std::fs::read(guest.path)?))).collect()
+    let built = pintle_tests::components::built(Set::TestGuests)?;
+    built.iter().map(|guest| Ok((guest.name.clone(), std::fs::read(&guest.path)?))).collect()
 }
 
 impl Stage {

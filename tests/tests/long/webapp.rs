@@ -13,7 +13,7 @@ use pintle_tests::webapps::{CLAIMS, WEBAPPS, define, ready};
 use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually};
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where the children of an application are.
 const CHILDREN: [&str; 4] = [

@@ -8,7 +8,7 @@ use pintle_tests::process::{Guarded, Memory};
 use pintle_tests::{PatchKind, eventually};
 use serde_json::json;
 
-use crate::PATIENCE;
+use super::PATIENCE;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const COPIES: &str = "/api/v1/namespaces/operators/configmaps";
@@ -31,7 +31,7 @@ pub(crate) async fn run(audited: &Audited, manager: &Path, n: usize) -> Result<M
     println!("operator-go  RSS MiB  PSS MiB  private MiB");
     for (i, operator) in running.iter().enumerate() {
         let Memory { rss_bytes, pss_bytes, private_bytes } = operator.memory()?;
-        let [rss, pss, private] = [rss_bytes, pss_bytes, private_bytes].map(crate::mib);
+        let [rss, pss, private] = [rss_bytes, pss_bytes, private_bytes].map(super::mib);
         println!("{i:>11}  {rss:7.1}  {pss:7.1}  {private:11.1}");
         all.rss_bytes += rss_bytes;
         all.pss_bytes += pss_bytes;

@@ -1,13 +1,10 @@
 //! Each mistake of an author gets an answer that teaches, in every language: which key, which place, what to do instead.
 //!
-//! The tables are printed: `cargo test --workspace --test mistakes -- --nocapture`. Each mistake says what every answer must say, and
+//! The tables are printed: `cargo test --workspace --test long mistakes:: -- --nocapture`. Each mistake says what every answer must say, and
 //! which line of the author's it must name.
 
-#[path = "mistakes/builds.rs"]
 mod builds;
-#[path = "mistakes/churn.rs"]
 mod churn;
-#[path = "mistakes/runs.rs"]
 mod runs;
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! Caches are empty, so times are those of a first use. What a page tells to install is not installed here, but it is checked that it
 //! is there; the machine gets it from `cargo xtask languages`. Nothing is shared between the languages.
 //!
-//! `cargo test --workspace --test tutorials -- --nocapture` prints a table of times; `LANGUAGE_UNDER_TEST=go` follows one page alone.
+//! `cargo test --workspace --test long tutorials:: -- --nocapture` prints a table of times; `LANGUAGE_UNDER_TEST=go` follows one page alone.
 
 use std::path::Path;
 use std::time::Duration;

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// How long the host may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const RESOURCES: &str = "/apis/pintle.dev/v1alpha1/controllerplugins";
 

@@ -2,17 +2,13 @@
 //! work within its grants, and what one more of them costs in memory is set against a process of its own for each.
 //!
 //! The host has the permissions that `pintle rbac` prints for these plugins, and no others. The table is printed:
-//! `cargo test --workspace --test together -- --nocapture`.
+//! `cargo test --workspace --test long together:: -- --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "together/load.rs"]
 mod load;
-#[path = "together/operators.rs"]
 mod operators;
-#[path = "together/stories.rs"]
 mod stories;
-#[path = "together/writes.rs"]
 mod writes;
 
 use std::path::PathBuf;
@@ -26,7 +22,7 @@ use pintle_tests::scenarios::stage::{Stage, deployment};
 use pintle_tests::{components, eventually, languages, operator, target_dir, webapps};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Language and folder, in the order in which they are loaded.
 const TEN: [(&str, &str); 10] = [

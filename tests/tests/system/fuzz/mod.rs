@@ -4,7 +4,7 @@
 //! fails is left in that folder, to be kept with the mend. To look further, for minutes or hours, with other changes each time:
 //!
 //! ```text
-//! FUZZ_SECONDS=600 cargo test --workspace --release --test fuzz manifest
+//! FUZZ_SECONDS=600 cargo test --workspace --release --test system fuzz::manifest
 //! ```
 //!
 //! Not here: sequences of calls, which have property tests of their own beside the code.
@@ -21,7 +21,7 @@ use pintle_core::selector::Selector;
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 
-use crate::harness::Target;
+use harness::Target;
 
 fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()

@@ -1,0 +1,28 @@
+//! kubectl prints the same on the embedded cluster as on a real one: every command of `src/kubectl/script.txt`.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use pintle_tests::kubectl::cluster::{Dev, Real};
+use pintle_tests::kubectl::play::{SCRIPT, diff, play, script};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_prints_the_same_on_a_real_cluster() -> Result<()> {
+    let steps = script(SCRIPT)?;
+    let embedded = Dev::start().await?;
+    let real = Real::start().await?;
+    // One after the other: each is meant to come to rest in time on a busy machine.
+    let wanted = play(real.kubeconfig(), &steps).await?;
+    let got = play(embedded.kubeconfig(), &steps).await?;
+    let mut report = String::new();
+    for (wanted, got) in wanted.iter().zip(&got) {
+        if wanted != got {
+            let diff = diff(&wanted.lines, &got.lines);
+            let failures = (&wanted.failure, &got.failure);
+            writeln!(report, "line {}: {} {failures:?} (- real, + embedded)\n{diff}", wanted.line, wanted.step)?;
+        }
+    }
+    assert!(report.is_empty(), "\n{report}");
+    real.plane.stop().await;
+    Ok(())
+}

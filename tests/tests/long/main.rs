@@ -1,0 +1,16 @@
+//! Whole-system tests of the long tier: `cargo xtask test --long` runs all of them, CI a share that the commit selects.
+//!
+//! The shares are listed in `host/xtask/src/tiers.rs`; a test there compares them with this file.
+
+mod behaviour_itself;
+mod crash_everywhere;
+mod kubectl_real;
+mod languages;
+mod mistakes;
+mod recordings;
+mod snippets;
+mod storm;
+mod takeover;
+mod together;
+mod tutorials;
+mod webapp;

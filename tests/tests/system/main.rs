@@ -1,0 +1,24 @@
+//! Whole-system tests of the default tier: `cargo xtask test` runs them for every change.
+//!
+//! One executable, because each links the whole host. Tests run side by side (`--test-threads`): most of them wait for other processes.
+//! Each test brings its own cluster, ports and folders, so that none sees another. What takes longer is in `tests/long`.
+
+mod architecture;
+mod bad_input;
+mod behaviour;
+mod cases;
+mod controlplane;
+mod crash;
+mod dev;
+mod failures;
+mod faults;
+mod fuzz;
+mod handover;
+mod hostile;
+mod kubectl;
+mod least_privilege;
+mod oci;
+mod preconditions;
+mod rbac;
+mod scenarios;
+mod swap;
