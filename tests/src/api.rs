@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 /// How long one request may take, a watch aside. A request that is stuck must fail its test, not
 /// hang it.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client of one server as one user. Cheap to clone; bound to the async runtime that uses it first.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use crate::{ApiClient, ControlPlane, Options, crash, eventually, kubectl};
 pub const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
 
 /// How long a host may take until its caches are filled; the first time it compiles all components before that.
-const READY_DEADLINE: Duration = Duration::from_secs(240);
+const READY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What `pintle rbac` prints.
 ///

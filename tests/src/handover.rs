@@ -25,7 +25,7 @@ use crate::scenarios::history::{Effect, Id, Recorder, text};
 use crate::scenarios::stage::{COMPARED, Stage};
 
 /// How long the controllers may take until nothing happens any more.
-const QUIET_DEADLINE: Duration = Duration::from_secs(120);
+const QUIET_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How many looks in a row must show the same objects and idle controllers.
 const N_QUIET_LOOKS: usize = 60;

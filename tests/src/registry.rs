@@ -19,7 +19,7 @@ use crate::{eventually, target_dir};
 /// The program, and Debian's package that has it.
 const PROGRAM: &str = "docker-registry";
 /// How long it may take to listen on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Name and password of [`Access::Password`].
 pub const USER: (&str, &str) = ("pusher", "right");
 /// Their line of an htpasswd file, with few rounds of bcrypt.

@@ -13,7 +13,7 @@ pub const WEBAPPS: &str = "/apis/example.com/v1/namespaces/default/webapps";
 /// What they claim outside of the cluster.
 pub const CLAIMS: &str = "/apis/example.com/v1/externalnames";
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Defines the kinds, and waits until they are served.
 ///

@@ -13,7 +13,7 @@ use crate::api::{ApiClient, Watch};
 use crate::eventually;
 
 /// How long an event or an awaited change may take.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Plays `case` in the namespace `ns`, which is created first, and returns the normalized transcript.
 ///

@@ -13,7 +13,7 @@ use pintle_tests::{ApiClient, PatchKind, eventually};
 use serde_json::{Value, json};
 
 /// The longest that any step may take; most take a second.
-const STEP_DEADLINE: Duration = Duration::from_secs(60);
+const STEP_DEADLINE: Duration = Duration::from_secs(300);
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";

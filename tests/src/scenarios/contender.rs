@@ -25,7 +25,7 @@ pub const CONTROLLERS: [&str; 7] = [
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// How long `pintle run` may take until its caches are filled.
-const READY_DEADLINE: Duration = Duration::from_secs(90);
+const READY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// One of those who are compared.
 #[derive(Debug, Clone)]

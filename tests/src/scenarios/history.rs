@@ -26,7 +26,7 @@ use crate::eventually;
 const SILENCE: Duration = Duration::from_secs(3600);
 
 /// How long the watches may take to show what a look has shown already.
-const SEEN_DEADLINE: Duration = Duration::from_secs(20);
+const SEEN_DEADLINE: Duration = Duration::from_secs(300);
 
 /// (Plural, uid): an object, whatever happens to it.
 pub type Id = (&'static str, String);
