@@ -22,3 +22,4 @@ mod preconditions;
 mod rbac;
 mod scenarios;
 mod swap;
+mod words;
