@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pintle_kube::{Connection, Source};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use tokio_util::task::AbortOnDropHandle;
 

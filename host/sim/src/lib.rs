@@ -1,4 +1,4 @@
-//! The embedded cluster: an in-memory Kubernetes API server spoken to over real HTTP, simulated nodes, a controllable clock and fault scripts.
+//! The embedded cluster: an in-memory Kubernetes API server spoken to over real HTTP, a controllable clock and fault scripts.
 //!
 //! *Flow*: [`SimCluster::start`] binds a port on loopback and serves it until [`SimCluster::shutdown`].
 //!
@@ -10,7 +10,7 @@
 //!
 //! *Invariants*: 1. everything a client sees comes over the wire; 2. every timestamp comes from the cluster's clock; 3. no other part of Pintle is used here.
 //!
-//! *Not here*: controllers, the scheduler and kubelets; they are clients.
+//! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` plays the last two.
 //!
 //! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
 
@@ -22,7 +22,6 @@ pub mod faults;
 pub mod gojson;
 pub mod kubeconfig;
 pub mod names;
-pub mod nodes;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

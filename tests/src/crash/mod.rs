@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{FaultScript, SimCluster, SimConfig};
 use serde_json::{Value, json};
 use tokio::sync::watch;

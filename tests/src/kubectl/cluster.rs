@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use tempfile::TempDir;
 
 use crate::controlplane::{ControlPlane, Options};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::audited::{Audited, Host, items, rbac};
 use pintle_tests::process::Memory;
 use pintle_tests::scenarios::stage::{Stage, deployment};

@@ -12,15 +12,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("host/core", &[]),
     ("host/runtime", &["host/core"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
     ("host/sim", &["host/core"]),
+    // The embedded cluster is the server of its tests.
+    ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),
     ("host/xtask", &["host/build"]),
-    ("host", &["host/core", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/build"]),
+    ("host", &["host/core", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/nodes", "host/build"]),
     ("sdk", &["sdk"]),
     // Plugins may share a library; that a plugin is not a library is up to review.
     ("plugins", &["sdk", "plugins"]),

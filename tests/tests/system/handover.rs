@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::handover::{Census, Comparison};
 use pintle_tests::scenarios::Contender;

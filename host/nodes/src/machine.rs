@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::pod::{Behaviour, ObservedPod};
-use super::requests::{self, Report, Step, Write};
-use crate::clock::rfc3339;
+use crate::pod::{Behaviour, ObservedPod};
+use crate::requests::{self, Report, Step, Write};
+use crate::time::rfc3339;
 
 /// First address given to a Pod; some eight million follow.
 const FIRST_POD_IP: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);

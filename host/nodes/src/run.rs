@@ -8,16 +8,17 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::Method;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::client::{ApiClient, ClientError};
-use super::machine::{Machine, MachineConfig, Outcome};
-use super::pod::ObservedPod;
-use super::requests::{Step, Write};
-use super::{SimNodesConfig, SimNodesStats};
+use crate::client::{ApiClient, ClientError};
+use crate::machine::{Machine, MachineConfig, Outcome};
+use crate::pod::ObservedPod;
+use crate::requests::{Step, Write};
+use crate::{SimNodesConfig, SimNodesStats};
 
 /// Observations waiting for the machine; a full channel holds the watch back.
 const N_WAITING: usize = 1024;
@@ -61,7 +62,7 @@ struct Answer {
 }
 
 /// Looks after Pods until cancelled.
-pub(super) async fn pods(
+pub(crate) async fn pods(
     client: ApiClient,
     config: SimNodesConfig,
     stats: Arc<SimNodesStats>,
@@ -75,10 +76,9 @@ pub(super) async fn pods(
         ready_delay: config.ready_delay,
         stop_delay: config.stop_delay,
     });
-    let clock = &config.clock;
     let mut writes = FuturesUnordered::new();
     loop {
-        let now = clock.now();
+        let now = Timestamp::now();
         while writes.len() < config.n_in_flight.max(1) {
             let Some(write) = machine.take(now) else {
                 break;
@@ -96,24 +96,24 @@ pub(super) async fn pods(
             observation = seen.recv() => {
                 // The watcher holds the sender until it is cancelled.
                 let Some(observation) = observation else { break };
-                take_in(&mut machine, observation, &config);
+                take_in(&mut machine, observation);
                 while let Ok(observation) = seen.try_recv() {
-                    take_in(&mut machine, observation, &config);
+                    take_in(&mut machine, observation);
                 }
             }
             Some((write, outcome)) = writes.next() => {
                 count(&stats, &write, outcome);
-                machine.finish(&write, outcome, clock.now());
+                machine.finish(&write, outcome, Timestamp::now());
             }
-            () = clock.sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
         }
     }
     // A watcher that panicked has nothing left to stop.
     let _ = watcher.await;
 }
 
-fn take_in(machine: &mut Machine, observation: Seen, config: &SimNodesConfig) {
-    let now = config.clock.now();
+fn take_in(machine: &mut Machine, observation: Seen) {
+    let now = Timestamp::now();
     match observation {
         Seen::List(pods) => machine.replace(pods, now),
         Seen::Changed(pod) => machine.observe(*pod, now),

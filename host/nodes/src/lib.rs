@@ -22,6 +22,7 @@ mod register;
 mod requests;
 mod run;
 mod target;
+mod time;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,8 +31,6 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-use crate::clock::SimClock;
 
 pub use client::{ApiClient, ClientError};
 pub use machine::{Machine, MachineConfig, Outcome};
@@ -71,8 +70,6 @@ pub struct SimNodesConfig {
     pub heartbeat: Option<Duration>,
     /// Pods that one node claims to have room for; default 10,000, for a simulated node costs nothing.
     pub n_pods_per_node: u32,
-    /// Source of every timestamp and delay.
-    pub clock: SimClock,
 }
 
 impl SimNodesConfig {
@@ -88,7 +85,6 @@ impl SimNodesConfig {
             n_in_flight: 64,
             heartbeat: Some(Duration::from_secs(10)),
             n_pods_per_node: 10_000,
-            clock: SimClock::real(),
         }
     }
 

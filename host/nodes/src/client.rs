@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 
-use super::Target;
+use crate::Target;
 
 /// Answers to single requests; what takes longer is given up.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

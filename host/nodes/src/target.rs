@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use serde::Deserialize;
 
-use super::Connect;
+use crate::Connect;
 
 /// An API server and the credentials for it.
 #[derive(Debug, Clone)]
@@ -254,13 +254,21 @@ impl ServerCertVerifier for AnyServer {
 mod tests {
     use super::*;
 
+    /// A kubeconfig with one context and a token.
+    fn kubeconfig(server: &str) -> String {
+        format!(
+            "clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\nusers: [{{name: a, user: {{token: secret}}}}]\n\
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\ncurrent-context: a\n"
+        )
+    }
+
     #[test]
-    fn the_kubeconfig_of_the_embedded_cluster_is_understood() {
-        let text = crate::kubeconfig::kubeconfig("http://127.0.0.1:1234");
+    fn a_kubeconfig_with_a_token_is_understood() {
+        let text = kubeconfig("http://127.0.0.1:1234");
         let target = Target::resolve(&Connect::Kubeconfig(text)).unwrap();
         assert_eq!(target.base_url, "http://127.0.0.1:1234");
         assert!(target.tls.is_none());
-        assert_eq!(target.token.as_deref(), Some("pintle"));
+        assert_eq!(target.token.as_deref(), Some("secret"));
     }
 
     #[test]
@@ -268,7 +276,7 @@ mod tests {
         let error = |text: &str| Target::resolve(&Connect::Kubeconfig(text.to_owned())).unwrap_err().to_string();
         assert_eq!(error("current-context: x"), "kubeconfig has no context \"x\"");
         assert!(error("- 1").starts_with("parse kubeconfig"));
-        let https = crate::kubeconfig::kubeconfig("https://127.0.0.1:1");
+        let https = kubeconfig("https://127.0.0.1:1");
         assert_eq!(error(&https), "kubeconfig has no certificate authority for an https server");
         let absent = Target::resolve(&Connect::KubeconfigFile("no/such/file".into())).unwrap_err();
         assert!(absent.to_string().contains("no/such/file"));

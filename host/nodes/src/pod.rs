@@ -106,17 +106,17 @@ pub struct ObservedCondition {
 
 impl ObservedPod {
     /// The version as a number; zero when it is not one.
-    pub(super) fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.metadata.resource_version.parse().unwrap_or_default()
     }
 
     /// Whether a condition is `True`.
-    pub(super) fn is_true(&self, condition: &str) -> bool {
+    pub(crate) fn is_true(&self, condition: &str) -> bool {
         self.status.conditions.iter().any(|found| found.r#type == condition && found.status == "True")
     }
 
     /// Whether the Pod has ended.
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 }

@@ -6,8 +6,8 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::pod::{ObservedContainer, ObservedPod};
-use crate::clock::rfc3339;
+use crate::pod::{ObservedContainer, ObservedPod};
+use crate::time::rfc3339;
 
 /// One request about a Pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ fn path(pod: &ObservedPod) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", pod.metadata.namespace, pod.metadata.name)
 }
 
-pub(super) fn bind(pod: &ObservedPod, node: &str) -> Write {
+pub(crate) fn bind(pod: &ObservedPod, node: &str) -> Write {
     let meta = &pod.metadata;
     Write {
         uid: meta.uid.clone(),
@@ -65,7 +65,7 @@ pub(super) fn bind(pod: &ObservedPod, node: &str) -> Write {
     }
 }
 
-pub(super) fn delete(pod: &ObservedPod) -> Write {
+pub(crate) fn delete(pod: &ObservedPod) -> Write {
     Write {
         uid: pod.metadata.uid.clone(),
         step: Step::Delete,
@@ -80,15 +80,15 @@ pub(super) fn delete(pod: &ObservedPod) -> Write {
 }
 
 /// What a status reports beside the Pod's own fields.
-pub(super) struct Report<'a> {
-    pub(super) step: Step,
-    pub(super) ip: Ipv4Addr,
-    pub(super) node: &'a str,
-    pub(super) started: &'a str,
-    pub(super) now: Timestamp,
+pub(crate) struct Report<'a> {
+    pub(crate) step: Step,
+    pub(crate) ip: Ipv4Addr,
+    pub(crate) node: &'a str,
+    pub(crate) started: &'a str,
+    pub(crate) now: Timestamp,
 }
 
-pub(super) fn status(pod: &ObservedPod, report: &Report<'_>) -> Write {
+pub(crate) fn status(pod: &ObservedPod, report: &Report<'_>) -> Write {
     let now = rfc3339(report.now);
     let (phase, ready, ended) = match report.step {
         Step::Finish { succeeded: true } => ("Succeeded", false, Some(0)),
@@ -175,7 +175,7 @@ fn container_id(pod: &ObservedPod, container: &str) -> String {
 }
 
 /// The address of a node, from the number that its name ends in.
-pub(super) fn host_ip(node: &str) -> String {
+pub(crate) fn host_ip(node: &str) -> String {
     let digits = node.len() - node.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
     let number: u32 = node[node.len() - digits..].parse().unwrap_or_default();
     Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 16, 0, 1)) + number % 0xf_fff0).to_string()

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_sim::nodes::{ApiClient, Connect, SimNodes, SimNodesConfig, Target};
+use pintle_nodes::{ApiClient, Connect, SimNodes, SimNodesConfig, Target};
 use pintle_sim::{SimCluster, SimConfig};
 use serde_json::{Value, json};
 

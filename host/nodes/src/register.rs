@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{ApiClient, ClientError};
-use super::requests::host_ip;
-use super::{SimNodesConfig, SimNodesError};
-use crate::clock::{rfc3339, rfc3339_micro};
+use crate::client::{ApiClient, ClientError};
+use crate::requests::host_ip;
+use crate::{SimNodesConfig, SimNodesError};
+use crate::time::{rfc3339, rfc3339_micro};
 
 /// Tries to reach a server that is only just starting.
 const N_TRIES: u32 = 20;
@@ -22,7 +23,7 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
 /// Creates or refreshes all nodes.
-pub(super) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[String]) -> Result<(), SimNodesError> {
+pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[String]) -> Result<(), SimNodesError> {
     stream::iter(names)
         .map(|name| async move {
             one(client, config, name).await.map_err(|source| SimNodesError::Register { name: name.clone(), source })
@@ -110,7 +111,7 @@ fn node(name: &str) -> Value {
 }
 
 fn status(config: &SimNodesConfig, name: &str) -> Value {
-    let now = rfc3339(config.clock.now());
+    let now = rfc3339(Timestamp::now());
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": now, "lastTransitionTime": now})
@@ -136,7 +137,7 @@ fn status(config: &SimNodesConfig, name: &str) -> Value {
 }
 
 /// Renews the leases until cancelled.
-pub(super) async fn heartbeats(
+pub(crate) async fn heartbeats(
     client: ApiClient,
     config: SimNodesConfig,
     names: Vec<String>,
@@ -145,7 +146,7 @@ pub(super) async fn heartbeats(
 ) {
     let seconds = interval.as_secs().saturating_mul(4).max(1);
     loop {
-        let now = rfc3339_micro(config.clock.now());
+        let now = rfc3339_micro(Timestamp::now());
         let beats = stream::iter(&names).for_each_concurrent(N_AT_ONCE, |name| beat(&client, name, &now, seconds));
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -153,7 +154,7 @@ pub(super) async fn heartbeats(
         }
         tokio::select! {
             () = cancel.cancelled() => return,
-            () = config.clock.sleep(interval) => {}
+            () = tokio::time::sleep(interval) => {}
         }
     }
 }
