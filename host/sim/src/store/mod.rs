@@ -267,7 +267,30 @@ impl Store {
         ctx: &WriteContext<'_>,
         key: &str,
         expected: u64,
+        value: Value,
+    ) -> Result<Entry, CommitError> {
+        self.commit_after(ctx, key, expected, value, EventType::Modified)
+    }
+
+    /// Removes the version numbered `expected`; `last` is its final state.
+    pub(crate) fn remove(
+        &self,
+        ctx: &WriteContext<'_>,
+        key: &str,
+        expected: u64,
+        last: Value,
+    ) -> Result<Entry, CommitError> {
+        self.commit_after(ctx, key, expected, last, EventType::Deleted)
+    }
+
+    /// Commits the state that follows the version numbered `expected`.
+    fn commit_after(
+        &self,
+        ctx: &WriteContext<'_>,
+        key: &str,
+        expected: u64,
         mut value: Value,
+        kind: EventType,
     ) -> Result<Entry, CommitError> {
         let mut inner = self.inner.write();
         ctx.faults.admit_commit(ctx.user_agent)?;
@@ -279,29 +302,7 @@ impl Store {
         let rv = inner.rv + 1;
         set_rv(&mut value, rv);
         let entry = Entry::new(ctx.resource, key, rv, value)?;
-        inner.commit(ctx, EventType::Modified, entry.clone(), Some(before), self.limits.log_events);
-        Ok(entry)
-    }
-
-    /// Removes the version numbered `expected`; `last` is its final state.
-    pub(crate) fn remove(
-        &self,
-        ctx: &WriteContext<'_>,
-        key: &str,
-        expected: u64,
-        mut last: Value,
-    ) -> Result<Entry, CommitError> {
-        let mut inner = self.inner.write();
-        ctx.faults.admit_commit(ctx.user_agent)?;
-        let before = inner.get(&ctx.resource.storage, key).ok_or(CommitError::Missing)?;
-        if before.version.rv != expected {
-            return Err(CommitError::Changed);
-        }
-        let before = Arc::clone(&before.version);
-        let rv = inner.rv + 1;
-        set_rv(&mut last, rv);
-        let entry = Entry::new(ctx.resource, key, rv, last)?;
-        inner.commit(ctx, EventType::Deleted, entry.clone(), Some(before), self.limits.log_events);
+        inner.commit(ctx, kind, entry.clone(), Some(before), self.limits.log_events);
         Ok(entry)
     }
 
