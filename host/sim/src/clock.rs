@@ -1,6 +1,6 @@
 //! The clock that every timestamp of the embedded cluster comes from.
 //!
-//! *Flow*: the server, the simulated nodes and tests hold clones of one [`SimClock`].
+//! *Flow*: the server and tests hold clones of one [`SimClock`].
 //! A manual clock stands still until a test moves it; a real one follows the system.
 //!
 //! *Invariants*: 1. a manual clock never moves by itself; 2. a clock never goes backwards except through [`SimClock::set`].
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
+use parking_lot::Mutex;
 
 /// A clock that either follows the system or is moved by hand. Clones share one hand.
 #[derive(Clone, Debug)]
@@ -20,8 +20,7 @@ pub struct SimClock(Arc<Mode>);
 #[derive(Debug)]
 enum Mode {
     Real,
-    /// The sender is also the value; sleepers subscribe to it.
-    Manual(watch::Sender<Timestamp>),
+    Manual(Mutex<Timestamp>),
 }
 
 impl SimClock {
@@ -32,49 +31,29 @@ impl SimClock {
 
     /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Self {
-        Self(Arc::new(Mode::Manual(watch::Sender::new(start))))
+        Self(Arc::new(Mode::Manual(Mutex::new(start))))
     }
 
     /// The present.
     pub fn now(&self) -> Timestamp {
         match &*self.0 {
             Mode::Real => Timestamp::now(),
-            Mode::Manual(hand) => *hand.borrow(),
+            Mode::Manual(hand) => *hand.lock(),
         }
     }
 
-    /// Whether the clock is moved by hand.
-    pub fn is_manual(&self) -> bool {
-        matches!(&*self.0, Mode::Manual(_))
-    }
-
-    /// Moves a manual clock forward and wakes its sleepers. A real clock does not obey.
+    /// Moves a manual clock forward. A real clock is not affected.
     pub fn advance(&self, by: Duration) {
         if let Mode::Manual(hand) = &*self.0 {
-            hand.send_modify(|now| *now = now.saturating_add(signed(by)).unwrap_or(Timestamp::MAX));
+            let mut now = hand.lock();
+            *now = now.saturating_add(signed(by)).unwrap_or(Timestamp::MAX);
         }
     }
 
-    /// Puts a manual clock to `to`, backwards too. A real clock does not obey.
+    /// Puts a manual clock to `to`, backwards too. A real clock is not affected.
     pub fn set(&self, to: Timestamp) {
         if let Mode::Manual(hand) = &*self.0 {
-            hand.send_replace(to);
-        }
-    }
-
-    /// Waits until the clock has moved on by `duration`.
-    ///
-    /// # Cancel safety
-    /// Dropping the future forgets the wait, nothing else.
-    pub async fn sleep(&self, duration: Duration) {
-        match &*self.0 {
-            Mode::Real => tokio::time::sleep(duration).await,
-            Mode::Manual(hand) => {
-                let mut hand = hand.subscribe();
-                let end = hand.borrow().saturating_add(signed(duration)).unwrap_or(Timestamp::MAX);
-                // The sender lives in `self`, so the wait ends only when the time is reached.
-                let _ = hand.wait_for(|now| *now >= end).await;
-            }
+            *hand.lock() = to;
         }
     }
 }
@@ -110,16 +89,5 @@ mod tests {
         clock.advance(Duration::from_millis(1500));
         assert_eq!(rfc3339(clock.now()), "1970-01-01T00:00:01Z");
         assert_eq!(rfc3339_micro(clock.now()), "1970-01-01T00:00:01.500000Z");
-    }
-
-    #[tokio::test]
-    async fn a_sleeper_wakes_when_the_hand_has_moved_far_enough() {
-        let clock = SimClock::manual(Timestamp::UNIX_EPOCH);
-        let mut sleep = Box::pin(clock.sleep(Duration::from_secs(10)));
-        assert!(futures::poll!(&mut sleep).is_pending());
-        clock.advance(Duration::from_secs(9));
-        assert!(futures::poll!(&mut sleep).is_pending());
-        clock.advance(Duration::from_secs(1));
-        sleep.await;
     }
 }
