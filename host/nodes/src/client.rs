@@ -5,17 +5,13 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::Response;
 use serde_json::Value;
 
-use crate::Target;
+use crate::Connect;
+use crate::target::{Target, TargetError};
 
 /// Answers to single requests; what takes longer is given up.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -53,36 +49,18 @@ impl ClientError {
 /// A client of one API server. Clones share its connections.
 #[derive(Debug, Clone)]
 pub struct ApiClient {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: reqwest::Client,
     base_url: String,
-    authorization: Option<HeaderValue>,
 }
 
 impl ApiClient {
-    /// A client for this target. Connects when first used.
-    pub fn new(target: Target) -> Self {
-        let mut http = HttpConnector::new();
-        http.set_nodelay(true);
-        http.enforce_http(false);
-        let tls = target.tls.map_or_else(plain_only, |tls| (*tls).clone());
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .enable_http2()
-            .wrap_connector(http);
-        let http = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .http2_adaptive_window(true)
-            .build(connector);
-        // A token that is no header value could not come from a working kubeconfig; the server then answers 401.
-        let authorization = target.token.and_then(|token| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
-            value.set_sensitive(true);
-            Some(value)
-        });
-        Self { http, base_url: target.base_url, authorization }
+    /// A client of the API server behind an endpoint or kubeconfig. It connects when it is first used.
+    ///
+    /// # Errors
+    /// When a file, an entry or a credential is missing or unusable.
+    pub fn new(connect: &Connect) -> Result<Self, TargetError> {
+        let Target { base_url, http } = Target::resolve(connect)?;
+        Ok(Self { http, base_url })
     }
 
     async fn open(
@@ -91,26 +69,19 @@ impl ApiClient {
         path: &str,
         content_type: &'static str,
         body: Bytes,
-    ) -> Result<hyper::Response<Incoming>, ClientError> {
-        let transport = |error: String| ClientError::Transport(error);
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base_url))
+    ) -> Result<Response, ClientError> {
+        let request = self
+            .http
+            .request(method, format!("{}{path}", self.base_url))
             .header(ACCEPT, "application/json")
-            .header(USER_AGENT, "pintle-sim-nodes")
-            .header(CONTENT_TYPE, content_type);
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization.clone());
-        }
-        let request = request.body(Full::new(body)).map_err(|error| transport(error.to_string()))?;
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.http.request(request)).await;
-        let response =
-            answer.map_err(|_| transport("timed out".to_owned()))?.map_err(|error| transport(with_causes(&error)))?;
+            .header(CONTENT_TYPE, content_type)
+            .body(body);
+        let response = answered(request.send()).await?;
         if response.status().is_success() {
             return Ok(response);
         }
         let code = response.status().as_u16();
-        let body = collect(response).await.unwrap_or_default();
+        let body = answered(response.bytes()).await.unwrap_or_default();
         let message = match serde_json::from_slice::<Value>(&body) {
             Ok(status) if status["message"].is_string() => status["message"].as_str().unwrap_or_default().to_owned(),
             _ => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
@@ -132,7 +103,7 @@ impl ApiClient {
         content_type: &'static str,
         body: Bytes,
     ) -> Result<Bytes, ClientError> {
-        collect(self.open(method, path, content_type, body).await?).await
+        answered(self.open(method, path, content_type, body).await?.bytes()).await
     }
 
     /// Opens a watch.
@@ -144,24 +115,15 @@ impl ApiClient {
     /// Nothing happened when the future is dropped.
     pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
         let response = self.open(Method::GET, path, "application/json", Bytes::new()).await?;
-        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
+        Ok(Lines { response, buffer: BytesMut::new(), searched: 0 })
     }
 }
 
-/// Any TLS settings will do for plain HTTP: they are never used.
-fn plain_only() -> rustls::ClientConfig {
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider);
-    // ring has a cipher suite for each default version, so the choice cannot fail.
-    #[expect(clippy::expect_used, reason = "ring supports every default protocol version")]
-    let builder = builder.with_safe_default_protocol_versions().expect("ring supports the default versions");
-    builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
-}
-
-async fn collect(response: hyper::Response<Incoming>) -> Result<Bytes, ClientError> {
-    let body = tokio::time::timeout(REQUEST_TIMEOUT, response.into_body().collect()).await;
-    let body = body.map_err(|_| ClientError::Transport("timed out reading the answer".to_owned()))?;
-    Ok(body.map_err(|error| ClientError::Transport(with_causes(&error)))?.to_bytes())
+async fn answered<T>(reading: impl Future<Output = reqwest::Result<T>>) -> Result<T, ClientError> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
+        Err(_) => Err(ClientError::Transport("timed out".to_owned())),
+        Ok(done) => done.map_err(|error| ClientError::Transport(with_causes(&error))),
+    }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -177,7 +139,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 /// The lines of an open watch.
 #[derive(Debug)]
 pub struct Lines {
-    body: Incoming,
+    response: Response,
     buffer: BytesMut,
     /// Bytes at the front of the buffer that hold no line end.
     searched: usize,
@@ -202,15 +164,11 @@ impl Lines {
             if self.buffer.len() > MAX_LINE_BYTES {
                 return Err(ClientError::Transport("a watch event without an end".to_owned()));
             }
-            let frame = tokio::time::timeout(WATCH_SILENCE, self.body.frame()).await;
-            match frame.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(ClientError::Transport(with_causes(&error))),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
+            let chunk = tokio::time::timeout(WATCH_SILENCE, self.response.chunk()).await;
+            match chunk.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(ClientError::Transport(with_causes(&error))),
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
             }
         }
     }

@@ -36,7 +36,7 @@ pub use client::{ApiClient, ClientError};
 pub use machine::{Machine, MachineConfig, Outcome};
 pub use pod::{Behaviour, ObservedPod};
 pub use requests::Write;
-pub use target::{Target, TargetError};
+pub use target::TargetError;
 
 /// Where the API server is.
 #[derive(Debug, Clone)]
@@ -157,8 +157,7 @@ impl SimNodes {
     /// `Target` when the address cannot be read, `Register` when the server refuses a node or cannot be reached within
     /// some tries; trying again may help.
     pub async fn start(config: SimNodesConfig) -> Result<Self, SimNodesError> {
-        let target = Target::resolve(&config.connect).map_err(SimNodesError::Target)?;
-        let client = ApiClient::new(target);
+        let client = ApiClient::new(&config.connect).map_err(SimNodesError::Target)?;
         let names = config.node_names();
         register::all(&client, &config, &names).await?;
         let cancel = CancellationToken::new();
@@ -166,7 +165,7 @@ impl SimNodes {
         let mut tasks =
             vec![tokio::spawn(run::pods(client.clone(), config.clone(), Arc::clone(&stats), cancel.clone()))];
         if let Some(interval) = config.heartbeat {
-            tasks.push(tokio::spawn(register::heartbeats(client, config, names.clone(), interval, cancel.clone())));
+            tasks.push(tokio::spawn(register::heartbeats(client, names.clone(), interval, cancel.clone())));
         }
         Ok(Self { cancel, tasks, stats, names })
     }

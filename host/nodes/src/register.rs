@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{ApiClient, ClientError};
 use crate::requests::host_ip;
-use crate::{SimNodesConfig, SimNodesError};
 use crate::time::{rfc3339, rfc3339_micro};
+use crate::{SimNodesConfig, SimNodesError};
 
 /// Tries to reach a server that is only just starting.
 const N_TRIES: u32 = 20;
@@ -137,13 +137,7 @@ fn status(config: &SimNodesConfig, name: &str) -> Value {
 }
 
 /// Renews the leases until cancelled.
-pub(crate) async fn heartbeats(
-    client: ApiClient,
-    config: SimNodesConfig,
-    names: Vec<String>,
-    interval: Duration,
-    cancel: CancellationToken,
-) {
+pub(crate) async fn heartbeats(client: ApiClient, names: Vec<String>, interval: Duration, cancel: CancellationToken) {
     let seconds = interval.as_secs().saturating_mul(4).max(1);
     loop {
         let now = rfc3339_micro(Timestamp::now());

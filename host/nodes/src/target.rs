@@ -3,25 +3,21 @@
 //! Not here: exec and auth-provider plugins of kubeconfigs; a cluster that needs them gives a token instead.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use base64::Engine as _;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use serde::Deserialize;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Certificate, ClientBuilder, Identity};
+use serde_json::Value;
 
 use crate::Connect;
 
-/// An API server and the credentials for it.
-#[derive(Debug, Clone)]
-pub struct Target {
+/// An API server and an HTTP client with the credentials for it.
+#[derive(Debug)]
+pub(crate) struct Target {
     /// Scheme, host and port, without a slash at the end.
-    pub base_url: String,
-    /// Bearer token.
-    pub token: Option<String>,
-    /// TLS settings, client certificate included; absent for plain HTTP.
-    pub tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) base_url: String,
+    /// Trusts this server alone and sends the user's credentials.
+    pub(crate) http: reqwest::Client,
 }
 
 /// Why a target is of no use. None of these goes away by trying again.
@@ -51,65 +47,22 @@ pub enum TargetError {
     },
 }
 
-#[derive(Deserialize)]
-struct Kubeconfig {
-    #[serde(rename = "current-context", default)]
-    current_context: String,
-    #[serde(default)]
-    clusters: Vec<Named>,
-    #[serde(default)]
-    users: Vec<Named>,
-    #[serde(default)]
-    contexts: Vec<Named>,
+/// The entry of a kubeconfig's list by its name: what it calls `part`.
+fn entry<'a>(config: &'a Value, part: &str, name: &str) -> Result<&'a Value, TargetError> {
+    let entries = config[format!("{part}s")].as_array().into_iter().flatten();
+    let found = entries.into_iter().find(|entry| entry["name"] == name).map(|entry| &entry[part]);
+    found.ok_or_else(|| TargetError::Missing(format!("{part} {name:?}")))
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Named {
-    name: String,
-    cluster: Cluster,
-    user: User,
-    context: Context,
-}
-
-#[derive(Deserialize, Default, Clone)]
-#[serde(default, rename_all = "kebab-case")]
-struct Cluster {
-    server: String,
-    certificate_authority: Option<PathBuf>,
-    certificate_authority_data: Option<String>,
-    insecure_skip_tls_verify: bool,
-}
-
-#[derive(Deserialize, Default, Clone)]
-#[serde(default, rename_all = "kebab-case")]
-struct User {
-    token: Option<String>,
-    #[serde(rename = "tokenFile")]
-    token_file: Option<PathBuf>,
-    client_certificate: Option<PathBuf>,
-    client_certificate_data: Option<String>,
-    client_key: Option<PathBuf>,
-    client_key_data: Option<String>,
-}
-
-#[derive(Deserialize, Default, Clone)]
-#[serde(default)]
-struct Context {
-    cluster: String,
-    user: String,
+fn text<'a>(fields: &'a Value, name: &str) -> Option<&'a str> {
+    fields[name].as_str().filter(|text| !text.is_empty())
 }
 
 impl Target {
     /// Reads the endpoint or kubeconfig.
-    ///
-    /// # Errors
-    /// When a file, an entry or a credential is missing or unusable.
-    pub fn resolve(connect: &Connect) -> Result<Self, TargetError> {
+    pub(crate) fn resolve(connect: &Connect) -> Result<Self, TargetError> {
         match connect {
-            Connect::Endpoint(url) => {
-                Ok(Self { base_url: url.trim_end_matches('/').to_owned(), token: None, tls: None })
-            }
+            Connect::Endpoint(url) => Self::new(url, client()),
             Connect::Kubeconfig(text) => Self::from_kubeconfig(text, Path::new(".")),
             Connect::KubeconfigFile(path) => {
                 let text = String::from_utf8_lossy(&read(path)?).into_owned();
@@ -118,30 +71,50 @@ impl Target {
         }
     }
 
+    fn new(url: &str, http: ClientBuilder) -> Result<Self, TargetError> {
+        let http = http.build().map_err(|error| bad("HTTP client", error))?;
+        Ok(Self { base_url: url.trim_end_matches('/').to_owned(), http })
+    }
+
     /// Reads the current context of a kubeconfig; relative paths in it start at `folder`.
     fn from_kubeconfig(text: &str, folder: &Path) -> Result<Self, TargetError> {
-        let config: Kubeconfig = serde_norway::from_str(text).map_err(|error| TargetError::Parse(error.to_string()))?;
-        let find = |list: &'_ [Named], what: &str, name: &str| {
-            let found = list.iter().position(|entry| entry.name == name);
-            found.ok_or_else(|| TargetError::Missing(format!("{what} {name:?}")))
+        let config: Value = serde_norway::from_str(text).map_err(|error| TargetError::Parse(error.to_string()))?;
+        if !config.is_object() {
+            return Err(TargetError::Parse("it is not a map".to_owned()));
+        }
+        let field = |fields: &Value, name: &str| fields[name].as_str().unwrap_or_default().to_owned();
+        let context = entry(&config, "context", &field(&config, "current-context"))?;
+        let cluster = entry(&config, "cluster", &field(context, "cluster"))?;
+        let user = match field(context, "user").as_str() {
+            "" => &Value::Null,
+            name => entry(&config, "user", name)?,
         };
-        let context = &config.contexts[find(&config.contexts, "context", &config.current_context)?].context;
-        let cluster = &config.clusters[find(&config.clusters, "cluster", &context.cluster)?].cluster;
-        let user = match context.user.as_str() {
-            "" => User::default(),
-            name => config.users[find(&config.users, "user", name)?].user.clone(),
-        };
-        let base_url = cluster.server.trim_end_matches('/').to_owned();
-        let token = match (&user.token, &user.token_file) {
-            (Some(token), _) => Some(token.clone()),
-            (None, Some(path)) => Some(String::from_utf8_lossy(&read(&folder.join(path))?).trim().to_owned()),
-            (None, None) => None,
-        };
-        let tls = match base_url.starts_with("https://") {
-            true => Some(Arc::new(tls_config(cluster, &user, folder)?)),
-            false => None,
-        };
-        Ok(Self { base_url, token, tls })
+        let server = field(cluster, "server");
+        let mut http = client();
+        if let Some(token) = token(user, folder)? {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|error| bad("token", error))?;
+            value.set_sensitive(true);
+            http = http.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
+        }
+        if server.starts_with("https://") {
+            http = tls(http, cluster, user, folder)?;
+        }
+        Self::new(&server, http)
+    }
+}
+
+/// A client without credentials that trusts nobody yet.
+fn client() -> ClientBuilder {
+    // A provider that the process has chosen already is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().user_agent("pintle-sim-nodes").no_proxy().tcp_nodelay(true).tls_certs_only([])
+}
+
+fn token(user: &Value, folder: &Path) -> Result<Option<String>, TargetError> {
+    match (text(user, "token"), text(user, "tokenFile")) {
+        (Some(token), _) => Ok(Some(token.to_owned())),
+        (None, Some(path)) => Ok(Some(String::from_utf8_lossy(&read(&folder.join(path))?).trim().to_owned())),
+        (None, None) => Ok(None),
     }
 }
 
@@ -153,100 +126,35 @@ fn bad(what: &'static str, error: impl std::fmt::Display) -> TargetError {
     TargetError::Credentials { what, message: error.to_string() }
 }
 
-/// PEM from the kubeconfig itself or from a file that it names.
-fn pem(
-    what: &'static str,
-    data: Option<&String>,
-    file: Option<&PathBuf>,
-    folder: &Path,
-) -> Result<Option<Vec<u8>>, TargetError> {
-    match (data, file) {
+/// PEM from the field `NAME-data` of a kubeconfig, or from the file that the field `NAME` names.
+fn pem(fields: &Value, name: &'static str, folder: &Path) -> Result<Option<Vec<u8>>, TargetError> {
+    match (text(fields, &format!("{name}-data")), text(fields, name)) {
         (Some(data), _) => {
             let decoded = base64::engine::general_purpose::STANDARD.decode(data.trim());
-            decoded.map(Some).map_err(|error| bad(what, error))
+            decoded.map(Some).map_err(|error| bad(name, error))
         }
         (None, Some(path)) => read(&folder.join(path)).map(Some),
         (None, None) => Ok(None),
     }
 }
 
-fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TargetError> {
-    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| bad(what, error))
-}
-
-fn tls_config(cluster: &Cluster, user: &User, folder: &Path) -> Result<rustls::ClientConfig, TargetError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| bad("TLS versions", error))?;
-    let what = "certificate authority";
-    let authority =
-        pem(what, cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref(), folder)?;
-    let builder = match authority {
-        _ if cluster.insecure_skip_tls_verify => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-        }
+/// Trust in the cluster's authority, and the user's certificate.
+fn tls(http: ClientBuilder, cluster: &Value, user: &Value, folder: &Path) -> Result<ClientBuilder, TargetError> {
+    let what = "certificate-authority";
+    let http = match pem(cluster, what, folder)? {
+        _ if cluster["insecure-skip-tls-verify"] == true => http.tls_danger_accept_invalid_certs(true),
         Some(authority) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in certificates(what, &authority)? {
-                roots.add(certificate).map_err(|error| bad(what, error))?;
-            }
-            builder.with_root_certificates(roots)
+            http.tls_certs_only(Certificate::from_pem_bundle(&authority).map_err(|error| bad(what, error))?)
         }
-        None => {
-            return Err(TargetError::Missing("certificate authority for an https server".to_owned()));
-        }
+        None => return Err(TargetError::Missing("certificate authority for an https server".to_owned())),
     };
-    let what = "client certificate";
-    let chain = pem(what, user.client_certificate_data.as_ref(), user.client_certificate.as_ref(), folder)?;
-    let key = pem("client key", user.client_key_data.as_ref(), user.client_key.as_ref(), folder)?;
-    match (chain, key) {
+    match (pem(user, "client-certificate", folder)?, pem(user, "client-key", folder)?) {
         (Some(chain), Some(key)) => {
-            let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| bad("client key", error))?;
-            let chain = certificates(what, &chain)?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| bad(what, error))
+            let both = [key, chain].join(&b"\n"[..]);
+            Ok(http.identity(Identity::from_pem(&both).map_err(|error| bad("client-certificate", error))?))
         }
-        (None, None) => Ok(builder.with_no_client_auth()),
+        (None, None) => Ok(http),
         _ => Err(TargetError::Missing("pair of client certificate and key".to_owned())),
-    }
-}
-
-/// Accepts every server: `insecure-skip-tls-verify`.
-#[derive(Debug)]
-struct AnyServer(Arc<rustls::crypto::CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -267,8 +175,6 @@ mod tests {
         let text = kubeconfig("http://127.0.0.1:1234");
         let target = Target::resolve(&Connect::Kubeconfig(text)).unwrap();
         assert_eq!(target.base_url, "http://127.0.0.1:1234");
-        assert!(target.tls.is_none());
-        assert_eq!(target.token.as_deref(), Some("secret"));
     }
 
     #[test]
