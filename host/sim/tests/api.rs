@@ -1,10 +1,9 @@
 //! The API over real HTTP, as a client sees it.
 
-mod support;
-
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use support::Server;
+
+use crate::support::Server;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -1,13 +1,12 @@
 //! Fault scripts over real HTTP.
 
-mod support;
-
 use std::time::Duration;
 
 use pintle_sim::faults::{Failure, RequestMatch, WatchEnd, When};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use support::Server;
+
+use crate::support::Server;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -1,5 +1,4 @@
 //! A cluster with a small client, for tests.
-#![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails the test")]
 
 use std::time::Duration;

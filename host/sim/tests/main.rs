@@ -1,0 +1,5 @@
+//! The embedded cluster over real HTTP. One executable, because linking each takes a while.
+
+mod api;
+mod faults;
+mod support;
