@@ -14,7 +14,7 @@
 //! | the difference of two Pods that a message shows | nothing: it is a print of Go's own structs |
 //!
 //! Fields are sorted by name; other lists stay as they are. Equal inputs give equal outputs whatever the
-//! server; nothing else is dropped.
+//! server; nothing else is dropped, except texts for people where a step of the script says why they differ.
 
 use serde_json::{Map, Value};
 
@@ -182,6 +182,28 @@ impl Normalizer {
     }
 }
 
+/// A `Status` whose texts for people are replaced; causes that are the same without them are one.
+pub fn without_wording(status: &Value) -> Value {
+    fn hide(value: &mut Value) {
+        if let Some(message) = value.get_mut("message") {
+            *message = "<wording>".into();
+        }
+    }
+    let mut status = status.clone();
+    hide(&mut status);
+    if let Some(causes) = status.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        let mut kept: Vec<Value> = Vec::new();
+        for mut cause in causes.drain(..) {
+            hide(&mut cause);
+            if !kept.contains(&cause) {
+                kept.push(cause);
+            }
+        }
+        *causes = kept;
+    }
+    status
+}
+
 /// Leaves out the hunks of a unified diff: a line that starts with `@@ ` and those of the diff that follow.
 fn without_pod_diff(text: &str) -> String {
     if !text.contains("pod updates may not change fields other than") {
@@ -299,6 +321,18 @@ mod tests {
                 "other": "Invalid value: \"{no\": x",
             }),
         );
+    }
+
+    #[test]
+    fn without_its_wording_a_status_keeps_code_reason_and_fields() {
+        let cause =
+            |message: &str, field: &str| json!({"reason": "FieldValueInvalid", "message": message, "field": field});
+        let status = json!({"message": "m", "reason": "Invalid", "details": {"name": "a", "causes": [
+            cause("m1", "f"), cause("m2", "g"), cause("m3", "f")]}, "code": 422});
+        let hidden = json!({"message": "<wording>", "reason": "Invalid", "details": {"name": "a", "causes": [
+            cause("<wording>", "f"), cause("<wording>", "g")]}, "code": 422});
+        assert_eq!(without_wording(&status), hidden);
+        assert_eq!(without_wording(&json!({"code": 500})), json!({"code": 500}));
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::normalize::Normalizer;
+use super::normalize::{Normalizer, without_wording};
 use super::script::{Case, Look, Step};
 use crate::api::{ApiClient, Watch};
 use crate::eventually;
@@ -42,6 +42,15 @@ pub async fn play(client: &ApiClient, case: &Case, ns: &str) -> Result<String> {
     Ok(player.transcript)
 }
 
+/// What is recorded of an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Everything,
+    /// All but the texts for people.
+    Structure,
+    Code,
+}
+
 struct Player<'a> {
     client: &'a ApiClient,
     variables: HashMap<String, String>,
@@ -54,9 +63,14 @@ struct Player<'a> {
 impl Player<'_> {
     async fn play(&mut self, step: &Step) -> Result<()> {
         match step {
-            Step::Request { verb, path, headers, body, quiet } => {
+            Step::Request { verb, path, headers, body, quiet, wording } => {
                 let body = body.as_deref().map(|b| self.fill(b));
-                self.request(verb, path, headers, body, *quiet).await
+                let shown = match (quiet, wording) {
+                    (true, _) => Shown::Code,
+                    (false, Some(_)) => Shown::Structure,
+                    (false, None) => Shown::Everything,
+                };
+                self.request(verb, path, headers, body, shown).await
             }
             Step::Let { name, pointer } => {
                 let value = self.last.pointer(pointer).with_context(|| format!("the last answer has no {pointer}"))?;
@@ -107,7 +121,7 @@ impl Player<'_> {
         path: &str,
         headers: &[(String, String)],
         body: Option<String>,
-        quiet: bool,
+        shown: Shown,
     ) -> Result<()> {
         let (method, content_type) = match verb {
             "PATCH-JSON" => ("PATCH", Some("application/json-patch+json")),
@@ -140,18 +154,23 @@ impl Player<'_> {
         match answer.json() {
             Ok(body) => {
                 self.last = body.clone();
-                if quiet {
-                    // Numbers are given in order of appearance, so what is not shown counts too.
-                    self.normalizer.apply(&body);
-                    let _ = writeln!(self.transcript, "{heading}");
-                } else {
-                    self.record(&heading, &body);
+                match shown {
+                    Shown::Everything => self.record(&heading, &body),
+                    Shown::Structure => {
+                        ensure!(body["kind"] == "Status", "{heading} is no Status, whose wording could differ: {body}");
+                        self.record(&heading, &without_wording(&body));
+                    }
+                    Shown::Code => {
+                        // Numbers are given in order of appearance, so what is not shown counts too.
+                        self.normalizer.apply(&body);
+                        let _ = writeln!(self.transcript, "{heading}");
+                    }
                 }
             }
             Err(_) => {
                 self.last = Value::Null;
                 let _ = writeln!(self.transcript, "{heading}");
-                if !quiet {
+                if shown != Shown::Code {
                     let _ = writeln!(self.transcript, "{}: {}", answer.content_type, answer.text());
                 }
             }

@@ -12,6 +12,7 @@
 //!
 //! let uid = /metadata/uid                 takes a value from the last answer, used as {uid}
 //! quiet GET /api/v1/nodes                 only the status code is recorded
+//! wording why it differs                  of the next answer, a `Status`, the texts for people are left out
 //! PATCH-MERGE, PATCH-JSON, PATCH-STRATEGIC, APPLY, PUT, DELETE: likewise
 //! WATCH w /api/v1/pods?watch=true         opens a watch called w
 //! EVENTS w 3                              records the next three events
@@ -55,6 +56,8 @@ pub enum Step {
         body: Option<String>,
         /// Records the status code only.
         quiet: bool,
+        /// Why the texts of the answer differ between the servers; they are left out then.
+        wording: Option<String>,
     },
     /// Takes a value from the last answer.
     Let {
@@ -111,6 +114,7 @@ pub enum Look {
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     let mut lines = text.lines().enumerate().peekable();
+    let mut reason = None;
     while let Some((i, line)) = lines.next() {
         let place = format!("{file}:{}", i + 1);
         let line = line.trim_end();
@@ -126,13 +130,22 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>> {
             case.ignored.push(name.trim().to_owned());
             continue;
         }
+        if let Some(why) = line.strip_prefix("wording ") {
+            reason = Some(why.trim().to_owned());
+            continue;
+        }
         let mut block = Vec::new();
         if takes_block(line) {
             while let Some((_, next)) = lines.next_if(|(_, l)| !l.trim().is_empty()) {
                 block.push(next);
             }
         }
-        let step = parse_step(line, &block).with_context(|| place)?;
+        let mut step = parse_step(line, &block).with_context(|| place.clone())?;
+        match (&mut step, reason.take()) {
+            (_, None) => {}
+            (Step::Request { quiet: false, wording, .. }, Some(why)) => *wording = Some(why),
+            _ => bail!("{place}: `wording` stands before a request that is recorded"),
+        }
         case.steps.push(step);
     }
     Ok(cases)
@@ -182,6 +195,7 @@ fn parse_step(line: &str, block: &[&str]) -> Result<Step> {
             headers,
             body: (!body.is_empty()).then(|| body.join("\n")),
             quiet,
+            wording: None,
         }),
         _ => bail!("not a step: {line}"),
     }
@@ -212,10 +226,25 @@ mod tests {
                 headers: vec![("Accept".into(), "b".into())],
                 body: Some("k: {l: m}\nn: o".into()),
                 quiet: true,
+                wording: None,
             }
         );
         assert_eq!(cases[0].steps[2], Step::Await { path: "/z".into(), look: Look::At("/w".into(), Value::from("3")) });
         assert_eq!(cases[1].place, "f:10");
+    }
+
+    #[test]
+    fn wording_is_about_the_next_answer_alone() {
+        let cases = parse("f", "### one\nwording a sentence\nGET /x\n\nGET /x\n").unwrap();
+        let reasons = cases[0].steps.iter().map(|step| match step {
+            Step::Request { wording, .. } => wording.as_deref(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(reasons.collect::<Vec<_>>(), [Some("a sentence"), None]);
+        for step in ["quiet GET /x", "END w"] {
+            let error = parse("f", &format!("### one\nwording a sentence\n{step}\n")).unwrap_err();
+            assert!(format!("{error:#}").starts_with("f:3: `wording`"), "{error:#}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | what it prints            line by line, standard error included; `| ...` stands for any number of lines
 //! ! kubectl get nothing       a command that fails
 //! ~ kubectl get pods          a command that is tried until it succeeds and prints what is written below
+//! wording why it differs      of the next step: the clusters need not print the same, only what is written below
 //! watch w kubectl get -w ...  starts a command and goes on
 //! lines w 2                   the next lines that it prints
 //! end w                       ends it
@@ -25,6 +26,8 @@ pub struct Step {
     pub action: Action,
     /// What is printed.
     pub expected: Vec<String>,
+    /// Why the clusters print different texts.
+    pub wording: Option<String>,
 }
 
 /// What a step does.
@@ -64,6 +67,7 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     // A command goes on until its output or an empty line.
     let mut open = false;
+    let mut wording = None;
     for (i, line) in text.lines().enumerate() {
         if let Some(printed) = line.strip_prefix('|') {
             let step = steps.last_mut().with_context(|| format!("line {}: output of nothing", i + 1))?;
@@ -71,9 +75,14 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
             open = false;
             continue;
         }
+        if let Some(why) = line.strip_prefix("wording ") {
+            wording = Some(why.to_owned());
+            open = false;
+            continue;
+        }
         match parse_action(line).with_context(|| format!("line {}", i + 1))? {
             Some(action) => {
-                steps.push(Step { line: i + 1, action, expected: Vec::new() });
+                steps.push(Step { line: i + 1, action, expected: Vec::new(), wording: wording.take() });
                 open = true;
             }
             None if line.is_empty() || line.starts_with("###") => open = false,
@@ -144,13 +153,16 @@ mod tests {
 
     #[test]
     fn commands_have_their_output_below_them() {
-        let steps =
-            parse("### t\n# c\n$ a <<END\nx: y\nEND\n| one\n|\n| two\n\n! b\nwatch w c d\nlines w 2\n| l\nend w\n")
-                .unwrap();
+        let steps = parse(
+            "### t\n# c\n$ a <<END\nx: y\nEND\n| one\n|\n| two\n\nwording w\n! b\nwatch w c d\nlines w 2\n| l\nend w\n",
+        )
+        .unwrap();
         let actions: Vec<String> = steps.iter().map(|step| step.action.shown()).collect();
         assert_eq!(actions, ["$ a <<END\nx: y\nEND", "! b", "watch w c d", "lines w 2", "end w"]);
         assert_eq!(steps[0].expected, ["one", "", "two"]);
-        assert_eq!(steps[3].line, 12);
+        assert_eq!(steps[3].line, 13);
+        let reasons: Vec<Option<&str>> = steps.iter().map(|step| step.wording.as_deref()).collect();
+        assert_eq!(reasons, [None, Some("w"), None, None, None]);
         assert!(parse("what\n").is_err());
     }
 
