@@ -8,24 +8,25 @@
 //!                                                     FaultScript     SimClock
 //! ```
 //!
-//! *Invariants*: 1. everything a client sees comes over the wire; 2. every timestamp comes from the cluster's clock; 3. no other part of Pintle is used here.
+//! *Invariants*: 1. everything a client sees comes over the wire; 2. every timestamp comes from the cluster's clock; 3. of Pintle only `pintle-core` is used here.
 //!
 //! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` plays the last two.
 //!
 //! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
 
 pub mod apply;
+pub mod cause;
 pub mod clock;
 pub mod defaults;
 pub mod discovery;
 pub mod faults;
-pub mod gojson;
 pub mod kubeconfig;
 pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod schema;
+mod selector;
 pub mod server;
 pub mod store;
 pub mod table;

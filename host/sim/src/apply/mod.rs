@@ -68,10 +68,7 @@ pub fn apply(
     }
     let node = Node::root(schema.as_ref());
     if let Some(error) = validate::error(node, config) {
-        return Err(ApplyError::Misfit(format!(
-            "failed to create typed patch object ({}): {error}",
-            described(config)
-        )));
+        return Err(ApplyError::Misfit(format!("the configuration does not fit its kind: {error}")));
     }
     let version = config["apiVersion"].as_str().unwrap_or_default();
     let applying = Manager::new(manager, "Apply", "", subresource);
@@ -114,13 +111,6 @@ pub fn apply(
     live_object = new;
     managers.put(&mut live_object);
     Ok(live_object)
-}
-
-/// A configuration as messages name it: `namespace/name; group/version, Kind=kind`.
-fn described(config: &Value) -> String {
-    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-    format!("{}/{}; {group}/{version}, Kind={}", text("/metadata/namespace"), text("/metadata/name"), text("/kind"))
 }
 
 /// Keeps `managedFields` of an object that `manager` created, updated or patched.

@@ -181,6 +181,6 @@ fn managed_fields_and_doubled_keys_are_refused() {
     let error = apply_as(None, &doubled, "me", false, EARLY).unwrap_err().to_string();
     assert_eq!(
         error,
-        "failed to create typed patch object (n/d; apps/v1, Kind=Deployment): .spec.template.spec.containers: duplicate entries for key [name=\"a\"]"
+        "the configuration does not fit its kind: .spec.template.spec.containers: duplicate entries for key [name=\"a\"]"
     );
 }

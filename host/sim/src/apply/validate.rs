@@ -1,6 +1,6 @@
-//! Whether an applied configuration fits the schema, in the words of structured-merge-diff.
+//! Whether an applied configuration fits the schema.
 //!
-//! Source: `typed/validate.go`.
+//! Source: structured-merge-diff's `typed/validate.go`, for what is refused.
 
 use std::collections::BTreeSet;
 
@@ -8,131 +8,87 @@ use serde_json::Value;
 
 use super::set::PathElement;
 use super::walk::element;
-use crate::gojson::{go_syntax, go_value};
-use crate::schema::{ListKind, Node, Scalar, Shape};
+use crate::schema::{ListKind, Node, Scalar, Shape, type_name};
 
-/// What is wrong with `config`; none when it fits.
+/// The first thing that is wrong with `config`, with its path; none when it fits.
 pub(super) fn error(node: Node<'_>, config: &Value) -> Option<String> {
-    let mut errors = Vec::new();
-    visit(node, config, &mut String::new(), &mut errors);
-    match errors.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        many => Some(format!("errors:\n  {}", many.join("\n  "))),
-    }
+    visit(node, config, &mut String::new()).err()
 }
 
-fn add(errors: &mut Vec<String>, path: &str, message: &str) {
-    errors.push(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") });
-}
-
-fn visit(node: Node<'_>, value: &Value, path: &mut String, errors: &mut Vec<String>) {
-    match (node, value) {
-        (_, Value::Null) | (Node::Unknown | Node::Shape(Shape::Any), _) => {}
-        (Node::Struct(schema), Value::Object(map)) => {
-            for (name, child) in map {
-                if !schema.open && !schema.fields.contains_key(name) {
-                    add(errors, &format!("{path}.{name}"), "field not declared in schema");
-                    // Upstream looks no further in this struct.
-                    return;
+fn visit(node: Node<'_>, value: &Value, path: &mut String) -> Result<(), String> {
+    let wanted = match (node, value) {
+        (_, Value::Null) | (Node::Unknown | Node::Shape(Shape::Any), _) => return Ok(()),
+        (Node::Struct(_) | Node::Shape(Shape::Map { .. }), Value::Object(map)) => {
+            return map.iter().try_for_each(|(name, child)| {
+                if let Node::Struct(schema) = node
+                    && !schema.open
+                    && !schema.fields.contains_key(name)
+                {
+                    return Err(format!("{path}.{name}: field not declared in schema"));
                 }
-                below(path, &PathElement::field(name), |path| visit(node.child(name), child, path, errors));
-            }
+                below(path, &PathElement::field(name), |path| visit(node.child(name), child, path))
+            });
         }
-        (Node::Shape(Shape::Map { value: shape, .. }), Value::Object(map)) => {
-            for (name, child) in map {
-                below(path, &PathElement::field(name), |path| visit(Node::of(shape), child, path, errors));
-            }
-        }
-        (Node::Shape(Shape::List { kind, .. }), Value::Array(items)) => list(node, kind, items, path, errors),
-        (Node::Struct(_) | Node::Shape(Shape::Map { .. }), other) => {
-            add(errors, path, &format!("expected map, got &{{{}}}", go_value(other)));
-        }
-        (Node::Shape(Shape::List { .. }), other) => {
-            add(errors, path, &format!("expected list, got &{{{}}}", go_value(other)));
-        }
-        (Node::Shape(Shape::Scalar(one)), value) => {
-            if let Some(message) = scalar(*one, value) {
-                add(errors, path, &message);
-            }
-        }
+        (Node::Shape(Shape::List { kind, .. }), Value::Array(items)) => return list(node, kind, items, path),
+        (Node::Struct(_) | Node::Shape(Shape::Map { .. }), _) => "object",
+        (Node::Shape(Shape::List { .. }), _) => "array",
+        (Node::Shape(Shape::Scalar(one)), value) => match scalar(*one, value) {
+            Some(wanted) => wanted,
+            None => return Ok(()),
+        },
         // `Node::of` has turned these into structs.
-        (Node::Shape(Shape::Builtin(_) | Shape::Struct(_)), _) => {}
-    }
+        (Node::Shape(Shape::Builtin(_) | Shape::Struct(_)), _) => return Ok(()),
+    };
+    Err(format!("{path}: expected {wanted}, found {}", type_name(value)))
 }
 
-fn below(path: &mut String, step: &PathElement, then: impl FnOnce(&mut String)) {
+fn below<T>(path: &mut String, step: &PathElement, then: impl FnOnce(&mut String) -> T) -> T {
     let before = path.len();
     path.push_str(&step.shown());
-    then(path);
+    let done = then(path);
     path.truncate(before);
+    done
 }
 
-fn list(node: Node<'_>, kind: &ListKind, items: &[Value], path: &mut String, errors: &mut Vec<String>) {
+fn list(node: Node<'_>, kind: &ListKind, items: &[Value], path: &mut String) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
-        let step = match (kind, item) {
-            (ListKind::Atomic, _) => PathElement::Index(index),
-            _ => match misfit(node, kind, item) {
-                Some(why) => {
-                    add(errors, path, &format!("element {index}: {why}"));
-                    return;
-                }
-                None => element(node, item),
-            },
+        let step = match (kind, misfit(node, kind, item)) {
+            (_, Some(why)) => return Err(format!("{path}[{index}]: {why}")),
+            (ListKind::Atomic, None) => PathElement::Index(index),
+            (_, None) => element(node, item),
         };
         if *kind != ListKind::Atomic && !seen.insert(step.clone()) {
-            add(errors, path, &format!("duplicate entries for key {}", step.shown()));
+            return Err(format!("{path}: duplicate entries for key {}", step.shown()));
         }
-        below(path, &step, |path| visit(node.item(), item, path, errors));
+        below(path, &step, |path| visit(node.item(), item, path))?;
     }
+    Ok(())
 }
 
 /// Why an element has no place in a list whose elements are told apart.
 fn misfit(node: Node<'_>, kind: &ListKind, item: &Value) -> Option<String> {
     match (kind, item) {
-        (ListKind::Map(_), Value::Null) => Some("associative list with keys may not have a null element".to_owned()),
+        (ListKind::Atomic, _) => None,
         (ListKind::Map(keys), Value::Object(map)) => {
             let keyed = keys.iter().any(|key| map.contains_key(key) || node.item().key_default(key).is_some());
-            (!keyed).then(|| {
-                let keys = keys.iter().map(|key| format!("{key:?}")).collect::<Vec<_>>().join(" ");
-                format!(
-                    "associative list with keys has an element that omits all key fields [{keys}] (and doesn't have default values for any key fields)"
-                )
-            })
+            (!keyed).then(|| format!("an element needs one of {}", keys.join(", ")))
         }
-        (ListKind::Map(_), _) => Some("associative list with keys may not have non-map elements".to_owned()),
-        (_, Value::Object(_)) => Some("associative list without keys has an element that's a map type".to_owned()),
-        (_, Value::Array(_)) => Some("not supported: associative list with lists as elements".to_owned()),
-        (_, Value::Null) => Some("associative list without keys has an element that's an explicit null".to_owned()),
-        _ => None,
+        (ListKind::Map(_), other) => Some(format!("expected object, found {}", type_name(other))),
+        (ListKind::Set, Value::Object(_) | Value::Array(_) | Value::Null) => {
+            Some(format!("expected scalar, found {}", type_name(item)))
+        }
+        (ListKind::Set, _) => None,
     }
 }
 
-fn scalar(scalar: Scalar, value: &Value) -> Option<String> {
-    let is_scalar = !value.is_object() && !value.is_array();
-    match scalar {
-        Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Bytes => (!value.is_string())
-            .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number => {
-            (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", go_type(value)))
-        }
-        Scalar::Bool => (!value.is_boolean()).then(|| format!("expected boolean, got &{{{}}}", go_value(value))),
-        Scalar::IntOrString | Scalar::Quantity => {
-            (!is_scalar).then(|| format!("expected any scalar, got &{{{}}}", go_value(value)))
-        }
-    }
-}
-
-/// Go's type of an untyped value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
+/// The type that a scalar should have, none when it fits.
+fn scalar(scalar: Scalar, value: &Value) -> Option<&'static str> {
+    let (fits, wanted) = match scalar {
+        Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Bytes => (value.is_string(), "string"),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => (value.is_number(), "number"),
+        Scalar::Bool => (value.is_boolean(), "boolean"),
+        Scalar::IntOrString | Scalar::Quantity => (!value.is_object() && !value.is_array(), "scalar"),
+    };
+    (!fits).then_some(wanted)
 }

@@ -1,7 +1,8 @@
 //! Defaulting and validation of built-in kinds, as far as controllers and kubectl see it.
 //!
 //! Flow: the server calls [`apply_defaults`] on an object that a client sent, after pruning, and [`validate()`] before it is
-//! stored. Defaults belong to types, so a walk beside the schema reaches Pod templates wherever they are.
+//! stored. Defaults belong to types, so a walk beside the schema reaches Pod templates wherever they are. Constant ones are in
+//! the schema's table; those here follow from other fields.
 //!
 //! Invariants: defaulting twice changes nothing; custom kinds are left alone (their defaults are in their schema).
 //!
@@ -20,8 +21,8 @@ use serde_json::{Map, Value};
 
 use crate::schema::{self, Node, Shape, TypeSchema};
 
+pub use validate::validate;
 pub(crate) use validate::validate_metadata;
-pub use validate::{FieldError, validate};
 
 /// Brings an object into the form in which the real server stores it: canonical, with defaults.
 pub fn apply_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
@@ -53,14 +54,14 @@ fn visit(node: Node<'_>, value: &mut Value) {
 }
 
 fn default_struct(schema: &TypeSchema, map: &mut Map<String, Value>) {
-    core::default_type(&schema.name, map);
-    workloads::default_type(&schema.name, map);
-    other::default_type(&schema.name, map);
     for (name, field) in &schema.fields {
         if let Some(default) = &field.default {
             fill(map, name, default.clone());
         }
     }
+    core::default_type(&schema.name, map);
+    workloads::default_type(&schema.name, map);
+    other::default_type(&schema.name, map);
 }
 
 /// Whether a field is absent or has the value that means absent.

@@ -4,16 +4,17 @@
 
 use serde_json::Value;
 
-use super::validate::{FieldError, non_negative};
+use super::validate::non_negative;
+use crate::cause::Cause;
 
-/// The counts of a status: which are compared with `replicas`, and how the last comparison is worded.
+/// The counts of a status.
 struct Counts {
-    /// All counts, in upstream's order.
+    /// All counts.
     all: &'static [&'static str],
     /// Those that `replicas` bounds.
     bounded: &'static [&'static str],
-    /// What available replicas beyond the ready ones are told.
-    beyond_ready: &'static str,
+    /// Whether no more replicas can be available than are ready.
+    ready_bounds_available: bool,
     /// Whether the collision count may only grow.
     collisions: bool,
 }
@@ -28,7 +29,7 @@ const REPLICA_SET: Counts = Counts {
         "terminatingReplicas",
     ],
     bounded: &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-    beyond_ready: "cannot be greater than readyReplicas",
+    ready_bounds_available: true,
     collisions: false,
 };
 
@@ -44,7 +45,7 @@ const DEPLOYMENT: Counts = Counts {
         "collisionCount",
     ],
     bounded: &["updatedReplicas", "readyReplicas", "availableReplicas"],
-    beyond_ready: "cannot be greater than readyReplicas",
+    ready_bounds_available: true,
     collisions: true,
 };
 
@@ -59,7 +60,7 @@ const STATEFUL_SET: Counts = Counts {
         "collisionCount",
     ],
     bounded: &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
-    beyond_ready: "cannot be greater than status.readyReplicas",
+    ready_bounds_available: true,
     collisions: true,
 };
 
@@ -76,12 +77,12 @@ const DAEMON_SET: Counts = Counts {
         "collisionCount",
     ],
     bounded: &[],
-    beyond_ready: "",
+    ready_bounds_available: false,
     collisions: true,
 };
 
 /// Checks the status of an object whose predecessor is `old`.
-pub(super) fn status(group: &str, kind: &str, old: &Value, object: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn status(group: &str, kind: &str, old: &Value, object: &Value, errors: &mut Vec<Cause>) {
     match (group, kind) {
         ("apps", "ReplicaSet") | ("", "ReplicationController") => counts(&REPLICA_SET, old, object, errors),
         ("apps", "Deployment") => counts(&DEPLOYMENT, old, object, errors),
@@ -93,7 +94,7 @@ pub(super) fn status(group: &str, kind: &str, old: &Value, object: &Value, error
 }
 
 /// The phase follows from the deletion.
-fn namespace(object: &Value, errors: &mut Vec<FieldError>) {
+fn namespace(object: &Value, errors: &mut Vec<Cause>) {
     let (wanted, when) = match object["metadata"]["deletionTimestamp"].is_null() {
         true => ("Active", "empty"),
         false => ("Terminating", "not empty"),
@@ -101,33 +102,31 @@ fn namespace(object: &Value, errors: &mut Vec<FieldError>) {
     let phase = &object["status"]["phase"];
     if phase != wanted {
         let detail = format!("may only be '{wanted}' if `deletionTimestamp` is {when}");
-        errors.push(FieldError::invalid("status.Phase", phase, &detail));
+        errors.push(Cause::invalid("status.Phase", phase, &detail));
     }
 }
 
-fn counts(counts: &Counts, old: &Value, object: &Value, errors: &mut Vec<FieldError>) {
+fn counts(counts: &Counts, old: &Value, object: &Value, errors: &mut Vec<Cause>) {
     let status = &object["status"];
     let number = |name: &str| status[name].as_i64().unwrap_or(0);
-    for name in counts.all {
-        non_negative(status, "status", name, errors);
-    }
+    non_negative(status, "status", counts.all, errors);
     for name in counts.bounded {
         if number(name) > number("replicas") {
-            errors.push(FieldError::invalid(
+            errors.push(Cause::invalid(
                 format!("status.{name}"),
                 &number(name).into(),
                 "cannot be greater than status.replicas",
             ));
         }
     }
-    if !counts.beyond_ready.is_empty() && number("availableReplicas") > number("readyReplicas") {
+    if counts.ready_bounds_available && number("availableReplicas") > number("readyReplicas") {
         let value = number("availableReplicas").into();
-        errors.push(FieldError::invalid("status.availableReplicas", &value, counts.beyond_ready));
+        errors.push(Cause::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
     }
     let before = old["status"]["collisionCount"].as_i64();
     if counts.collisions && before.is_some_and(|before| number("collisionCount") < before) {
         let value = number("collisionCount").into();
-        errors.push(FieldError::invalid("status.collisionCount", &value, "cannot be decremented"));
+        errors.push(Cause::invalid("status.collisionCount", &value, "cannot be decremented"));
     }
 }
 
@@ -140,7 +139,7 @@ mod tests {
     fn found(kind: &str, old: Value, new: Value) -> Vec<String> {
         let mut errors = Vec::new();
         status("apps", kind, &json!({"status": old}), &json!({"status": new}), &mut errors);
-        errors.into_iter().map(|error| format!("{}: {}", error.path, error.message)).collect()
+        errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
     }
 
     #[test]

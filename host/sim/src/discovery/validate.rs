@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use crate::server::status::Cause;
+use crate::cause::Cause;
+use crate::schema::type_name;
 
 /// What is wrong with an object.
 pub(crate) fn causes(schema: &Value, object: &Value) -> Vec<Cause> {
@@ -23,27 +24,11 @@ pub(crate) fn causes(schema: &Value, object: &Value) -> Vec<Cause> {
     causes
 }
 
-fn add(causes: &mut Vec<Cause>, reason: &str, field: &str, message: String) {
-    causes.push(Cause { reason: reason.to_owned(), message, field: field.to_owned() });
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn required(schema: &Value, object: &Value, path: &str, causes: &mut Vec<Cause>) {
     for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         if object.get(name).is_none() {
             let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            add(causes, "FieldValueRequired", &field, "Required value".into());
+            causes.push(Cause::required(field));
         }
     }
 }
@@ -58,31 +43,23 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         && wanted != found
         && !(wanted == "number" && found == "integer")
     {
-        add(
-            causes,
-            "FieldValueTypeInvalid",
-            path,
-            format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}"),
-        );
+        let message = format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}");
+        causes.push(Cause::new("FieldValueTypeInvalid", path, message));
         return;
     }
     if let Some(allowed) = schema["enum"].as_array()
         && !allowed.contains(value)
     {
         let list = allowed.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
-        add(causes, "FieldValueNotSupported", path, format!("Unsupported value: {value}: supported values: {list}"));
+        let message = format!("Unsupported value: {value}: supported values: {list}");
+        causes.push(Cause::new("FieldValueNotSupported", path, message));
     }
     let mut bound = |name: &str, broken: &dyn Fn(f64) -> bool, text: &str| {
         if let Some(limit) = schema.get(name).and_then(Value::as_f64)
             && broken(limit)
         {
             let limit = &schema[name];
-            add(
-                causes,
-                "FieldValueInvalid",
-                path,
-                format!("Invalid value: {value}: {path} in body should {text} {limit}"),
-            );
+            causes.push(Cause::invalid(path, value, &format!("{path} in body should {text} {limit}")));
         }
     };
     match value {
@@ -95,17 +72,16 @@ fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
             let length = text.chars().count() as f64;
             bound("minLength", &|limit| length < limit, "be at least this many chars long:");
             if let Some(limit) = schema["maxLength"].as_u64().filter(|limit| length > *limit as f64) {
-                let unit = if limit == 1 { "byte" } else { "bytes" };
-                add(causes, "FieldValueTooLong", path, format!("Too long: may not be more than {limit} {unit}"));
+                let message = format!("Too long: may not be more than {limit} bytes");
+                causes.push(Cause::new("FieldValueTooLong", path, message));
             }
         }
         Value::Array(items) => {
             let count = items.len() as f64;
             bound("minItems", &|limit| count < limit, "have at least this many items:");
             if let Some(limit) = schema["maxItems"].as_u64().filter(|limit| count > *limit as f64) {
-                let unit = if limit == 1 { "item" } else { "items" };
-                let message = format!("Too many: {}: must have at most {limit} {unit}", items.len());
-                add(causes, "FieldValueTooMany", path, message);
+                let message = format!("Too many: {}: must have at most {limit} items", items.len());
+                causes.push(Cause::new("FieldValueTooMany", path, message));
             }
             if let Some(every) = schema.get("items") {
                 for (n, item) in items.iter().enumerate() {

@@ -11,8 +11,7 @@ mod strategic;
 
 use serde_json::Value;
 
-use crate::gojson;
-use crate::schema::{Node, TypeRef};
+use crate::schema::{Node, TypeRef, type_name};
 
 /// Why a patch was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,16 +32,6 @@ pub enum PatchError {
 /// # Errors
 /// `Malformed` when the body is not a list of operations, `Invalid` when an operation does not fit the object.
 pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    check_syntax(patch)?;
-    if let Ok(body) = serde_json::from_slice::<Value>(patch)
-        && !body.is_array()
-    {
-        let message = format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            gojson::name(&body)
-        );
-        return Err(PatchError::Malformed(message));
-    }
     let operations: json_patch::Patch = serde_json::from_slice(patch)
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
     if operations.0.len() > MAX_JSON_PATCH_OPERATIONS {
@@ -80,7 +69,7 @@ const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 /// # Errors
 /// `Malformed` when the body is not an object.
 pub fn merge_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
-    let patch = object_body(patch).map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
+    let patch = object_body(patch)?;
     let mut object = current.clone();
     json_patch::merge(&mut object, &patch);
     Ok(object)
@@ -91,7 +80,7 @@ pub fn merge_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
 /// # Errors
 /// `Malformed` when the body is not an object.
 pub fn strategic_body(patch: &[u8]) -> Result<Value, PatchError> {
-    object_body(patch).map_err(PatchError::Malformed)
+    object_body(patch)
 }
 
 /// Applies a strategic merge patch. Without a schema lists are replaced, as fields without a patch strategy are.
@@ -102,20 +91,12 @@ pub fn strategic_merge(schema: Option<TypeRef>, current: &Value, patch: Value) -
     strategic::merge(Node::root(schema.as_ref()), current, patch)
 }
 
-fn object_body(patch: &[u8]) -> Result<Value, String> {
-    if let Some(error) = gojson::object_error(patch, "map[string]interface {}") {
-        return Err(error);
-    }
-    match serde_json::from_slice(patch) {
-        Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
-        read => read.map_err(|error| error.to_string()),
-    }
-}
-
-fn check_syntax(patch: &[u8]) -> Result<(), PatchError> {
-    match gojson::syntax_error(patch) {
-        Some(error) => Err(PatchError::Malformed(format!("error decoding patch: {error}"))),
-        None => Ok(()),
+fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
+    let malformed = |error: String| PatchError::Malformed(format!("error decoding patch: {error}"));
+    match serde_json::from_slice(patch).map_err(|error| malformed(error.to_string()))? {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        patch @ Value::Object(_) => Ok(patch),
+        other => Err(malformed(format!("expected object, found {}", type_name(&other)))),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Walks an object beside its schema: unknown fields, fields of the wrong type, pruning.
 //!
-//! Source: strict decoding of apimachinery (`unknown field "spec.x"`), Go's JSON decoder, apiextensions' pruning.
+//! Source: strict decoding of apimachinery (`unknown field "spec.x"`), apiextensions' pruning.
 
 use serde_json::Value;
 
-use super::{Node, Scalar, Shape, TypeRef};
-use crate::gojson;
+use super::{Node, Scalar, Shape, TypeRef, quantity};
 
 /// Removes what the schema does not know and returns the paths of what was removed, for example `spec.foo`.
 pub fn prune(schema: &TypeRef, object: &mut Value) -> Vec<String> {
@@ -20,14 +19,15 @@ pub fn unknown_fields(schema: &TypeRef, object: &Value) -> Vec<String> {
     prune(schema, &mut copy)
 }
 
-fn within(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
+fn within<T>(path: &mut String, part: &str, then: impl FnOnce(&mut String) -> T) -> T {
     let before = path.len();
     if before > 0 && !part.starts_with('[') {
         path.push('.');
     }
     path.push_str(part);
-    then(path);
+    let done = then(path);
     path.truncate(before);
+    done
 }
 
 fn prune_at(node: Node<'_>, value: &mut Value, path: &mut String, removed: &mut Vec<String>) {
@@ -60,60 +60,66 @@ fn prune_at(node: Node<'_>, value: &mut Value, path: &mut String, removed: &mut 
     }
 }
 
-/// Fields whose JSON type does not fit, as `(path, found, wanted)` in the words of Go's decoder; an empty list means that the
-/// object decodes.
-pub fn type_errors(schema: &TypeRef, object: &Value) -> Vec<(String, &'static str, &'static str)> {
-    let mut errors = Vec::new();
-    types_at(Node::Struct(schema), object, &mut String::new(), &mut errors);
-    errors
+/// The first field whose value the kind cannot hold, as `spec.replicas: expected int32, found string`; none when the object
+/// decodes.
+pub fn type_error(schema: &TypeRef, object: &Value) -> Option<String> {
+    types_at(Node::Struct(schema), object, &mut String::new()).err()
 }
 
-fn types_at(node: Node<'_>, value: &Value, path: &mut String, errors: &mut Vec<(String, &'static str, &'static str)>) {
-    if value.is_null() {
-        return;
-    }
+fn types_at(node: Node<'_>, value: &Value, path: &mut String) -> Result<(), String> {
     let wanted = match (node, value) {
+        (_, Value::Null) => return Ok(()),
         (Node::Struct(_) | Node::Shape(Shape::Map { .. }), Value::Object(map)) => {
-            for (name, child) in map {
-                within(path, name, |path| types_at(node.child(name), child, path, errors));
-            }
-            return;
+            return map
+                .iter()
+                .try_for_each(|(name, child)| within(path, name, |path| types_at(node.child(name), child, path)));
         }
         (Node::Shape(Shape::List { .. }), Value::Array(items)) => {
-            // Go's decoder names the field, not the element.
-            items.iter().for_each(|child| types_at(node.item(), child, path, errors));
-            return;
+            let mut items = items.iter().enumerate();
+            return items.try_for_each(|(index, child)| {
+                within(path, &format!("[{index}]"), |path| types_at(node.item(), child, path))
+            });
         }
-        (Node::Struct(_), _) => "struct",
-        (Node::Shape(Shape::Map { .. }), _) => "map",
-        (Node::Shape(Shape::List { .. }), _) => "slice",
+        (Node::Struct(_) | Node::Shape(Shape::Map { .. }), _) => "object",
+        (Node::Shape(Shape::List { .. }), _) => "array",
         (Node::Shape(Shape::Scalar(scalar)), value) => match scalar_mismatch(*scalar, value) {
             Some(wanted) => wanted,
-            None => return,
+            None => return Ok(()),
         },
-        _ => return,
+        _ => return Ok(()),
     };
-    errors.push((path.clone(), gojson::name(value), wanted));
+    let place = if path.is_empty() { "the object" } else { path.as_str() };
+    Err(format!("{place}: expected {wanted}, found {}", type_name(value)))
+}
+
+/// The type of a value in the words of OpenAPI.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<&'static str> {
-    let integer = value.as_i64();
+    let is_int32 = value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
+    let is_time = || value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok());
     let (fits, wanted) = match scalar {
-        Scalar::String | Scalar::Bytes => (value.is_string(), "string"),
-        Scalar::Time => (value.as_str().is_some_and(is_time), "time"),
-        Scalar::MicroTime => (value.as_str().is_some_and(is_time), "micro time"),
-        Scalar::Int32 => (integer.is_some_and(|number| i32::try_from(number).is_ok()), "int32"),
-        Scalar::Int64 => (integer.is_some(), "int64"),
-        Scalar::Number => (value.is_number(), "float64"),
-        Scalar::Bool => (value.is_boolean(), "bool"),
-        Scalar::IntOrString => (integer.is_some() || value.is_string(), "intstr.IntOrString"),
-        Scalar::Quantity => (value.is_number() || value.is_string(), "resource.Quantity"),
+        Scalar::String => (value.is_string(), "string"),
+        Scalar::Bytes => (value.is_string(), "base64 string"),
+        Scalar::Time | Scalar::MicroTime => (is_time(), "RFC 3339 time"),
+        Scalar::Int32 => (is_int32, "int32"),
+        Scalar::Int64 => (value.as_i64().is_some(), "int64"),
+        Scalar::Number => (value.is_number(), "number"),
+        Scalar::Bool => (value.is_boolean(), "boolean"),
+        Scalar::IntOrString => (is_int32 || value.is_string(), "int32 or string"),
+        Scalar::Quantity => (quantity::canonical(value).is_some(), "quantity such as 500m or 1Gi"),
     };
     (!fits).then_some(wanted)
-}
-
-fn is_time(text: &str) -> bool {
-    text.parse::<jiff::Timestamp>().is_ok()
 }
 
 #[cfg(test)]
@@ -133,16 +139,42 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_wrong_type_are_named() {
-        let schema = lookup("apps", "v1", "Deployment").unwrap();
-        let object = json!({"spec": {"replicas": "3", "paused": true, "template": {"spec": {"containers": {}}}}});
-        assert_eq!(
-            type_errors(&schema, &object),
-            [
-                ("spec.replicas".to_owned(), "string", "int32"),
-                ("spec.template.spec.containers".to_owned(), "object", "slice"),
-            ]
-        );
+    fn the_first_value_of_a_wrong_type_is_named() {
+        for (object, wanted) in [
+            (json!({"spec": {"replicas": "3", "paused": 1}}), "spec.replicas: expected int32, found string"),
+            (json!({"spec": {"replicas": 1.5}}), "spec.replicas: expected int32, found number"),
+            (json!({"spec": []}), "spec: expected object, found array"),
+            (json!({"metadata": {"labels": {"a": 1}}}), "metadata.labels.a: expected string, found integer"),
+            (
+                json!({"spec": {"template": {"spec": {"containers": {}}}}}),
+                "spec.template.spec.containers: expected array, found object",
+            ),
+            (
+                json!({"metadata": {"creationTimestamp": "yesterday"}}),
+                "metadata.creationTimestamp: expected RFC 3339 time, found string",
+            ),
+            (
+                json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": true}}}}),
+                "spec.strategy.rollingUpdate.maxSurge: expected int32 or string, found boolean",
+            ),
+        ] {
+            let schema = lookup("apps", "v1", "Deployment").unwrap();
+            assert_eq!(type_error(&schema, &object).as_deref(), Some(wanted));
+        }
+    }
+
+    #[test]
+    fn quantities_are_numbers_with_a_suffix() {
+        let schema = lookup("", "v1", "Pod").unwrap();
+        let error = |cpu: Value| {
+            type_error(&schema, &json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}}))
+        };
+        for fine in [json!("100m"), json!(2), json!("1.5Gi"), json!("1e3"), json!(0.5), json!("-1"), Value::Null] {
+            assert_eq!(error(fine), None);
+        }
+        for wrong in [json!("x"), json!(""), json!("1Zi"), json!(true), json!("1.2.3")] {
+            assert!(error(wrong).is_some_and(|why| why.starts_with("spec.containers[0].resources.limits.cpu: ")));
+        }
     }
 
     #[test]
@@ -157,8 +189,8 @@ mod tests {
         assert_eq!(prune(&schema, &mut object), ["spec.no"]);
         assert_eq!(object["spec"], json!({"size": 1, "free": {"a": 1}, "labels": {"b": "c"}}));
         assert_eq!(
-            type_errors(&schema, &json!({"spec": {"size": 1.5}})),
-            [("spec.size".to_owned(), "number", "int64")]
+            type_error(&schema, &json!({"spec": {"size": 1.5}})).as_deref(),
+            Some("spec.size: expected int64, found number")
         );
     }
 }

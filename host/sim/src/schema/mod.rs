@@ -25,7 +25,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 pub use canonical::{canonicalize, show_required};
-pub use check::{prune, type_errors, unknown_fields};
+pub use check::{prune, type_error, type_name, unknown_fields};
 pub use crd::from_openapi;
 
 /// A shared handle on a kind's schema.

@@ -6,9 +6,10 @@
 use serde_json::{Value, json};
 
 use super::objects::{is_deleting, meta};
-use super::status::{ApiError, Cause, GroupResource};
+use super::status::{ApiError, GroupResource};
 use super::write::generate_name;
 use super::{Api, Call};
+use crate::cause::Cause;
 use crate::store::{Inner, object_key};
 
 /// How the volumes begin that hold a service account's token.
@@ -32,11 +33,8 @@ impl Api {
         if is_deleting(&found.value) || found.value["status"]["phase"] == "Terminating" {
             let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
             let mut error = ApiError::forbidden(&resource.group_resource(), meta(object, "name"), &why);
-            error.details.causes.push(Cause {
-                reason: "NamespaceTerminating".into(),
-                message: format!("namespace {namespace} is being terminated"),
-                field: "metadata.namespace".into(),
-            });
+            let message = format!("namespace {namespace} is being terminated");
+            error.details.causes.push(Cause::new("NamespaceTerminating", "metadata.namespace", message));
             return Err(error);
         }
         if &*resource.storage == "pods" && self.config.service_account_admission {

@@ -8,10 +8,11 @@ use super::check::{Sent, check_name, check_scope, check_type};
 use super::objects::{meta, metadata_mut};
 use super::reply::Reply;
 use super::shape::schema_of;
-use super::status::{ApiError, Cause};
+use super::status::ApiError;
 use super::write::Ownership;
 use super::{Api, Call, options};
 use crate::apply::{self, ApplyError};
+use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::store::WriteVerb;
 
@@ -23,15 +24,19 @@ impl Api {
         let manager = call.query.get("fieldManager").unwrap_or("");
         let mut causes = Vec::new();
         if manager.is_empty() {
-            let message = "Required value: is required for apply patch".to_owned();
-            causes.push(options::cause("FieldValueRequired", "fieldManager", message));
+            let message = "Required value: is required for apply patch";
+            causes.push(Cause::new("FieldValueRequired", "fieldManager", message));
         }
         options::check_with(&call.query, "PatchOptions", causes)?;
         let config: Value = serde_norway::from_slice(&call.body)
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
         let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or("");
         if text("apiVersion") != resource.api_version() || text("kind") != resource.kind {
-            return Err(ApiError::bad_request(wrong_type(&config)));
+            return Err(ApiError::bad_request(format!(
+                "the configuration must be of kind {} in {}",
+                resource.kind,
+                resource.api_version()
+            )));
         }
         let force = call.query.flag("force");
         let now = rfc3339(self.clock.now());
@@ -63,26 +68,14 @@ impl Api {
     }
 }
 
-/// What upstream says of a configuration that does not name its kind, or names another.
-fn wrong_type(config: &Value) -> String {
-    let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or("");
-    let (group, version) = match text("apiVersion") {
-        version if !version.contains('/') => ("", version),
-        full => full.split_once('/').unwrap_or_default(),
-    };
-    format!("invalid object type: {group}/{version}, Kind={}", text("kind"))
-}
-
 fn apply_error(error: ApplyError) -> ApiError {
     match error {
         ApplyError::BadRequest(message) => ApiError::bad_request(message),
         ApplyError::Misfit(message) => ApiError::new(500, "", message),
         ApplyError::Conflict { message, causes } => {
             let mut error = ApiError::new(409, "Conflict", message);
-            error.details.causes = causes
-                .into_iter()
-                .map(|(field, message)| Cause { reason: "FieldManagerConflict".into(), message, field })
-                .collect();
+            error.details.causes =
+                causes.into_iter().map(|(field, message)| Cause::new("FieldManagerConflict", field, message)).collect();
             error
         }
     }

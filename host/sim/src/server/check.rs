@@ -4,75 +4,58 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::objects::{meta, metadata_mut};
-use super::reply::unrecognized;
 use super::shape::schema_of;
-use super::status::{ApiError, Cause};
+use super::status::ApiError;
+use crate::cause::Cause;
 use crate::discovery::Resource;
-use crate::gojson;
+use crate::schema::{type_error, type_name};
 
 /// Where an object that does not decode came from, which decides how it is refused.
 #[derive(Clone, Copy)]
-pub(super) enum Sent<'a> {
-    /// It is the body of the request.
+pub(super) enum Sent {
+    /// It is the body of the request: 400.
     Body,
-    /// A JSON or merge patch made it.
+    /// A patch made it: 422.
     Patched,
-    /// This strategic merge patch made it.
-    Strategic(&'a Value),
 }
 
-impl Sent<'_> {
-    /// The refusal of an object for what its decoder says.
-    fn refuse(self, resource: &Resource, object: &Value, detail: &str) -> ApiError {
-        let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let shown = match self {
+impl Sent {
+    /// The refusal of an object.
+    fn refuse(self, resource: &Resource, detail: &str) -> ApiError {
+        match self {
             Sent::Body => {
-                let kind = text("kind").unwrap_or(&resource.kind);
-                let version = text("apiVersion").map_or(resource.version.as_str(), |api_version| {
-                    api_version.rsplit('/').next().unwrap_or_default()
-                });
-                return ApiError::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {}: {detail}",
-                    resource.kind
-                ));
+                let (kind, version) = (&resource.kind, &resource.version);
+                ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {detail}"))
             }
-            Sent::Patched => object.to_string(),
-            Sent::Strategic(patch) => gojson::go_value(patch),
-        };
-        let cause = Cause {
-            reason: "FieldValueInvalid".into(),
-            message: format!("Invalid value: {shown:?}: {detail}"),
-            field: "patch".into(),
-        };
-        ApiError::invalid("", "", "", vec![cause])
+            Sent::Patched => {
+                let message = format!("Invalid value: {detail}");
+                ApiError::invalid("", "", "", vec![Cause::new("FieldValueInvalid", "patch", message)])
+            }
+        }
     }
 }
 
 /// Refuses an object of another kind, or one whose fields are of another type, and fills in a missing type.
-pub(super) fn check_type(resource: &Resource, object: &mut Value, sent: Sent<'_>) -> Result<(), ApiError> {
-    let Some(fields) = object.as_object() else {
-        return Err(sent.refuse(resource, object, "the body is no object"));
-    };
-    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("");
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+pub(super) fn check_type(resource: &Resource, object: &mut Value, sent: Sent) -> Result<(), ApiError> {
     let expected = resource.api_version();
-    if resource.crd.is_some() && (api_version.is_empty() || kind.is_empty()) {
-        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        let body = object.to_string();
-        let detail = format!("Object '{missing}' is missing in '{body}'");
-        return Err(match sent {
-            Sent::Body => unrecognized(&resource.kind, &detail, body.as_bytes()),
-            _ => sent.refuse(resource, object, &detail),
-        });
+    let refuse = |detail: String| Err(sent.refuse(resource, &detail));
+    if !object.is_object() {
+        return refuse(format!("expected object, found {}", type_name(object)));
     }
+    let mut found = [String::new(), String::new()];
+    for (found, field) in found.iter_mut().zip(["apiVersion", "kind"]) {
+        match &object[field] {
+            Value::String(text) => found.clone_from(text),
+            Value::Null => {}
+            other => return refuse(format!("{field}: expected string, found {}", type_name(other))),
+        }
+        if found.is_empty() && resource.crd.is_some() {
+            return refuse(format!("{field} is missing"));
+        }
+    }
+    let [api_version, kind] = found;
     if !kind.is_empty() && kind != resource.kind {
-        let detail = format!(
-            "converting ({}.{kind}) to ({}.{}): unknown conversion",
-            if api_version.is_empty() { &resource.version } else { api_version.rsplit('/').next().unwrap_or_default() },
-            internal_package(&resource.group),
-            resource.kind
-        );
-        return Err(sent.refuse(resource, object, &detail));
+        return refuse(format!("its kind is {kind}"));
     }
     if !api_version.is_empty() && api_version != expected {
         return Err(ApiError::bad_request(format!(
@@ -85,31 +68,14 @@ pub(super) fn check_type(resource: &Resource, object: &mut Value, sent: Sent<'_>
     }
     if resource.crd.is_none()
         && let Some(schema) = schema_of(resource)
-        && let Some(detail) = type_error(&schema, object, sent)
+        && let Some(detail) = type_error(&schema, object)
     {
-        return Err(sent.refuse(resource, object, &detail));
+        return refuse(detail);
     }
-    if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
-        return Err(sent.refuse(resource, object, "metadata must be an object"));
+    if !matches!(&object["metadata"], Value::Object(_) | Value::Null) {
+        return refuse("metadata must be an object".to_owned());
     }
     Ok(())
-}
-
-/// What the decoder says of the first field of another type: Go's JSON decoder, or, for what a strategic merge patch made,
-/// the converter from untyped maps.
-fn type_error(schema: &crate::schema::TypeRef, object: &Value, sent: Sent<'_>) -> Option<String> {
-    match sent {
-        Sent::Body | Sent::Patched => gojson::type_error(schema, object),
-        Sent::Strategic(_) => gojson::conversion_error(schema, object),
-    }
-}
-
-/// The Go package of the types that upstream's server works with.
-fn internal_package(group: &str) -> &str {
-    match group.split('.').next() {
-        None | Some("") => "core",
-        Some(first) => first,
-    }
 }
 
 /// Puts the namespace of the path into the object.
@@ -146,20 +112,17 @@ pub(super) fn check_fields(
     call: &Call,
     object: &mut Value,
     warnings: &mut Vec<String>,
-    sent: Sent<'_>,
+    sent: Sent,
 ) -> Result<(), ApiError> {
     let resource = &call.resource;
     let Some(schema) = schema_of(resource) else { return Ok(()) };
     let strictness = call.query.get("fieldValidation").unwrap_or("Warn");
     if strictness == "Strict" {
-        let mut unknown = crate::schema::unknown_fields(&schema, object);
-        if matches!(sent, Sent::Strategic(_)) {
-            unknown.sort();
-        }
+        let unknown = crate::schema::unknown_fields(&schema, object);
         if !unknown.is_empty() {
             let list = unknown.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", ");
             let detail = format!("strict decoding error: {list}");
-            return Err(sent.refuse(resource, object, &detail));
+            return Err(sent.refuse(resource, &detail));
         }
         return Ok(());
     }

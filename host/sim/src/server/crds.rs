@@ -8,9 +8,10 @@
 use serde_json::{Value, json};
 
 use super::delete::DeleteOptions;
-use super::objects::{finalizers, is_deleting, meta, metadata_mut, set_finalizers};
-use super::status::{ApiError, Cause};
+use super::objects::{finalizers, has_condition, is_deleting, meta, metadata_mut, set_condition, set_finalizers};
+use super::status::ApiError;
 use super::{Api, Call};
+use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::discovery::Resource;
 use crate::discovery::crd::{completed_names, resources};
@@ -33,7 +34,6 @@ pub(crate) fn complete(object: &mut Value, is_new: bool) {
             json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     }
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         let names = completed_names(&Value::Object(spec.clone()));
         spec.insert("names".into(), names);
     }
@@ -49,49 +49,31 @@ pub(super) fn hold(resource: &Resource, object: &Value, finalizers: &mut Vec<Str
 /// What is wrong with a definition.
 pub(crate) fn causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mut wrong = |reason: &str, field: &str, message: String| {
-        causes.push(Cause { reason: reason.into(), message, field: field.into() });
-    };
     let spec = &object["spec"];
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
-    let name = meta(object, "name");
-    if name != format!("{plural}.{group}") {
-        wrong(
-            "FieldValueInvalid",
-            "metadata.name",
-            format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
-        );
+    if meta(object, "name") != format!("{plural}.{group}") {
+        let name = &object["metadata"]["name"];
+        causes.push(Cause::invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
     }
     for (field, value) in
         [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &text(&spec["names"]["kind"]))]
     {
         if value.is_empty() {
-            wrong("FieldValueRequired", field, "Required value".into());
+            causes.push(Cause::required(field));
         }
     }
     if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
-        wrong(
-            "FieldValueNotSupported",
-            "spec.scope",
-            format!("Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"", text(&spec["scope"])),
-        );
+        causes.push(Cause::unsupported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"]));
     }
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
-        wrong(
-            "FieldValueInvalid",
-            "spec.versions",
-            "Invalid value: must have exactly one version marked as storage version".into(),
-        );
+        let message = "Invalid value: must have exactly one version marked as storage version";
+        causes.push(Cause::new("FieldValueInvalid", "spec.versions", message));
     }
     for (n, version) in versions.iter().enumerate() {
         if !version.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
-            wrong(
-                "FieldValueRequired",
-                &format!("spec.versions[{n}].schema.openAPIV3Schema"),
-                "Required value: schemas are required".into(),
-            );
+            causes.push(Cause::required(format!("spec.versions[{n}].schema.openAPIV3Schema")));
         }
     }
     causes
@@ -147,15 +129,15 @@ impl Api {
             };
             match &conflict {
                 Some((reason, message)) => {
-                    put_condition(&mut new, condition("NamesAccepted", false, reason, message));
+                    set_condition(&mut new, condition("NamesAccepted", false, reason, message));
                     if !is_established(&new) {
-                        put_condition(&mut new, condition("Established", false, "NotAccepted", "not all names are accepted"));
+                        set_condition(&mut new, condition("Established", false, "NotAccepted", "not all names are accepted"));
                     }
                 }
                 None => {
                     new["status"]["acceptedNames"] = new["spec"]["names"].clone();
-                    put_condition(&mut new, condition("NamesAccepted", true, "NoConflicts", "no conflicts found"));
-                    put_condition(&mut new, condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"));
+                    set_condition(&mut new, condition("NamesAccepted", true, "NoConflicts", "no conflicts found"));
+                    set_condition(&mut new, condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"));
                 }
             }
             let storing = new["spec"]["versions"].as_array().into_iter().flatten().find(|version| version["storage"] == true);
@@ -208,21 +190,14 @@ impl Api {
     }
 
     fn terminate(&self, object: &Value) -> Result<(), ApiError> {
-        let terminating = |object: &Value| {
-            object["status"]["conditions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(|condition| condition["type"] == "Terminating")
-        };
-        if !finalizers(object).iter().any(|finalizer| finalizer == FINALIZER) || terminating(object) {
+        if !finalizers(object).iter().any(|finalizer| finalizer == FINALIZER) || has_condition(object, "Terminating") {
             return Ok(());
         }
         let now = rfc3339(self.clock.now());
         let call = self.own_crd_call(meta(object, "name"), Some("status"))?;
         self.update_object(&call, WriteVerb::Update, |current| {
             let mut new = current.clone();
-            put_condition(
+            set_condition(
                 &mut new,
                 json!({
                     "type": "Terminating", "status": "True", "lastTransitionTime": now,
@@ -290,23 +265,7 @@ impl Api {
 }
 
 fn is_established(definition: &Value) -> bool {
-    definition["status"]["conditions"].as_array().is_some_and(|list| {
-        list.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-    })
-}
-
-fn put_condition(definition: &mut Value, condition: Value) {
-    let conditions = &mut definition["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    if let Some(list) = conditions.as_array_mut() {
-        match list.iter_mut().find(|present| present["type"] == condition["type"]) {
-            Some(present) if present["status"] == condition["status"] && present["reason"] == condition["reason"] => {}
-            Some(present) => *present = condition,
-            None => list.push(condition),
-        }
-    }
+    has_condition(definition, "Established")
 }
 
 #[cfg(test)]

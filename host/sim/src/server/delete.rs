@@ -13,14 +13,15 @@ use serde_json::{Value, json};
 use super::objects::{
     deletion_grace, finalizers, generation, is_deleting, mark_as_deleting, meta, metadata_mut, set_finalizers,
 };
-use super::reply::{Reply, parse_object};
+use super::reply::{Reply, parse_body};
 use super::selector::Selector;
-use super::status::{ApiError, Cause, GroupResource, success};
+use super::status::{ApiError, GroupResource, success};
 use super::{Api, Call, options};
+use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::discovery::Resource;
+use crate::schema;
 use crate::store::{CommitError, Entry, ListRange, WriteVerb};
-use crate::{gojson, schema};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -58,19 +59,15 @@ impl DeleteOptions {
             options.propagation = query.get("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = query.get("orphanDependents").map(|_| query.flag("orphanDependents"));
         } else {
-            let body = parse_object(&call.headers, &call.body)?;
+            let body = parse_body(&call.headers, &call.body)?;
             if let Some(schema) = schema::named("meta.v1.DeleteOptions")
-                && let Some(error) = gojson::type_error(&schema, &body)
+                && let Some(error) = schema::type_error(&schema, &body)
             {
                 return Err(ApiError::bad_request(error));
             }
             let text = |field: &str| body[field].as_str().unwrap_or("");
             if !matches!(text("kind"), "" | "DeleteOptions") {
-                return Err(ApiError::bad_request(format!(
-                    "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
-                    text("kind"),
-                    text("apiVersion")
-                )));
+                return Err(ApiError::bad_request(format!("expected DeleteOptions, found {}", text("kind"))));
             }
             options.read(&body);
             let given = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -93,26 +90,21 @@ impl DeleteOptions {
 
     fn check(&self, dry_run: Option<Cause>) -> Result<(), ApiError> {
         let mut causes = Vec::new();
-        let mut wrong =
-            |reason: &str, message: String| causes.push(options::cause(reason, "propagationPolicy", message));
         if let Some(policy) = &self.propagation {
+            let (field, given) = ("propagationPolicy", json!(policy));
             if self.orphan_dependents.is_some() {
-                wrong(
-                    "FieldValueInvalid",
-                    format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"),
-                );
+                causes.push(Cause::invalid(
+                    field,
+                    &given,
+                    "orphanDependents and deletionPropagation cannot be both set",
+                ));
             }
-            if !matches!(policy.as_str(), "Orphan" | "Background" | "Foreground") {
-                wrong(
-                    "FieldValueNotSupported",
-                    format!(
-                        "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-                    ),
-                );
+            if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+                causes.push(Cause::unsupported(field, &given, &["Foreground", "Background", "Orphan", "nil"]));
             }
         }
         causes.extend(dry_run);
-        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
+        options::refuse("DeleteOptions", causes)
     }
 
     /// The finalizers of an object after this delete, and whether they differ.
@@ -136,39 +128,23 @@ impl DeleteOptions {
     }
 
     fn check_preconditions(&self, resource: &Resource, object: &Value) -> Result<(), ApiError> {
-        // Upstream names the kind here, where other messages name the resource.
-        let about = GroupResource { group: resource.group.clone(), resource: resource.kind.clone() };
-        let conflict = |why: String| Err(ApiError::conflict(&about, meta(object, "name"), &why));
-        if &*resource.storage == "namespaces" {
-            return self.check_namespace(resource, object);
-        }
-        match (&self.uid, &self.resource_version) {
-            (Some(uid), _) if uid != meta(object, "uid") => conflict(format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                meta(object, "uid")
-            )),
-            (_, Some(version)) if version != meta(object, "resourceVersion") => conflict(format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                meta(object, "resourceVersion")
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl DeleteOptions {
-    fn check_namespace(&self, resource: &Resource, object: &Value) -> Result<(), ApiError> {
-        for (what, field, given) in
-            [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)]
-        {
-            if let Some(given) = given
-                && given != meta(object, field)
+        for (what, field, wanted, happened) in [
+            ("UID", "uid", &self.uid, "deleted and then recreated"),
+            ("ResourceVersion", "resourceVersion", &self.resource_version, "modified"),
+        ] {
+            if let Some(wanted) = wanted
+                && wanted != meta(object, field)
             {
                 let why = format!(
-                    "Precondition failed: {what} in precondition: {given}, {what} in object meta: {}",
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({}). The object might have been {happened}",
                     meta(object, field)
                 );
-                return Err(ApiError::conflict(&resource.group_resource(), meta(object, "name"), &why));
+                // Upstream names the kind here, where other messages name the resource.
+                let about = match &*resource.storage {
+                    "namespaces" => resource.group_resource(),
+                    _ => GroupResource { group: resource.group.clone(), resource: resource.kind.clone() },
+                };
+                return Err(ApiError::conflict(&about, meta(object, "name"), &why));
             }
         }
         Ok(())

@@ -17,7 +17,6 @@ mod check;
 mod crds;
 mod delete;
 mod documents;
-mod labels;
 mod objects;
 mod options;
 mod path;
@@ -356,7 +355,7 @@ impl Api {
             "" => Reply::json(
                 200,
                 format,
-                &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]}),
+                &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/version"]}),
             ),
             "/version" => Reply::json(
                 200,

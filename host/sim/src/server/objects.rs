@@ -83,3 +83,24 @@ pub(crate) fn carry_over(fields: &mut Map<String, Value>, from: Option<&Map<Stri
         }
     }
 }
+
+/// Whether the status has a condition of this type that holds.
+pub(crate) fn has_condition(object: &Value, kind: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Puts a condition into the status, in the place of the one of its type unless that says the same.
+pub(crate) fn set_condition(object: &mut Value, condition: Value) {
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    if let Some(list) = conditions.as_array_mut() {
+        match list.iter_mut().find(|present| present["type"] == condition["type"]) {
+            Some(present) if present["status"] == condition["status"] && present["reason"] == condition["reason"] => {}
+            Some(present) => *present = condition,
+            None => list.push(condition),
+        }
+    }
+}

@@ -12,7 +12,7 @@ use super::selector::Selector;
 use super::shape::ListMeta;
 use super::status::ApiError;
 use super::{Api, Call, options};
-use crate::gojson;
+use crate::cause::Cause;
 use crate::store::ListRange;
 
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -33,49 +33,21 @@ impl Continue {
     }
 
     fn decode(token: &str) -> Result<Self, ApiError> {
-        let bad =
-            |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| bad(&base64_error(token, &error)))?;
-        if let Some(error) = gojson::object_error(&bytes, "storage.continueToken") {
-            return Err(bad(&error));
-        }
-        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let version = value["v"].as_str().unwrap_or_default();
-        if version != TOKEN_VERSION {
-            let why = format!("continue key is not valid: server does not recognize this encoded version {version}");
-            return Err(ApiError::bad_request(format!("invalid continue token: {why}")));
-        }
-        let rv = value["rv"].as_i64().unwrap_or(0);
-        if rv == 0 {
-            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
-        }
-        let after = value["start"].as_str().unwrap_or_default().trim_end_matches('\u{0}').to_owned();
-        if after.is_empty() {
-            return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
-        }
-        // A key must not lead out of its kind.
-        if after.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(bad(&after));
-        }
-        Ok(Self { rv: u64::try_from(rv).unwrap_or(0), after })
+        let parse = || {
+            let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+            let value: Value = serde_json::from_slice(&bytes).ok()?;
+            let rv = value["rv"].as_i64().filter(|rv| *rv != 0 && value["v"] == TOKEN_VERSION)?;
+            let after = value["start"].as_str()?.trim_end_matches('\u{0}');
+            // A key must not lead out of its kind.
+            let fine = after.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            fine.then(|| Self { rv: u64::try_from(rv).unwrap_or(0), after: after.to_owned() })
+        };
+        parse().ok_or_else(|| ApiError::bad_request("invalid continue token: this server did not issue it"))
     }
 }
 
 /// The version of continue tokens.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
-
-/// What Go says of a text that is no base64: where it goes wrong.
-fn base64_error(text: &str, error: &base64::DecodeError) -> String {
-    let at = match error {
-        base64::DecodeError::InvalidByte(at, _) => *at,
-        // A single letter is left at the end, which is too little for a byte.
-        base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
-        // Go cares for neither of these.
-        base64::DecodeError::InvalidLastSymbol { .. } => text.len().saturating_sub(1),
-        base64::DecodeError::InvalidPadding => text.find('=').unwrap_or(text.len()),
-    };
-    format!("illegal base64 data at input byte {at}")
-}
 
 impl Api {
     pub(crate) fn get(&self, call: &Call) -> Result<Reply, ApiError> {
@@ -149,28 +121,27 @@ impl Api {
 /// Refuses options of a list that make no sense, each by a cause of its own.
 fn check_options(query: &Query) -> Result<(), ApiError> {
     let mut causes = Vec::new();
-    let mut refuse = |field: &str, detail: &str| causes.push(options::forbidden(field, detail));
     let rv = query.get("resourceVersion");
     if let Some(matching) = query.get("resourceVersionMatch") {
         let field = "resourceVersionMatch";
         if rv.is_none() {
-            refuse(field, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            causes
+                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
         }
         if query.get("continue").is_some() {
-            refuse(field, "resourceVersionMatch is forbidden when continue is provided");
+            causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
-            let message =
-                format!("Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"");
-            causes.push(options::cause("FieldValueNotSupported", field, message));
+            causes.push(Cause::unsupported(field, &matching.into(), &["Exact", "NotOlderThan", ""]));
         } else if matching == "Exact" && rv == Some("0") {
-            refuse(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(field, why));
         }
     }
     if query.all("sendInitialEvents").next().is_some() {
-        causes.push(options::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes)) }
+    options::refuse("ListOptions", causes)
 }
 
 #[cfg(test)]

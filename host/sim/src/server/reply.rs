@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 
 use super::status::ApiError;
-use crate::gojson;
+use crate::schema::type_name;
 
 /// Largest body of a request, in bytes, as kube-apiserver's default.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -160,69 +160,28 @@ impl Reply {
     }
 }
 
-/// Parses the body of a write; YAML is welcome where a client says so.
+/// Parses the body of a write, an object in JSON, YAML or protobuf.
 ///
-/// `kind` is what the body should be, for the message when it is nothing.
-pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, ApiError> {
-    match media_type(headers).as_str() {
-        "" | "application/json" => parse_json(body).map_err(|error| unrecognized(kind, &error, body)),
-        _ => parse_object(headers, body),
-    }
-}
-
-/// Parses a body whose kind is clear from where it was sent.
-pub(crate) fn parse_object(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
-    match media_type(headers).as_str() {
-        "" | "application/json" => parse_json(body).map_err(ApiError::bad_request),
-        "application/yaml" => serde_norway::from_slice(body)
-            .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}"))),
-        PROTOBUF => crate::protobuf::decode(body).map_err(|error| ApiError::bad_request(error.to_string())),
-        _ => Err(ApiError::unsupported_media_type(
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        )),
-    }
-}
-
-/// The struct into which upstream reads a body before it knows what it is.
-const TYPE_META: &str =
-    "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-
-/// How much of a body that is not understood is shown, in bytes.
-const SUMMARY_BYTES: usize = 30;
-
-/// A body that has no kind, or is nothing at all.
-pub(crate) fn unrecognized(kind: &str, error: &str, body: &[u8]) -> ApiError {
-    let shown = |bytes: &[u8]| match bytes.first() {
-        Some(b'{') => String::from_utf8_lossy(bytes).into_owned(),
-        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-    };
-    let summary = match body.get(..SUMMARY_BYTES) {
-        _ if body.is_empty() => "<empty>".to_owned(),
-        Some(start) if body.len() > SUMMARY_BYTES => format!("{} ...", shown(start)),
-        _ => shown(body),
-    };
-    ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error} ({summary})"))
-}
-
-/// The object in a JSON body; the error is what upstream says of a body that has no type.
-fn parse_json(body: &[u8]) -> Result<Value, String> {
-    let failed = |error: String| format!("couldn't get version/kind; json parse error: {error}");
-    if let Some(error) = gojson::object_error(body, TYPE_META) {
-        return Err(failed(error));
-    }
-    let object = match serde_json::from_slice(body).map_err(|error| failed(error.to_string()))? {
-        // Go decodes a null into nothing.
-        Value::Null => Value::Object(serde_json::Map::new()),
-        object => object,
-    };
-    for field in ["apiVersion", "kind"] {
-        if let Some(value) = object.get(field).filter(|value| !value.is_string() && !value.is_null()) {
-            let error =
-                format!("json: cannot unmarshal {} into Go struct field .{field} of type string", gojson::name(value));
-            return Err(failed(error));
+/// # Errors
+/// 400 when it is none, 415 in another format.
+pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
+    let bad = |error: String| ApiError::bad_request(format!("the body cannot be read: {error}"));
+    let value = match media_type(headers).as_str() {
+        "" | "application/json" => serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?,
+        "application/yaml" => serde_norway::from_slice(body).map_err(|error| bad(error.to_string()))?,
+        PROTOBUF => crate::protobuf::decode(body).map_err(|error| bad(error.to_string()))?,
+        _ => {
+            return Err(ApiError::unsupported_media_type(
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            ));
         }
+    };
+    match value {
+        // As Go decodes it.
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok(value),
+        other => Err(bad(format!("expected object, found {}", type_name(&other)))),
     }
-    Ok(object)
 }
 
 /// The media type of the body without its parameters.

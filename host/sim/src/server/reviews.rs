@@ -26,7 +26,7 @@ impl Api {
             _ => return Err(ApiError::method_not_allowed()),
         }
         options::check(&call.query, "CreateOptions")?;
-        let mut object = parse_body(&call.headers, &call.body, &resource.kind)?;
+        let mut object = parse_body(&call.headers, &call.body)?;
         check_type(resource, &mut object, Sent::Body)?;
         check_scope(call, &mut object)?;
         let mut warnings = Vec::new();

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Api;
 use super::objects::meta;
-use super::status::{ApiError, Cause};
+use super::status::ApiError;
+use crate::cause::Cause;
 use crate::defaults;
 use crate::discovery::Resource;
 use crate::names;
@@ -40,19 +41,9 @@ impl Api {
             causes.extend(crate::discovery::validate::causes(open_api, object));
         }
         if resource.crd.is_some() {
-            let mut errors = Vec::new();
-            defaults::validate_metadata(old, object, &mut errors);
-            let found = errors.into_iter().map(|error| Cause {
-                reason: error.reason.into(),
-                message: error.message,
-                field: error.path,
-            });
-            causes.extend(found);
+            defaults::validate_metadata(object, &mut causes);
         } else {
-            let errors = defaults::validate(&resource.group, &resource.version, &resource.kind, old, object);
-            for error in errors {
-                causes.push(Cause { reason: error.reason.into(), message: error.message, field: error.path });
-            }
+            causes.extend(defaults::validate(&resource.group, &resource.kind, old, object));
         }
         if causes.is_empty() {
             Ok(())
@@ -63,42 +54,28 @@ impl Api {
 }
 
 fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
-    let mut check = |field: &str, given: &str, checked: &str| {
-        for detail in wrong_name(resource, checked) {
-            let message = format!("Invalid value: {given:?}: {detail}");
-            causes.push(Cause { reason: "FieldValueInvalid".into(), message, field: format!("metadata.{field}") });
-        }
-    };
     let (prefix, name) = (meta(object, "generateName"), meta(object, "name"));
-    // What is appended to a prefix makes its last dash fine.
-    let mut masked = prefix.to_owned();
-    if prefix.chars().count() > 1 && prefix.ends_with('-') {
-        masked.truncate(prefix.char_indices().nth_back(1).map_or(0, |(at, _)| at));
-        masked.push('a');
-    }
     if !prefix.is_empty() {
-        check("generateName", prefix, &masked);
+        // What is appended to a prefix makes its last dash fine.
+        let masked = prefix.strip_suffix('-').filter(|start| !start.is_empty());
+        let masked = masked.map_or(prefix.to_owned(), |start| format!("{start}a"));
+        let wrong = wrong_name(resource, &masked);
+        causes.extend(wrong.map(|why| Cause::invalid("metadata.generateName", &prefix.into(), why)));
     }
     if name.is_empty() {
-        let message = "Required value: name or generateName is required".into();
-        causes.push(Cause { reason: "FieldValueRequired".into(), message, field: "metadata.name".into() });
+        let message = "Required value: name or generateName is required";
+        causes.push(Cause::new("FieldValueRequired", "metadata.name", message));
     } else {
-        check("name", name, name);
+        causes.extend(wrong_name(resource, name).map(|why| Cause::invalid("metadata.name", &name.into(), why)));
     }
 }
 
 /// What is wrong with a name of this kind.
-fn wrong_name(resource: &Resource, name: &str) -> Vec<String> {
+fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
     // Names of these are paths in a URL, with letters that DNS does not have.
     if resource.group == "rbac.authorization.k8s.io" {
-        return match name {
-            "." | ".." => vec![format!("may not be '{name}'")],
-            _ => ["/", "%"]
-                .into_iter()
-                .filter(|part| name.contains(part))
-                .map(|part| format!("may not contain '{part}'"))
-                .collect(),
-        };
+        let wrong = matches!(name, "." | "..") || name.contains(['/', '%']);
+        return wrong.then_some("may not be '.' or '..' or contain '/' or '%'");
     }
     match &*resource.storage {
         "namespaces" | "services" => names::label(name),

@@ -1,9 +1,12 @@
 //! Failures as the `Status` objects that Kubernetes answers with.
 //!
 //! *Flow*: every verb returns [`ApiError`]; the connection turns it into a response.
-//! *Invariants*: the code, the reason and the wording of the message are those that a kube-apiserver gives, because controllers and kubectl match on them.
+//! *Invariants*: the code, the reason and the fields of the details are those that a kube-apiserver gives, because controllers and kubectl
+//! match on them; the message says the same, not always in the same words.
 
 use serde_json::{Map, Value, json};
+
+use crate::cause::Cause;
 
 /// Group and plural name, as messages name a resource: `pods`, `deployments.apps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +25,6 @@ impl std::fmt::Display for GroupResource {
         }
         Ok(())
     }
-}
-
-/// One cause in the details of a `Status`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    /// `FieldValueRequired`, `FieldManagerConflict`, ...
-    pub reason: String,
-    /// For people.
-    pub message: String,
-    /// Path of the field, empty when there is none.
-    pub field: String,
 }
 
 /// A failed request.
@@ -153,12 +145,7 @@ impl ApiError {
 
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let mut said: Vec<String> = Vec::new();
-        for one in causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)) {
-            if !said.contains(&one) {
-                said.push(one);
-            }
-        }
+        let said: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let body = match said.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -220,17 +207,13 @@ impl ApiError {
         let mut error =
             Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
         error.retry_after_seconds = Some(1);
-        error.details.causes.push(Cause {
-            reason: "ResourceVersionTooLarge".into(),
-            message: "Too large resource version".into(),
-            field: String::new(),
-        });
+        error.details.causes.push(Cause::new("ResourceVersionTooLarge", "", "Too large resource version"));
         error
     }
 
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
-        error.details.causes.push(Cause { reason: String::new(), message: message.to_string(), field: String::new() });
+        error.details.causes.push(Cause::new("", "", message.to_string()));
         error
     }
 
@@ -284,7 +267,7 @@ impl ApiError {
 
 fn cause(cause: &Cause) -> Value {
     let mut out = Map::new();
-    for (field, value) in [("reason", &cause.reason), ("message", &cause.message), ("field", &cause.field)] {
+    for (field, value) in [("reason", cause.reason), ("message", &cause.message), ("field", &cause.field)] {
         if !value.is_empty() {
             out.insert(field.into(), json!(value));
         }
@@ -324,12 +307,8 @@ mod tests {
 
     #[test]
     fn several_causes_are_listed_in_brackets() {
-        let cause = |field: &str| Cause {
-            reason: "FieldValueRequired".into(),
-            message: "Required value".into(),
-            field: field.into(),
-        };
-        let error = ApiError::invalid("", "Pod", "p", vec![cause("spec.a"), cause("spec.b")]);
+        let causes = vec![Cause::required("spec.a"), Cause::required("spec.b")];
+        let error = ApiError::invalid("", "Pod", "p", causes);
         assert_eq!(error.message, "Pod \"p\" is invalid: [spec.a: Required value, spec.b: Required value]");
     }
 }

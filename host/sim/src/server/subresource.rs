@@ -8,15 +8,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
 use super::delete::DeleteOptions;
-use super::objects::{carry_over, is_deleting, meta, metadata_mut};
+use super::objects::{carry_over, has_condition, is_deleting, meta, metadata_mut, set_condition};
 use super::reply::{Reply, media_type, parse_body};
-use super::status::{ApiError, Cause, GroupResource};
+use super::status::{ApiError, GroupResource};
 use super::write::Written;
 use super::{Api, Call};
+use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::discovery::Resource;
-use crate::patch;
 use crate::store::WriteVerb;
+use crate::{patch, selector};
 
 /// Lifetime of a service account token when the request does not say, in seconds.
 const TOKEN_SECONDS: i64 = 3600;
@@ -50,7 +51,7 @@ impl Api {
     fn set_scale(&self, verb: &str, call: &Call) -> Result<Reply, ApiError> {
         let resource = &call.resource;
         let media = media_type(&call.headers);
-        let body = (verb == "update").then(|| parse_body(&call.headers, &call.body, "Scale")).transpose()?;
+        let body = (verb == "update").then(|| parse_body(&call.headers, &call.body)).transpose()?;
         let verb = if body.is_some() { WriteVerb::Update } else { WriteVerb::Patch };
         let written = self.update_object(call, verb, |current| {
             let scale = scale_of(resource, current);
@@ -72,11 +73,7 @@ impl Api {
             }
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
             if replicas < 0 {
-                let cause = Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
-                    field: "spec.replicas".into(),
-                };
+                let cause = Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
                 return Err(ApiError::invalid("autoscaling", "Scale", call.name(), vec![cause]));
             }
             let mut new = current.clone();
@@ -103,7 +100,7 @@ impl Api {
 
     /// POST of a Binding to the namespace's `bindings`.
     pub(crate) fn bind_by_path(&self, call: &Call) -> Result<Reply, ApiError> {
-        let binding = parse_body(&call.headers, &call.body, "Binding")?;
+        let binding = parse_body(&call.headers, &call.body)?;
         let name = meta(&binding, "name").to_owned();
         let Some(pods) = self.registry().by_plural("v1", "pods").cloned() else { return Err(ApiError::unknown_path()) };
         let mut bound = call.derived(pods, call.namespace(), Some(&name), Some("binding"));
@@ -113,7 +110,7 @@ impl Api {
     }
 
     fn bind(&self, call: &Call) -> Result<Reply, ApiError> {
-        let binding = parse_body(&call.headers, &call.body, "Binding")?;
+        let binding = parse_body(&call.headers, &call.body)?;
         if meta(&binding, "name") != call.name() {
             return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
         }
@@ -164,7 +161,7 @@ impl Api {
     }
 
     fn evict(&self, call: &Call) -> Result<Reply, ApiError> {
-        let eviction = parse_body(&call.headers, &call.body, "Eviction")?;
+        let eviction = parse_body(&call.headers, &call.body)?;
         if meta(&eviction, "name") != call.name() {
             return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
         }
@@ -199,10 +196,9 @@ impl Api {
     /// Takes one disruption from the budget that guards a Pod.
     fn consume_budget(&self, call: &Call, pod: &Value, dry_run: bool) -> Result<(), ApiError> {
         const STORAGE: &str = "poddisruptionbudgets.policy";
-        let labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         let guards: Vec<Value> = self.store.view(|view| {
             view.range(STORAGE, call.namespace())
-                .filter(|budget| selects(&budget.value["spec"]["selector"], &labels))
+                .filter(|budget| selector::selects(&budget.value["spec"]["selector"], &pod["metadata"]["labels"]))
                 .map(|budget| (*budget.value).clone())
                 .collect()
         });
@@ -220,10 +216,7 @@ impl Api {
         let name = meta(budget, "name").to_owned();
         let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
         let (healthy, desired) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
-        let ready = pod["status"]["conditions"].as_array().is_some_and(|list| {
-            list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        });
-        if !ready
+        if !has_condition(pod, "Ready")
             && (budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (healthy >= desired && desired > 0))
         {
             return Ok(());
@@ -234,7 +227,7 @@ impl Api {
                 "TooManyRequests",
                 "Cannot evict pod as it would violate the pod's disruption budget.",
             );
-            error.details.causes.push(Cause { reason: "DisruptionBudget".into(), message, field: String::new() });
+            error.details.causes.push(Cause::new("DisruptionBudget", "", message));
             error
         };
         if number("/status/observedGeneration") < number("/metadata/generation") {
@@ -276,7 +269,7 @@ impl Api {
     }
 
     fn token(&self, call: &Call) -> Result<Reply, ApiError> {
-        let mut request = parse_body(&call.headers, &call.body, "TokenRequest")?;
+        let mut request = parse_body(&call.headers, &call.body)?;
         let account = self
             .store
             .get(&call.resource.storage, &call.key())
@@ -308,21 +301,6 @@ fn plain_success(code: u16) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code})
 }
 
-/// Puts a condition into the status, in the place of the one of its type.
-fn set_condition(object: &mut Value, condition: Value) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    if let Some(list) = conditions.as_array_mut() {
-        match list.iter_mut().find(|present| present["type"] == condition["type"]) {
-            Some(present) if present["status"] == condition["status"] => {}
-            Some(present) => *present = condition,
-            None => list.push(condition),
-        }
-    }
-}
-
 fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
     let mut at = object;
     for step in pointer.split('/').filter(|step| !step.is_empty()) {
@@ -346,7 +324,7 @@ fn scale_of(resource: &Resource, object: &Value) -> Value {
             .and_then(Value::as_str)
             .unwrap_or("")
             .to_owned(),
-        None => selector_text(&object["spec"]["selector"]),
+        None => selector::text(&object["spec"]["selector"]),
     };
     let mut metadata = Map::new();
     let from = object["metadata"].as_object();
@@ -361,74 +339,4 @@ fn scale_of(resource: &Resource, object: &Value) -> Value {
     // A count of nothing is left out, as upstream's encoder does.
     let spec = if spec_replicas == 0 { json!({}) } else { json!({"replicas": spec_replicas}) };
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
-}
-
-/// A selector (a map, or matchLabels and matchExpressions) in text form.
-fn selector_text(selector: &Value) -> String {
-    let labels = selector.get("matchLabels").unwrap_or(selector);
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let mut terms: Vec<(String, String)> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(_, value)| value.is_string())
-        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or(""))))
-        .collect();
-    for expression in expressions.into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or("");
-        let mut values: Vec<&str> =
-            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        let text = match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({})", values.join(",")),
-            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        };
-        terms.push((key.to_owned(), text));
-    }
-    terms.sort();
-    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
-}
-
-/// Whether a LabelSelector selects labels; an absent one selects nothing, an empty one everything.
-fn selects(selector: &Value, labels: &Map<String, Value>) -> bool {
-    if !selector.is_object() {
-        return false;
-    }
-    let pairs =
-        selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
-        let found = labels.get(expression["key"].as_str().unwrap_or(""));
-        let listed =
-            || expression["values"].as_array().is_some_and(|values| found.is_some_and(|found| values.contains(found)));
-        match expression["operator"].as_str() {
-            Some("In") => listed(),
-            Some("NotIn") => !listed(),
-            Some("Exists") => found.is_some(),
-            Some("DoesNotExist") => found.is_none(),
-            _ => false,
-        }
-    });
-    pairs && expressions
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_selector_is_written_in_the_order_of_its_keys() {
-        let selector = json!({"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": [{"key": "ab", "operator": "In", "values": ["y", "x"]}]});
-        assert_eq!(selector_text(&selector), "a=1,ab in (x,y),b=2");
-        assert_eq!(selector_text(&json!({"app": "web"})), "app=web");
-    }
-
-    #[test]
-    fn a_budget_without_a_selector_guards_nothing() {
-        let labels = json!({"a": "1"}).as_object().cloned().unwrap();
-        assert!(!selects(&Value::Null, &labels));
-        assert!(selects(&json!({}), &labels));
-        assert!(!selects(&json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}), &labels));
-    }
 }

@@ -30,6 +30,7 @@ use super::selector::Selector;
 use super::shape::{in_version, object_bytes, schema_of};
 use super::status::ApiError;
 use super::{Api, Call, options, strategy};
+use crate::cause::Cause;
 use crate::discovery::Resource;
 use crate::faults::{WatchEnd, WatchOrder};
 use crate::schema;
@@ -133,23 +134,21 @@ fn check_options(query: &Query) -> Result<(), ApiError> {
     let matching = query.get("resourceVersionMatch");
     let field = "resourceVersionMatch";
     if initial && matching != Some("NotOlderThan") {
-        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(options::forbidden(field, detail));
+        causes.push(Cause::forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
     }
     if let Some(matching) = matching {
         if !initial {
-            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            causes.push(options::forbidden(field, detail));
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden(field, why));
         }
         if matching != "NotOlderThan" {
-            let message = format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
-            causes.push(options::cause("FieldValueNotSupported", field, message));
+            causes.push(Cause::unsupported(field, &matching.into(), &["NotOlderThan"]));
         }
         if query.get("continue").is_some() {
-            causes.push(options::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
         }
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes)) }
+    options::refuse("ListOptions", causes)
 }
 
 struct Watcher {

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 
 use super::apply::{same_owners, track};
 use super::check::{Sent, check_fields, check_name, check_scope, check_type, drop_duplicate_owners};
-use super::objects::{deletion_grace, finalizers, is_deleting, meta, metadata_mut};
+use super::objects::{carry_over, deletion_grace, finalizers, is_deleting, meta, metadata_mut};
 use super::reply::{Reply, media_type, parse_body};
 use super::shape::{schema_of, to_stored, to_version};
-use super::status::{ApiError, Cause};
+use super::status::ApiError;
 use super::{Api, Call, options, strategy};
+use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::discovery::{Resource, crd};
 use crate::patch;
@@ -70,7 +71,7 @@ impl Api {
 
     pub(crate) fn create(&self, call: &Call) -> Result<Reply, ApiError> {
         options::check(&call.query, "CreateOptions")?;
-        let object = parse_body(&call.headers, &call.body, &call.resource.kind)?;
+        let object = parse_body(&call.headers, &call.body)?;
         let mut warnings = Vec::new();
         let written = self.create_object(call, object, &mut warnings, WriteVerb::Create)?;
         self.reply_written(call, &written, warnings)
@@ -78,7 +79,7 @@ impl Api {
 
     pub(crate) fn update(&self, call: &Call) -> Result<Reply, ApiError> {
         options::check(&call.query, "UpdateOptions")?;
-        let mut body = parse_body(&call.headers, &call.body, &call.resource.kind)?;
+        let mut body = parse_body(&call.headers, &call.body)?;
         let mut warnings = Vec::new();
         check_type(&call.resource, &mut body, Sent::Body)?;
         check_scope(call, &mut body)?;
@@ -108,13 +109,12 @@ impl Api {
             "application/strategic-merge-patch+json" if call.resource.crd.is_none() => &call.body,
             _ => return Err(unsupported_patch(&call.resource)),
         };
-        let forced = options::forbidden("force", "may not be specified for non-apply patch");
+        let forced = Cause::forbidden("force", "may not be specified for non-apply patch");
         options::check_with(&call.query, "PatchOptions", if force { vec![forced] } else { Vec::new() })?;
         let strategic = match media.as_str() {
             "application/strategic-merge-patch+json" => Some(patch::strategic_body(body).map_err(patch_error)?),
             _ => None,
         };
-        let sent = strategic.as_ref().map_or(Sent::Patched, Sent::Strategic);
         let written = self.update_object(call, WriteVerb::Patch, |current| {
             let mut new = match (&strategic, media.as_str()) {
                 (Some(patch), _) => patch::strategic_merge(schema_of(&call.resource), current, patch.clone()),
@@ -122,9 +122,9 @@ impl Api {
                 (None, _) => patch::merge_patch(current, body),
             }
             .map_err(patch_error)?;
-            check_type(&call.resource, &mut new, sent)?;
+            check_type(&call.resource, &mut new, Sent::Patched)?;
             warnings.clear();
-            check_fields(call, &mut new, &mut warnings, sent)?;
+            check_fields(call, &mut new, &mut warnings, Sent::Patched)?;
             drop_duplicate_owners(&mut new, &mut warnings);
             check_scope(call, &mut new)?;
             check_name(call, &new)?;
@@ -326,78 +326,9 @@ impl Api {
         ownership: Ownership,
     ) -> Result<(), ApiError> {
         let resource = &call.resource;
-        let group_resource = resource.group_resource();
-        let version = meta(new, "resourceVersion");
-        if version.is_empty() || version == "0" {
-            if resource.conditional_update {
-                let cause = Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: "Invalid value: 0: must be specified for an update".into(),
-                    field: "metadata.resourceVersion".into(),
-                };
-                // Upstream names the resource here, where other messages name the kind.
-                return Err(ApiError::invalid(&resource.group, &resource.plural, call.name(), vec![cause]));
-            }
-        } else if version != meta(old, "resourceVersion") {
-            return Err(ApiError::modified(&group_resource, call.name()));
-        }
-        let uid = meta(new, "uid");
-        // An update means the object with this uid; a patch would change it.
-        if verb == WriteVerb::Update && !uid.is_empty() && uid != meta(old, "uid") {
-            return Err(other_uid(call, uid, meta(old, "uid")));
-        }
-        let mut causes = Vec::new();
-        for field in ["name", "namespace", "uid", "deletionTimestamp"] {
-            if field == "deletionTimestamp" && is_deleting(old) {
-                continue;
-            }
-            let wanted = meta(new, field);
-            if !wanted.is_empty() && wanted != meta(old, field) {
-                causes.push(Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: format!("Invalid value: {wanted:?}: field is immutable"),
-                    field: format!("metadata.{field}"),
-                });
-            }
-        }
-        if is_deleting(old) {
-            let before = finalizers(old);
-            let added: Vec<String> =
-                finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
-            if !added.is_empty() {
-                let list = added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ");
-                causes.push(Cause {
-                    reason: "FieldValueForbidden".into(),
-                    message: format!(
-                        "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
-                    ),
-                    field: "metadata.finalizers".into(),
-                });
-            }
-        }
-        if !causes.is_empty() {
-            // Upstream checks metadata for all kinds, then again for each.
-            causes.extend(causes.clone());
-            return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), causes));
-        }
-        let old_metadata = old.get("metadata").and_then(Value::as_object);
-        let metadata = metadata_mut(new);
-        for field in [
-            "name",
-            "namespace",
-            "uid",
-            "creationTimestamp",
-            "generateName",
-            "resourceVersion",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        ] {
-            super::objects::carry_over(metadata, old_metadata, field);
-        }
-        metadata.remove("selfLink");
-        if finalizers(new).is_empty() {
-            metadata_mut(new).remove("finalizers");
-        }
+        check_preconditions(call, verb, old, new)?;
+        check_unchanged_metadata(call, old, new)?;
+        keep_server_metadata(old, new);
         strategy::prepare_update(resource, call.subresource(), old, new);
         if resource.plural == "customresourcedefinitions" {
             super::crds::complete(new, false);
@@ -425,19 +356,80 @@ impl Api {
     }
 }
 
+/// Refuses a successor that means another version or another object than `old`.
+fn check_preconditions(call: &Call, verb: WriteVerb, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let resource = &call.resource;
+    let version = meta(new, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if resource.conditional_update {
+            let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+            // Upstream names the resource here, where other messages name the kind.
+            return Err(ApiError::invalid(&resource.group, &resource.plural, call.name(), vec![cause]));
+        }
+    } else if version != meta(old, "resourceVersion") {
+        return Err(ApiError::modified(&resource.group_resource(), call.name()));
+    }
+    let uid = meta(new, "uid");
+    // An update means the object with this uid; a patch would change it.
+    if verb == WriteVerb::Update && !uid.is_empty() && uid != meta(old, "uid") {
+        return Err(other_uid(call, uid, meta(old, "uid")));
+    }
+    Ok(())
+}
+
+/// Refuses changes of metadata that only the server makes.
+fn check_unchanged_metadata(call: &Call, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let fields = ["name", "namespace", "uid", "deletionTimestamp"];
+    for field in fields.iter().filter(|field| **field != "deletionTimestamp" || !is_deleting(old)) {
+        let wanted = meta(new, field);
+        if !wanted.is_empty() && wanted != meta(old, field) {
+            causes.push(Cause::invalid(format!("metadata.{field}"), &wanted.into(), "field is immutable"));
+        }
+    }
+    if is_deleting(old) {
+        let before = finalizers(old);
+        let mut added = finalizers(new);
+        added.retain(|finalizer| !before.contains(finalizer));
+        if !added.is_empty() {
+            let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
+            causes.push(Cause::forbidden("metadata.finalizers", &format!("{why} {}", added.join(", "))));
+        }
+    }
+    let resource = &call.resource;
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), causes))
+    }
+}
+
+/// Puts back the metadata that only the server sets.
+fn keep_server_metadata(old: &Value, new: &mut Value) {
+    let old_metadata = old.get("metadata").and_then(Value::as_object);
+    let metadata = metadata_mut(new);
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generateName",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        carry_over(metadata, old_metadata, field);
+    }
+    metadata.remove("selfLink");
+    if finalizers(new).is_empty() {
+        metadata_mut(new).remove("finalizers");
+    }
+}
+
 /// The object that the client means is not the one that has its name now.
 fn other_uid(call: &Call, wanted: &str, found: &str) -> ApiError {
-    let resource = &call.resource;
-    let prefix = if resource.crd.is_some() {
-        format!("{}/{}", resource.group, resource.plural)
-    } else {
-        resource.plural.clone()
-    };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{prefix}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
-        call.key()
-    );
-    ApiError::conflict(&resource.group_resource(), call.name(), &why)
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+    ApiError::conflict(&call.resource.group_resource(), call.name(), &why)
 }
 
 /// Whether a delete was only waiting for this write.

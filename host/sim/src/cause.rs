@@ -1,0 +1,42 @@
+//! What exactly is wrong with a request: a cause in the details of a `Status`.
+
+use serde_json::Value;
+
+/// One cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueRequired`, `FieldManagerConflict`, ...; empty when there is none.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// Path of the field, for example `spec.replicas`; empty when there is none.
+    pub field: String,
+}
+
+impl Cause {
+    /// A cause with a message of its own.
+    pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), field: field.into() }
+    }
+
+    /// `Invalid value: "x": detail`
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {detail}"))
+    }
+
+    /// `Required value`
+    pub fn required(field: impl Into<String>) -> Self {
+        Self::new("FieldValueRequired", field, "Required value")
+    }
+
+    /// `Forbidden: detail`
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
+    }
+
+    /// `Unsupported value: "x": supported values: "a", "b"`
+    pub fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
+        Self::new("FieldValueNotSupported", field, format!("Unsupported value: {value}: supported values: {supported}"))
+    }
+}
