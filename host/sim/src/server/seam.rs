@@ -17,7 +17,6 @@ impl Api {
         let columns = resource.crd.as_ref().and_then(|crd| crd.columns.as_ref());
         table::table(
             &resource.group,
-            &resource.version,
             &resource.kind,
             objects,
             columns,

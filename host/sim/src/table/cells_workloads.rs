@@ -3,10 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::format::{
-    age, human_duration, joined, labels, list, number, seconds_between, selector, selector_or_none, since, text,
-    text_or,
-};
+use super::format::{age, human_duration, labels, list, number, or_none, seconds_between, since, text, text_or};
+use crate::selector;
 
 fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
@@ -177,11 +175,6 @@ pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-pub(super) fn pod_template(object: &Value, _now: Timestamp) -> Vec<Value> {
-    let (names, images) = containers(&object["template"]);
-    vec![name(object), names, images, labels(&object["template"]["metadata"]["labels"]).into()]
-}
-
 fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
     let (names, images) = containers(&object["spec"]["template"]);
     vec![
@@ -197,7 +190,7 @@ fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
-    replicas(object, selector_or_none(&object["spec"]["selector"]), now)
+    replicas(object, or_none(selector::text(&object["spec"]["selector"])), now)
 }
 
 pub(super) fn replication_controller(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -218,7 +211,7 @@ pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
         age(object, now),
         names,
         images,
-        selector(&object["spec"]["selector"]).into(),
+        selector::text(&object["spec"]["selector"]).into(),
     ]
 }
 
@@ -241,24 +234,8 @@ pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
         age(object, now),
         names,
         images,
-        selector_or_none(&object["spec"]["selector"]).into(),
+        or_none(selector::text(&object["spec"]["selector"])).into(),
     ]
-}
-
-pub(super) fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
-    let owners = list(&object["metadata"]["ownerReferences"]);
-    let controller = match owners.iter().find(|owner| owner["controller"] == true) {
-        Some(owner) => {
-            let kind = text(&owner["kind"]);
-            let kind = match text(&owner["apiVersion"]).split_once('/') {
-                Some((group, _)) => format!("{kind}.{group}"),
-                None => kind.to_owned(),
-            };
-            format!("{}/{}", kind.to_lowercase(), text(&owner["name"]))
-        }
-        None => "<none>".to_owned(),
-    };
-    vec![name(object), controller.into(), object["revision"].clone(), age(object, now)]
 }
 
 fn job_status(job: &Value) -> &'static str {
@@ -299,41 +276,6 @@ pub(super) fn job(job: &Value, now: Timestamp) -> Vec<Value> {
         age(job, now),
         names,
         images,
-        selector_or_none(&spec["selector"]).into(),
+        or_none(selector::text(&spec["selector"])).into(),
     ]
-}
-
-pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
-    let (spec, status) = (&object["spec"], &object["status"]);
-    let (names, images) = containers(&spec["jobTemplate"]["spec"]["template"]);
-    let last = match &status["lastScheduleTime"] {
-        Value::Null => "<none>".to_owned(),
-        time => since(time, now),
-    };
-    let suspend = match spec["suspend"].as_bool() {
-        Some(true) => "True",
-        Some(false) => "False",
-        None => "<unset>",
-    };
-    vec![
-        name(object),
-        spec["schedule"].clone(),
-        text_or(&spec["timeZone"], "<none>").into(),
-        suspend.into(),
-        list(&status["active"]).len().into(),
-        last.into(),
-        age(object, now),
-        names,
-        images,
-        selector_or_none(&spec["jobTemplate"]["spec"]["selector"]).into(),
-    ]
-}
-
-/// Access modes in their short form, in the fixed order of the API.
-pub(super) fn access_modes(modes: &Value) -> String {
-    let joined = joined(modes, ",");
-    let all =
-        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
-    let present = all.iter().filter(|(long, _)| joined.split(',').any(|mode| mode == *long));
-    present.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }

@@ -4,21 +4,15 @@ use serde_json::{Value, json};
 
 use super::{Cells, cells as c, cells_workloads as w};
 
-/// Columns of a kind without a printer of its own.
-pub(super) const DEFAULT: &[&str] = &["Name", "Created At:date"];
+/// Columns of all other kinds.
+pub(super) const DEFAULT: &[&str] = &["Name", "Age"];
 
 type Entry = (&'static str, &'static str, &'static [&'static str], Cells);
-
-const ADMISSION: &str = "admissionregistration.k8s.io";
-const NETWORKING: &str = "networking.k8s.io";
-const RBAC: &str = "rbac.authorization.k8s.io";
-const STORAGE: &str = "storage.k8s.io";
 
 const REPLICAS: &[&str] =
     &["Name", "Desired:integer", "Current:integer", "Ready:integer", "Age", "Containers*", "Images*", "Selector*"];
 const EVENT: &[&str] =
     &["Last Seen", "Type", "Reason", "Object", "Subobject*", "Source*", "Message", "First Seen*", "Count*", "Name*"];
-const BINDING: &[&str] = &["Name", "Role", "Age", "Users*", "Groups*", "ServiceAccounts*"];
 
 const PRINTERS: &[Entry] = &[
     (
@@ -27,7 +21,6 @@ const PRINTERS: &[Entry] = &[
         &["Name", "Ready", "Status", "Restarts", "Age", "IP*", "Node*", "Nominated Node*", "Readiness Gates*"],
         w::pod,
     ),
-    ("", "PodTemplate", &["Name", "Containers", "Images", "Pod Labels"], w::pod_template),
     ("", "ReplicationController", REPLICAS, w::replication_controller),
     ("apps", "ReplicaSet", REPLICAS, w::replica_set),
     (
@@ -55,36 +48,13 @@ const PRINTERS: &[Entry] = &[
         ],
         w::daemon_set,
     ),
-    ("apps", "ControllerRevision", &["Name", "Controller", "Revision", "Age"], w::controller_revision),
     (
         "batch",
         "Job",
         &["Name", "Status", "Completions", "Duration", "Age", "Containers*", "Images*", "Selector*"],
         w::job,
     ),
-    (
-        "batch",
-        "CronJob",
-        &[
-            "Name",
-            "Schedule",
-            "Timezone",
-            "Suspend:boolean",
-            "Active:integer",
-            "Last Schedule",
-            "Age",
-            "Containers*",
-            "Images*",
-            "Selector*",
-        ],
-        w::cron_job,
-    ),
     ("", "Service", &["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"], c::service),
-    ("", "Endpoints", &["Name", "Endpoints", "Age"], c::endpoints),
-    ("discovery.k8s.io", "EndpointSlice", &["Name", "AddressType", "Ports", "Endpoints", "Age"], c::endpoint_slice),
-    (NETWORKING, "Ingress", &["Name", "Class", "Hosts", "Address", "Ports", "Age"], c::ingress),
-    (NETWORKING, "IngressClass", &["Name", "Controller", "Parameters", "Age"], c::ingress_class),
-    (NETWORKING, "NetworkPolicy", &["Name", "Pod-Selector", "Age"], c::network_policy),
     (
         "",
         "Node",
@@ -107,81 +77,14 @@ const PRINTERS: &[Entry] = &[
     ("events.k8s.io", "Event", EVENT, c::event),
     ("", "ConfigMap", &["Name", "Data", "Age"], c::config_map),
     ("", "Secret", &["Name", "Type", "Data", "Age"], c::secret),
-    ("", "ServiceAccount", &["Name", "Age"], c::name_and_age),
     ("", "ResourceQuota", &["Name", "Request", "Limit", "Age"], c::resource_quota),
-    (
-        "",
-        "PersistentVolume",
-        &[
-            "Name",
-            "Capacity",
-            "Access Modes",
-            "Reclaim Policy",
-            "Status",
-            "Claim",
-            "StorageClass",
-            "VolumeAttributesClass",
-            "Reason",
-            "Age",
-            "VolumeMode*",
-        ],
-        c::persistent_volume,
-    ),
-    (
-        "",
-        "PersistentVolumeClaim",
-        &[
-            "Name",
-            "Status",
-            "Volume",
-            "Capacity",
-            "Access Modes",
-            "StorageClass",
-            "VolumeAttributesClass",
-            "Age",
-            "VolumeMode*",
-        ],
-        c::persistent_volume_claim,
-    ),
-    (
-        "policy",
-        "PodDisruptionBudget",
-        &["Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"],
-        c::disruption_budget,
-    ),
-    (
-        "autoscaling",
-        "HorizontalPodAutoscaler",
-        &["Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"],
-        c::autoscaler,
-    ),
-    (
-        STORAGE,
-        "StorageClass",
-        &["Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"],
-        c::storage_class,
-    ),
-    (STORAGE, "VolumeAttachment", &["Name", "Attacher", "PV", "Node", "Attached:boolean", "Age"], c::volume_attachment),
-    (STORAGE, "CSINode", &["Name", "Drivers:integer", "Age"], c::csi_node),
     ("coordination.k8s.io", "Lease", &["Name", "Holder", "Age"], c::lease),
-    (RBAC, "RoleBinding", BINDING, c::role_binding),
-    (RBAC, "ClusterRoleBinding", BINDING, c::role_binding),
-    (
-        "certificates.k8s.io",
-        "CertificateSigningRequest",
-        &["Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"],
-        c::signing_request,
-    ),
     (
         "scheduling.k8s.io",
         "PriorityClass",
         &["Name", "Value:integer", "Global-Default:boolean", "Age", "PreemptionPolicy"],
         c::priority_class,
     ),
-    ("node.k8s.io", "RuntimeClass", &["Name", "Handler", "Age"], c::runtime_class),
-    (ADMISSION, "MutatingWebhookConfiguration", &["Name", "Webhooks:integer", "Age"], c::webhooks),
-    (ADMISSION, "ValidatingWebhookConfiguration", &["Name", "Webhooks:integer", "Age"], c::webhooks),
-    ("apiregistration.k8s.io", "APIService", &["Name", "Service", "Available", "Age"], c::api_service),
 ];
 
 /// Columns and cells of a built-in kind.

@@ -1,4 +1,4 @@
-//! How times, selectors, labels and lists are written in cells.
+//! How times, labels and lists are written in cells.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -87,43 +87,12 @@ pub(super) fn labels(value: &Value) -> String {
     let mut pairs: Vec<String> =
         value.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", text(value))).collect();
     pairs.sort();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+    or_none(pairs.join(","))
 }
 
-/// A label selector as `labels.Selector` prints it: requirements by key.
-pub(super) fn selector(value: &Value) -> String {
-    let equals = value["matchLabels"].as_object().into_iter().flatten();
-    let mut parts: Vec<(String, String)> =
-        equals.map(|(key, value)| (key.clone(), format!("{key}={}", text(value)))).collect();
-    for expression in list(&value["matchExpressions"]) {
-        let key = text(&expression["key"]);
-        let mut values: Vec<&str> = list(&expression["values"]).iter().map(text).collect();
-        values.sort_unstable();
-        let values = values.join(",");
-        let part = match text(&expression["operator"]) {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_owned(),
-            _ => format!("!{key}"),
-        };
-        parts.push((key.to_owned(), part));
-    }
-    parts.sort_by(|left, right| left.0.cmp(&right.0));
-    parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(",")
-}
-
-/// A label selector, or `<none>` when it selects everything.
-pub(super) fn selector_or_none(value: &Value) -> String {
-    let selector = selector(value);
-    if selector.is_empty() { "<none>".to_owned() } else { selector }
-}
-
-/// The first three entries and how many more there are.
-pub(super) fn first_three(entries: &[String]) -> String {
-    match entries.len() {
-        0..=3 => entries.join(","),
-        n_entries => format!("{} + {} more...", entries[..3].join(","), n_entries - 3),
-    }
+/// A text, or `<none>` when it is empty.
+pub(super) fn or_none(text: String) -> String {
+    if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //!
 //! Invariant: every row has as many cells as the table has columns.
 //!
+//! Not here: columns of built-in kinds that the demo does not show; those have name and age.
+//!
 //! Source: `pkg/printers/internalversion/printers.go`, apiextensions' table convertor. Columns carry no descriptions.
 
 mod cells;
@@ -43,15 +45,12 @@ impl IncludeObject {
 /// version (an absent list means the age alone).
 pub fn table(
     group: &str,
-    version: &str,
     kind: &str,
     objects: &[&Value],
     crd_columns: Option<&Value>,
     include: IncludeObject,
     now: Timestamp,
 ) -> Value {
-    // The columns of built-in kinds do not differ between versions.
-    let _ = version;
     let printer = Printer::new(group, kind, crd_columns);
     let rows: Vec<Value> = objects.iter().map(|object| printer.row(object, include, now)).collect();
     json!({
@@ -75,7 +74,7 @@ impl Printer {
         if let Some(declared) = crd_columns {
             return Printer::Custom(custom::columns(declared));
         }
-        let (columns, cells) = columns::printer(group, kind).unwrap_or((columns::DEFAULT, cells::created_at));
+        let (columns, cells) = columns::printer(group, kind).unwrap_or((columns::DEFAULT, cells::name_and_age));
         Printer::Builtin { columns, cells, is_pod: group.is_empty() && kind == "Pod" }
     }
 
@@ -131,7 +130,7 @@ mod tests {
     const NOW: &str = "2026-01-01T01:00:00Z";
 
     fn cells(group: &str, kind: &str, object: Value) -> Vec<Value> {
-        let table = table(group, "v1", kind, &[&object], None, IncludeObject::Metadata, NOW.parse().unwrap());
+        let table = table(group, kind, &[&object], None, IncludeObject::Metadata, NOW.parse().unwrap());
         let row = table["rows"][0]["cells"].as_array().unwrap().clone();
         assert_eq!(row.len(), table["columnDefinitions"].as_array().unwrap().len(), "{kind}");
         row
@@ -168,7 +167,7 @@ mod tests {
         let mut pod =
             json!({"metadata": meta("p"), "spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Succeeded"}});
         let now = NOW.parse().unwrap();
-        let done = table("", "v1", "Pod", &[&pod], None, IncludeObject::None, now);
+        let done = table("", "Pod", &[&pod], None, IncludeObject::None, now);
         assert_eq!(done["rows"][0]["conditions"][0]["reason"], "Succeeded");
         assert!(done["rows"][0]["object"].is_null());
         pod["status"]["phase"] = json!("Running");
@@ -216,10 +215,7 @@ mod tests {
                 assert_eq!(row[0], "x", "{kind}");
             }
         }
-        assert_eq!(
-            cells("rbac.authorization.k8s.io", "Role", json!({"metadata": meta("r")})),
-            ["r", "2026-01-01T00:57:00Z"]
-        );
+        assert_eq!(cells("rbac.authorization.k8s.io", "Role", json!({"metadata": meta("r")})), ["r", "3m"]);
     }
 
     #[test]
@@ -232,10 +228,10 @@ mod tests {
         let mut object = json!({"metadata": meta("w"), "spec": {"size": 3}, "status": {"conditions": [{"type": "A", "status": "x"}, {"type": "Ready", "status": "True"}]}});
         object["metadata"]["annotations"] = json!({"example.com/note": "hi"});
         let now = NOW.parse().unwrap();
-        let printed = table("example.com", "v1", "Widget", &[&object], Some(&columns), IncludeObject::Object, now);
+        let printed = table("example.com", "Widget", &[&object], Some(&columns), IncludeObject::Object, now);
         assert_eq!(printed["rows"][0]["cells"], json!(["w", 3, "True", "hi", "3m"]));
         assert_eq!(printed["columnDefinitions"][3]["priority"], 1);
-        let bare = table("example.com", "v1", "Widget", &[&object], Some(&Value::Null), IncludeObject::None, now);
+        let bare = table("example.com", "Widget", &[&object], Some(&Value::Null), IncludeObject::None, now);
         assert_eq!(bare["rows"][0]["cells"], json!(["w", "3m"]));
     }
 }
