@@ -4,9 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::{fill, inner, is_unset, text};
 
-/// Mode of files from Secrets, ConfigMaps and projections: 0644.
-const FILE_MODE: i64 = 0o644;
-
 pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     let Some(name) = name.strip_prefix("core.v1.") else {
         return;
@@ -19,21 +16,10 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
                 first_address(map, one, all);
             }
         }
-        "PodSpec" => pod_spec(map),
-        "Container" | "EphemeralContainer" => container(map),
-        "Probe" => {
-            for (field, value) in
-                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-            {
-                fill(map, field, value);
-            }
-        }
-        "HTTPGetAction" => {
-            fill(map, "path", "/");
-            fill(map, "scheme", "HTTP");
-        }
-        "GRPCAction" if !map.contains_key("service") => {
-            map.insert("service".to_owned(), json!(""));
+        "PodSpec" => service_account(map),
+        "Container" | "EphemeralContainer" => {
+            let policy = pull_policy(text(map, "image"));
+            fill(map, "imagePullPolicy", policy);
         }
         "Volume" if map.keys().all(|field| field == "name") => {
             map.insert("emptyDir".to_owned(), json!({}));
@@ -42,14 +28,6 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
             let policy = pull_policy(text(map, "reference"));
             fill(map, "pullPolicy", policy);
         }
-        "SecretVolumeSource" | "ConfigMapVolumeSource" | "DownwardAPIVolumeSource" | "ProjectedVolumeSource" => {
-            fill(map, "defaultMode", FILE_MODE);
-        }
-        "ServiceAccountTokenProjection" => fill(map, "expirationSeconds", 3600),
-        "HostPathVolumeSource" if !map.contains_key("type") => {
-            map.insert("type".to_owned(), json!(""));
-        }
-        "ObjectFieldSelector" => fill(map, "apiVersion", "v1"),
         _ => {}
     }
 }
@@ -77,26 +55,14 @@ fn first_address(map: &mut Map<String, Value>, one: &str, all: &str) {
     }
 }
 
-fn pod_spec(map: &mut Map<String, Value>) {
-    fill(map, "dnsPolicy", "ClusterFirst");
-    fill(map, "restartPolicy", "Always");
-    fill(map, "securityContext", Map::new());
-    fill(map, "terminationGracePeriodSeconds", 30);
-    fill(map, "schedulerName", "default-scheduler");
-    // The deprecated name of the same field is kept in step.
+/// The deprecated name of the same field is kept in step.
+fn service_account(map: &mut Map<String, Value>) {
     let account =
         [text(map, "serviceAccountName"), text(map, "serviceAccount")].into_iter().find(|name| !name.is_empty());
     if let Some(account) = account.map(str::to_owned) {
         map.insert("serviceAccountName".to_owned(), json!(account));
         map.insert("serviceAccount".to_owned(), json!(account));
     }
-}
-
-fn container(map: &mut Map<String, Value>) {
-    let policy = pull_policy(text(map, "image"));
-    fill(map, "imagePullPolicy", policy);
-    fill(map, "terminationMessagePath", "/dev/termination-log");
-    fill(map, "terminationMessagePolicy", "File");
 }
 
 /// `Always` for images without a tag or with `latest`, unless a digest pins them.

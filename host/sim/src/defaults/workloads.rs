@@ -6,8 +6,9 @@ use super::{fill, inner, is_unset, text};
 
 pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     match name {
-        "apps.v1.DeploymentSpec" => deployment(map),
-        "apps.v1.ReplicaSetSpec" => fill(map, "replicas", 1),
+        "apps.v1.DeploymentStrategy" | "apps.v1.DaemonSetUpdateStrategy" if text(map, "type") == "RollingUpdate" => {
+            fill(map, "rollingUpdate", Map::new());
+        }
         "apps.v1.DaemonSet" => {
             // What was a field once is an annotation since apps/v1.
             if let Some(metadata) = inner(map, "metadata")
@@ -16,8 +17,19 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
                 fill(annotations, "deprecated.daemonset.template.generation", "1");
             }
         }
-        "apps.v1.DaemonSetSpec" => daemon_set(map),
-        "apps.v1.StatefulSetSpec" => stateful_set(map),
+        "apps.v1.StatefulSetUpdateStrategy" if is_unset(map, "type") => {
+            fill(map, "type", "RollingUpdate");
+            fill(map, "rollingUpdate", Map::new());
+        }
+        "apps.v1.StatefulSetSpec" => {
+            // Claims inside a StatefulSet are stored with their type.
+            for claim in map.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Some(claim) = claim.as_object_mut() {
+                    fill(claim, "apiVersion", "v1");
+                    fill(claim, "kind", "PersistentVolumeClaim");
+                }
+            }
+        }
         "core.v1.ReplicationController" => labels_from_template(map, true),
         // The Job inside a CronJob is defaulted when it becomes one.
         "batch.v1.Job" => {
@@ -26,72 +38,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
                 job(spec);
             }
         }
-        "batch.v1.CronJobSpec" => {
-            fill(map, "concurrencyPolicy", "Allow");
-            fill(map, "suspend", false);
-            fill(map, "successfulJobsHistoryLimit", 3);
-            fill(map, "failedJobsHistoryLimit", 1);
-        }
-        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => fill(map, "status", "True"),
         _ => {}
-    }
-}
-
-fn deployment(map: &mut Map<String, Value>) {
-    fill(map, "replicas", 1);
-    fill(map, "revisionHistoryLimit", 10);
-    fill(map, "progressDeadlineSeconds", 600);
-    let Some(strategy) = inner(map, "strategy") else {
-        return;
-    };
-    fill(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate"
-        && let Some(rolling) = inner(strategy, "rollingUpdate")
-    {
-        fill(rolling, "maxUnavailable", "25%");
-        fill(rolling, "maxSurge", "25%");
-    }
-}
-
-fn daemon_set(map: &mut Map<String, Value>) {
-    fill(map, "revisionHistoryLimit", 10);
-    let Some(strategy) = inner(map, "updateStrategy") else {
-        return;
-    };
-    fill(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate"
-        && let Some(rolling) = inner(strategy, "rollingUpdate")
-    {
-        fill(rolling, "maxUnavailable", 1);
-        fill(rolling, "maxSurge", 0);
-    }
-}
-
-fn stateful_set(map: &mut Map<String, Value>) {
-    fill(map, "replicas", 1);
-    fill(map, "revisionHistoryLimit", 10);
-    fill(map, "podManagementPolicy", "OrderedReady");
-    if let Some(strategy) = inner(map, "updateStrategy") {
-        if is_unset(strategy, "type") {
-            strategy.insert("type".to_owned(), json!("RollingUpdate"));
-            fill(strategy, "rollingUpdate", Map::new());
-        }
-        if text(strategy, "type") == "RollingUpdate"
-            && let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
-        {
-            fill(rolling, "partition", 0);
-        }
-    }
-    if let Some(retention) = inner(map, "persistentVolumeClaimRetentionPolicy") {
-        fill(retention, "whenDeleted", "Retain");
-        fill(retention, "whenScaled", "Retain");
-    }
-    // Claims inside a StatefulSet are stored with their type and a first status.
-    for claim in map.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(claim) = claim.as_object_mut() {
-            fill(claim, "apiVersion", "v1");
-            fill(claim, "kind", "PersistentVolumeClaim");
-        }
     }
 }
 
