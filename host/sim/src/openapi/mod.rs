@@ -1,9 +1,11 @@
-//! OpenAPI documents: `/openapi/v2`, the index at `/openapi/v3` and one document per group and version.
+//! OpenAPI documents: the index at `/openapi/v3` and one document per group and version.
 //!
 //! They say what kubectl needs: which fields a kind has (`explain`, merge keys for `apply`) and that the server checks fields
 //! itself (`fieldValidation`). Descriptions, status codes and most parameters are left out.
 //!
 //! Invariant: every `$ref` of a document leads to a schema in it.
+//!
+//! Not here: `/openapi/v2`, which kubectl reads from servers without version 3, and in protobuf alone.
 //!
 //! Source: kube-openapi's builder, for names and extensions.
 
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use types::{Dialect, Schemas};
+use types::Schemas;
 
 /// One kind in one version, as the server serves it.
 #[derive(Debug, Clone)]
@@ -79,7 +81,7 @@ pub fn v3_group(path: &str, served: &[Served]) -> Option<Bytes> {
     if kinds.is_empty() {
         return None;
     }
-    let (paths, schemas) = build(Dialect::V3, &kinds);
+    let (paths, schemas) = build(&kinds);
     let document = json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.3"},
@@ -89,25 +91,13 @@ pub fn v3_group(path: &str, served: &[Served]) -> Option<Bytes> {
     Some(document.to_string().into())
 }
 
-/// The version 2 document of everything.
-pub fn v2(served: &[Served]) -> Bytes {
-    let (paths, schemas) = build(Dialect::V2, &served.iter().collect::<Vec<_>>());
-    let document = json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.3"},
-        "paths": paths,
-        "definitions": schemas,
-    });
-    document.to_string().into()
-}
-
-fn build(dialect: Dialect, kinds: &[&Served]) -> (Map<String, Value>, Map<String, Value>) {
-    let mut schemas = Schemas::new(dialect);
+fn build(kinds: &[&Served]) -> (Map<String, Value>, Map<String, Value>) {
+    let mut schemas = Schemas::default();
     let mut paths = Map::new();
     for kind in kinds {
         let reference = schemas.add_kind(kind);
         for (path, is_item) in kind_paths(kind) {
-            paths.insert(path, operations(dialect, kind, &reference, is_item));
+            paths.insert(path, operations(kind, &reference, is_item));
         }
     }
     (paths, schemas.finish())
@@ -129,15 +119,9 @@ fn kind_paths(kind: &Served) -> Vec<(String, bool)> {
     paths
 }
 
-fn operations(dialect: Dialect, kind: &Served, reference: &Value, is_item: bool) -> Value {
-    let parameter = |name: &str, place: &str| match dialect {
-        Dialect::V2 => json!({"name": name, "in": place, "type": "string", "required": place == "path"}),
-        Dialect::V3 => json!({"name": name, "in": place, "schema": {"type": "string"}, "required": place == "path"}),
-    };
-    let response = match dialect {
-        Dialect::V2 => json!({"200": {"description": "OK", "schema": reference}}),
-        Dialect::V3 => json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}}),
-    };
+fn operations(kind: &Served, reference: &Value, is_item: bool) -> Value {
+    let parameter = |name: &str, place: &str| json!({"name": name, "in": place, "schema": {"type": "string"}, "required": place == "path"});
+    let response = json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}});
     let operation = |action: &str| {
         let mut operation = json!({
             "responses": response,
@@ -145,11 +129,9 @@ fn operations(dialect: Dialect, kind: &Served, reference: &Value, is_item: bool)
             "x-kubernetes-group-version-kind": kind.gvk(),
         });
         if action != "get" && action != "list" {
-            let query = ["dryRun", "fieldManager", "fieldValidation"].map(|name| parameter(name, "query"));
-            operation["parameters"] = Value::Array(query.to_vec());
-        }
-        if matches!((action, dialect), ("patch", Dialect::V3)) {
-            operation["parameters"].as_array_mut().into_iter().for_each(|list| list.push(parameter("force", "query")));
+            let mut query = ["dryRun", "fieldManager", "fieldValidation"].map(|name| parameter(name, "query")).to_vec();
+            query.extend((action == "patch").then(|| parameter("force", "query")));
+            operation["parameters"] = Value::Array(query);
         }
         operation
     };
@@ -209,8 +191,7 @@ mod tests {
     #[test]
     fn every_reference_leads_to_a_schema() {
         let served = served();
-        let v2: Value = serde_json::from_slice(&v2(&served)).unwrap();
-        let mut documents = vec![v2];
+        let mut documents: Vec<Value> = Vec::new();
         for path in ["api/v1", "apis/apps/v1", "apis/example.com/v1"] {
             documents.push(serde_json::from_slice(&v3_group(path, &served).unwrap()).unwrap());
         }

@@ -8,17 +8,12 @@ use crate::schema::{self, Field, ListKind, Scalar, Shape, TypeSchema};
 /// The type in which `managedFields` keep field sets.
 const FIELDS_V1: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
 
-/// Which version of OpenAPI a document is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    V2,
-    V3,
-}
-
 /// The schemas of one document, by name.
-pub(super) struct Schemas {
-    dialect: Dialect,
-    done: Map<String, Value>,
+#[derive(Default)]
+pub(super) struct Schemas(Map<String, Value>);
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
 /// Upstream's name of a built-in type.
@@ -33,19 +28,8 @@ fn full_name(short: &str) -> String {
 }
 
 impl Schemas {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, done: Map::new() }
-    }
-
     pub(super) fn finish(self) -> Map<String, Value> {
-        self.done
-    }
-
-    fn reference(&self, name: &str) -> Value {
-        match self.dialect {
-            Dialect::V2 => json!({"$ref": format!("#/definitions/{name}")}),
-            Dialect::V3 => json!({"$ref": format!("#/components/schemas/{name}")}),
-        }
+        self.0
     }
 
     /// Adds a kind with everything that it refers to, and returns a reference to it.
@@ -54,26 +38,26 @@ impl Schemas {
             (None, Some(schema)) => self.add_type(&schema),
             (custom, _) => self.add_custom(kind, custom.as_ref().and_then(Option::as_ref)),
         };
-        if let Some(schema) = self.done.get_mut(&name) {
+        if let Some(schema) = self.0.get_mut(&name) {
             schema["x-kubernetes-group-version-kind"] = json!([kind.gvk()]);
         }
-        self.reference(&name)
+        reference(&name)
     }
 
     fn add_type(&mut self, schema: &TypeSchema) -> String {
         let name = full_name(&schema.name);
-        if self.done.contains_key(&name) {
+        if self.0.contains_key(&name) {
             return name;
         }
         // Present before its fields are, for types that refer to themselves.
-        self.done.insert(name.clone(), Value::Null);
+        self.0.insert(name.clone(), Value::Null);
         let mut document = json!({"type": "object"});
         let mut properties: Map<String, Value> =
             schema.fields.iter().map(|(name, field)| (name.clone(), self.field(field))).collect();
         if let Some(fields) = properties.get_mut("fieldsV1") {
             // The one field of any content that has a type with a name.
-            self.done.insert(FIELDS_V1.to_owned(), json!({"type": "object"}));
-            *fields = self.reference(FIELDS_V1);
+            self.0.insert(FIELDS_V1.to_owned(), json!({"type": "object"}));
+            *fields = reference(FIELDS_V1);
         }
         if !properties.is_empty() {
             document["properties"] = Value::Object(properties);
@@ -86,7 +70,7 @@ impl Schemas {
         if schema.atomic {
             document["x-kubernetes-map-type"] = json!("atomic");
         }
-        self.done.insert(name.clone(), document);
+        self.0.insert(name.clone(), document);
         name
     }
 
@@ -105,8 +89,8 @@ impl Schemas {
         if let Some(default) = &field.default {
             extra.insert("default".to_owned(), default.clone());
         }
-        if !extra.is_empty() && document.get("$ref").is_some() && self.dialect == Dialect::V3 {
-            // In version 3 a reference has no siblings.
+        if !extra.is_empty() && document.get("$ref").is_some() {
+            // A reference has no siblings.
             document = json!({"allOf": [document]});
         }
         if let Some(document) = document.as_object_mut() {
@@ -121,7 +105,7 @@ impl Schemas {
             Shape::Any => json!({"type": "object"}),
             Shape::Builtin(index) => {
                 let name = self.add_type(&schema::builtin().types[*index]);
-                self.reference(&name)
+                reference(&name)
             }
             Shape::Struct(schema) => {
                 let properties: Map<String, Value> =
@@ -153,32 +137,25 @@ impl Schemas {
 
     fn scalar(&mut self, scalar: Scalar) -> Value {
         let shared = |name: &str, document: Value| Some((name.to_owned(), document));
-        let named = match (scalar, self.dialect) {
-            (Scalar::Time, _) => shared(&full_name("meta.v1.Time"), json!({"type": "string", "format": "date-time"})),
-            (Scalar::MicroTime, _) => {
+        let named = match scalar {
+            Scalar::Time => shared(&full_name("meta.v1.Time"), json!({"type": "string", "format": "date-time"})),
+            Scalar::MicroTime => {
                 shared(&full_name("meta.v1.MicroTime"), json!({"type": "string", "format": "date-time"}))
             }
-            (Scalar::IntOrString, Dialect::V2) => shared(
-                "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-                json!({"type": "string", "format": "int-or-string"}),
-            ),
-            (Scalar::IntOrString, Dialect::V3) => shared(
+            Scalar::IntOrString => shared(
                 "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
                 json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
             ),
-            (Scalar::Quantity, Dialect::V2) => {
-                shared("io.k8s.apimachinery.pkg.api.resource.Quantity", json!({"type": "string"}))
-            }
-            (Scalar::Quantity, Dialect::V3) => shared(
+            Scalar::Quantity => shared(
                 "io.k8s.apimachinery.pkg.api.resource.Quantity",
                 json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
             ),
             _ => None,
         };
         if let Some((name, document)) = named {
-            let reference = self.reference(&name);
-            self.done.entry(name).or_insert(document);
-            return reference;
+            let document_reference = reference(&name);
+            self.0.entry(name).or_insert(document);
+            return document_reference;
         }
         match scalar {
             Scalar::Bytes => json!({"type": "string", "format": "byte"}),
@@ -208,11 +185,8 @@ impl Schemas {
         }
         document["properties"]["apiVersion"] = json!({"type": "string"});
         document["properties"]["kind"] = json!({"type": "string"});
-        document["properties"]["metadata"] = match self.dialect {
-            Dialect::V2 => self.reference(&meta),
-            Dialect::V3 => json!({"allOf": [self.reference(&meta)]}),
-        };
-        self.done.insert(name.clone(), document);
+        document["properties"]["metadata"] = json!({"allOf": [reference(&meta)]});
+        self.0.insert(name.clone(), document);
         name
     }
 }

@@ -54,7 +54,6 @@ impl Api {
 fn document(registry: &Registry, rest: &str) -> Option<Bytes> {
     let served: Vec<Served> = registry.resources().iter().map(|resource| served(resource)).collect();
     match rest {
-        "v2" => Some(openapi::v2(&served)),
         "v3" => Some(openapi::v3_index(&served).to_string().into()),
         _ => openapi::v3_group(rest.strip_prefix("v3/")?, &served),
     }
