@@ -1,6 +1,6 @@
 //! A small HTTP client for an API server: single requests and watches.
 //!
-//! Not here: retries; who calls knows what to do.
+//! Not here: retries, which are the caller's.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::Connect;
 use crate::target::{Target, TargetError};
 
-/// Answers to single requests; what takes longer is given up.
+/// Longest wait for the answer to a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silence on a watch after which it is opened anew; the server is asked to end watches sooner.
+/// Longest silence on a watch before it is opened again; the server is asked to end watches sooner.
 const WATCH_SILENCE: Duration = Duration::from_secs(330);
 /// One line of a watch; the server's own limit on an object is far lower.
 const MAX_LINE_BYTES: usize = 16 << 20;
@@ -112,7 +112,7 @@ impl ApiClient {
     /// As [`ApiClient::send`].
     ///
     /// # Cancel safety
-    /// Nothing happened when the future is dropped.
+    /// Dropping the future changes nothing on the server.
     pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
         let response = self.open(Method::GET, path, "application/json", Bytes::new()).await?;
         Ok(Lines { response, buffer: BytesMut::new(), searched: 0 })

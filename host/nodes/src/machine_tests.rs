@@ -4,13 +4,13 @@ use super::*;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
 
-struct World {
+struct SimulatedCluster {
     machine: Machine,
     now: Timestamp,
     version: u64,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new(ready_delay_ms: u64) -> Self {
         let config = MachineConfig {
             nodes: vec!["n0".to_owned(), "n1".to_owned()],
@@ -31,8 +31,8 @@ impl World {
         self.now = later(self.now, Duration::from_millis(ms));
     }
 
-    /// Takes every due write, lets it succeed and tells what it was.
-    fn settle(&mut self) -> Vec<String> {
+    /// Takes every due write and lets it succeed; returns what was written.
+    fn finish_writes(&mut self) -> Vec<String> {
         let mut steps = Vec::new();
         while let Some(write) = self.machine.take(self.now) {
             steps.push(format!("{} {:?}", write.uid, write.step));
@@ -55,33 +55,33 @@ fn annotated(uid: &str, name: &str, value: &str) -> Value {
 
 #[test]
 fn a_pod_is_bound_and_becomes_ready_after_the_delay() {
-    let mut world = World::new(100);
-    world.see(pod("a"));
-    assert_eq!(world.settle(), ["a Bind"]);
-    assert_eq!(world.machine.next_due(), Some(later(START, Duration::from_millis(100))));
-    world.wait(99);
-    assert_eq!(world.settle(), [] as [&str; 0]);
-    world.wait(1);
-    assert_eq!(world.settle(), ["a Run { ready: true }"]);
-    world.wait(100_000);
-    assert_eq!(world.settle(), [] as [&str; 0]);
-    assert_eq!(world.machine.next_due(), None);
+    let mut cluster = SimulatedCluster::new(100);
+    cluster.see(pod("a"));
+    assert_eq!(cluster.finish_writes(), ["a Bind"]);
+    assert_eq!(cluster.machine.next_due(), Some(later(START, Duration::from_millis(100))));
+    cluster.wait(99);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
+    cluster.wait(1);
+    assert_eq!(cluster.finish_writes(), ["a Run { ready: true }"]);
+    cluster.wait(100_000);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
+    assert_eq!(cluster.machine.next_due(), None);
 }
 
 #[test]
 fn pods_are_spread_over_the_nodes_and_have_addresses_of_their_own() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     let mut nodes = Vec::new();
     let mut ips = HashSet::new();
     for uid in ["a", "b", "c", "d"] {
-        world.see(pod(uid));
+        cluster.see(pod(uid));
     }
-    while let Some(write) = world.machine.take(world.now) {
+    while let Some(write) = cluster.machine.take(cluster.now) {
         match write.step {
             Step::Bind => nodes.push(write.body["target"]["name"].clone()),
             _ => assert!(ips.insert(write.body["status"]["podIP"].as_str().unwrap().to_owned())),
         }
-        world.machine.finish(&write, Outcome::Done(0), world.now);
+        cluster.machine.finish(&write, Outcome::Done(0), cluster.now);
     }
     assert_eq!(nodes, ["n0", "n1", "n0", "n1"]);
     assert_eq!(ips.len(), 4);
@@ -89,148 +89,151 @@ fn pods_are_spread_over_the_nodes_and_have_addresses_of_their_own() {
 
 #[test]
 fn addresses_continue_after_those_that_a_restart_finds() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     let mut old = pod("old");
     old["spec"]["nodeName"] = "n0".into();
     old["status"] = json!({"phase": "Running", "podIP": "10.128.0.9", "startTime": "1970-01-01T00:00:00Z",
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]});
-    world.see(old);
-    assert_eq!(world.settle(), [] as [&str; 0], "a Pod that is as it should be is left alone");
+    cluster.see(old);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0], "a Pod that is as it should be is left alone");
     let mut new = pod("new");
     new["spec"]["nodeName"] = "n0".into();
-    world.see(new);
-    let write = world.machine.take(world.now).unwrap();
+    cluster.see(new);
+    let write = cluster.machine.take(cluster.now).unwrap();
     assert_eq!(write.body["status"]["podIP"], "10.128.0.10");
 }
 
 #[test]
 fn an_older_observation_does_not_undo_what_was_written() {
-    let mut world = World::new(0);
-    world.see(pod("a"));
-    let stale = world.version;
-    assert_eq!(world.settle(), ["a Bind", "a Run { ready: true }"]);
+    let mut cluster = SimulatedCluster::new(0);
+    cluster.see(pod("a"));
+    let stale = cluster.version;
+    assert_eq!(cluster.finish_writes(), ["a Bind", "a Run { ready: true }"]);
     let mut old = pod("a");
     old["metadata"]["resourceVersion"] = stale.to_string().into();
-    world.machine.observe(serde_json::from_value(old).unwrap(), world.now);
-    assert_eq!(world.settle(), [] as [&str; 0]);
+    cluster.machine.observe(serde_json::from_value(old).unwrap(), cluster.now);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
 }
 
 #[test]
 fn annotations_make_a_pod_slow_or_never_ready_and_are_obeyed_when_they_change() {
-    let mut world = World::new(0);
-    world.see(annotated("slow", "ready-after", "5s"));
-    world.see(annotated("never", "never-ready", "true"));
-    assert_eq!(world.settle(), ["slow Bind", "never Bind", "slow Run { ready: false }", "never Run { ready: false }"]);
-    world.wait(5_000);
-    assert_eq!(world.settle(), ["slow Run { ready: true }"]);
+    let mut cluster = SimulatedCluster::new(0);
+    cluster.see(annotated("slow", "ready-after", "5s"));
+    cluster.see(annotated("never", "never-ready", "true"));
+    assert_eq!(
+        cluster.finish_writes(),
+        ["slow Bind", "never Bind", "slow Run { ready: false }", "never Run { ready: false }"]
+    );
+    cluster.wait(5_000);
+    assert_eq!(cluster.finish_writes(), ["slow Run { ready: true }"]);
     let mut cured = pod("never");
     cured["spec"]["nodeName"] = "n1".into();
     cured["status"] = json!({"phase": "Running"});
-    world.see(cured);
-    assert_eq!(world.settle(), ["never Run { ready: true }"]);
+    cluster.see(cured);
+    assert_eq!(cluster.finish_writes(), ["never Run { ready: true }"]);
 }
 
 #[test]
 fn annotations_make_a_pod_fail_or_complete() {
-    let mut world = World::new(0);
-    world.see(annotated("bad", "fail-after", "2s"));
-    world.see(annotated("good", "complete-after", "1s"));
-    world.settle();
-    world.wait(1_000);
-    assert_eq!(world.settle(), ["good Finish { succeeded: true }"]);
-    world.wait(1_000);
-    assert_eq!(world.settle(), ["bad Finish { succeeded: false }"]);
-    world.wait(10_000);
-    assert_eq!(world.settle(), [] as [&str; 0]);
+    let mut cluster = SimulatedCluster::new(0);
+    cluster.see(annotated("bad", "fail-after", "2s"));
+    cluster.see(annotated("good", "complete-after", "1s"));
+    cluster.finish_writes();
+    cluster.wait(1_000);
+    assert_eq!(cluster.finish_writes(), ["good Finish { succeeded: true }"]);
+    cluster.wait(1_000);
+    assert_eq!(cluster.finish_writes(), ["bad Finish { succeeded: false }"]);
+    cluster.wait(10_000);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
 }
 
 #[test]
 fn deletion_is_finished_once_and_only_after_a_slow_stop() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     for (uid, stop) in [("quick", "0s"), ("slow", "30s")] {
         let mut pod = annotated(uid, "stop-after", stop);
         pod["spec"]["nodeName"] = "n0".into();
         pod["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
         pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
-        world.see(pod);
+        cluster.see(pod);
     }
-    assert_eq!(world.settle(), ["quick Delete"]);
-    world.wait(30_000);
-    assert_eq!(world.settle(), ["slow Delete"]);
-    assert_eq!(world.machine.next_due(), None);
+    assert_eq!(cluster.finish_writes(), ["quick Delete"]);
+    cluster.wait(30_000);
+    assert_eq!(cluster.finish_writes(), ["slow Delete"]);
+    assert_eq!(cluster.machine.next_due(), None);
 }
 
 #[test]
 fn a_deleted_pod_with_a_finalizer_reports_its_end_first() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     let mut job = pod("job");
     job["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
     job["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
     job["spec"]["nodeName"] = "n0".into();
-    world.see(job);
-    assert_eq!(world.settle(), ["job Finish { succeeded: false }", "job Delete"]);
+    cluster.see(job);
+    assert_eq!(cluster.finish_writes(), ["job Finish { succeeded: false }", "job Delete"]);
 }
 
 #[test]
 fn a_readiness_gate_holds_ready_back_until_it_opens() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     let mut gated = pod("a");
     gated["spec"]["nodeName"] = "n0".into();
     gated["spec"]["readinessGates"] = json!([{"conditionType": "lb"}]);
-    world.see(gated.clone());
-    let write = world.machine.take(world.now).unwrap();
+    cluster.see(gated.clone());
+    let write = cluster.machine.take(cluster.now).unwrap();
     let condition = |kind: &str| {
         write.body["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == kind).unwrap().clone()
     };
     assert_eq!(condition("ContainersReady")["status"], "True");
     assert_eq!(condition("Ready")["reason"], "ReadinessGatesNotReady");
-    world.machine.finish(&write, Outcome::Done(world.version), world.now);
-    assert_eq!(world.settle(), [] as [&str; 0]);
+    cluster.machine.finish(&write, Outcome::Done(cluster.version), cluster.now);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
     gated["status"] = json!({"phase": "Running", "conditions": [
         {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}, {"type": "lb", "status": "True"}]});
-    world.see(gated);
-    assert_eq!(world.settle(), ["a Run { ready: true }"]);
+    cluster.see(gated);
+    assert_eq!(cluster.finish_writes(), ["a Run { ready: true }"]);
 }
 
 #[test]
 fn a_failed_write_is_tried_again_later_and_later() {
-    let mut world = World::new(0);
-    world.see(pod("a"));
+    let mut cluster = SimulatedCluster::new(0);
+    cluster.see(pod("a"));
     for wait in [50, 100, 200] {
-        let write = world.machine.take(world.now).unwrap();
-        assert!(world.machine.take(world.now).is_none(), "one write per Pod");
-        world.machine.finish(&write, Outcome::Failed, world.now);
-        assert!(world.machine.take(world.now).is_none());
-        world.wait(wait);
+        let write = cluster.machine.take(cluster.now).unwrap();
+        assert!(cluster.machine.take(cluster.now).is_none(), "one write per Pod");
+        cluster.machine.finish(&write, Outcome::Failed, cluster.now);
+        assert!(cluster.machine.take(cluster.now).is_none());
+        cluster.wait(wait);
     }
-    assert_eq!(world.settle(), ["a Bind", "a Run { ready: true }"]);
+    assert_eq!(cluster.finish_writes(), ["a Bind", "a Run { ready: true }"]);
 }
 
 #[test]
 fn pods_that_a_relist_misses_are_forgotten() {
-    let mut world = World::new(1_000);
-    world.see(pod("a"));
-    world.see(pod("b"));
-    world.settle();
+    let mut cluster = SimulatedCluster::new(1_000);
+    cluster.see(pod("a"));
+    cluster.see(pod("b"));
+    cluster.finish_writes();
     let mut left = pod("b");
     left["metadata"]["resourceVersion"] = "900".into();
-    world.machine.replace(vec![serde_json::from_value(left).unwrap()], world.now);
-    assert_eq!(world.machine.n_pods(), 1);
-    world.wait(1_000);
-    assert_eq!(world.settle(), ["b Run { ready: true }"]);
+    cluster.machine.replace(vec![serde_json::from_value(left).unwrap()], cluster.now);
+    assert_eq!(cluster.machine.n_pods(), 1);
+    cluster.wait(1_000);
+    assert_eq!(cluster.finish_writes(), ["b Run { ready: true }"]);
 }
 
 #[test]
 fn pods_of_other_nodes_and_other_schedulers_are_left_alone() {
-    let mut world = World::new(0);
+    let mut cluster = SimulatedCluster::new(0);
     let mut foreign = pod("foreign");
     foreign["spec"]["nodeName"] = "real-node".into();
-    world.see(foreign);
+    cluster.see(foreign);
     let mut other = pod("other");
     other["spec"]["schedulerName"] = "mine".into();
-    world.see(other);
+    cluster.see(other);
     let mut gated = pod("gated");
     gated["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
-    world.see(gated);
-    assert_eq!(world.settle(), [] as [&str; 0]);
+    cluster.see(gated);
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
 }

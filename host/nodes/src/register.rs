@@ -40,8 +40,8 @@ async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<
     untaint(client, &path).await
 }
 
-/// Takes off the taint with which admission marks a node that nobody has found ready yet. The node lifecycle controller does so
-/// in a whole cluster; here none may run. Other taints are somebody's wish.
+/// Removes the taint that admission gives a new node. The node lifecycle controller removes it in a complete cluster; here none may
+/// run. Other taints stay.
 async fn untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> {
     let mut n_tries = 0;
     loop {
@@ -64,7 +64,7 @@ async fn try_untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> 
     if rest.len() == taints.len() {
         return Ok(());
     }
-    // The version makes sure that no taint is lost which somebody adds meanwhile.
+    // With the version, a taint that another client adds meanwhile is not lost.
     let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": rest}});
     client.send(Method::PATCH, path, MERGE, Bytes::from(body.to_string())).await.map(|_| ())
 }
@@ -74,7 +74,7 @@ fn is_passing(error: &ClientError) -> bool {
     error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500)
 }
 
-/// Sends until there is an answer; "already exists" is as good as done.
+/// Sends until the server answers; "already exists" counts as success.
 async fn send(
     client: &ApiClient,
     method: Method,
@@ -167,7 +167,7 @@ async fn beat(client: &ApiClient, name: &str, now: &str, seconds: u64) {
         renewed => renewed,
     };
     if let Err(error) = result {
-        // The next beat comes soon enough; four may be missed.
+        // A lease outlasts four heartbeats.
         tracing::debug!(node = name, %error, "lease not renewed");
     }
 }

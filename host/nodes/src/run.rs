@@ -142,7 +142,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
         }
         Err(error) => match (error.code(), write.step) {
             (Some(404), _) | (Some(409), Step::Delete) => Outcome::Gone,
-            // Somebody else was faster; the watch will tell.
+            // Another client was faster; the watch will show its write.
             (Some(409), _) => Outcome::Failed,
             _ => {
                 tracing::debug!(path = write.path, step = ?write.step, %error, "write refused");

@@ -1,4 +1,4 @@
-//! Where the API server is and how to prove who we are, from an endpoint or a kubeconfig.
+//! The address of the API server and an HTTP client with credentials for it, from an endpoint or a kubeconfig.
 //!
 //! Not here: exec and auth-provider plugins of kubeconfigs; a cluster that needs them gives a token instead.
 
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) http: reqwest::Client,
 }
 
-/// Why a target is of no use. None of these goes away by trying again.
+/// Why a target cannot be used. Retrying does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// A file cannot be read.
@@ -47,7 +47,7 @@ pub enum TargetError {
     },
 }
 
-/// The entry of a kubeconfig's list by its name: what it calls `part`.
+/// The field `part` of the named entry in a kubeconfig's list of that kind.
 fn entry<'a>(config: &'a Value, part: &str, name: &str) -> Result<&'a Value, TargetError> {
     let entries = config[format!("{part}s")].as_array().into_iter().flatten();
     let found = entries.into_iter().find(|entry| entry["name"] == name).map(|entry| &entry[part]);
@@ -103,9 +103,9 @@ impl Target {
     }
 }
 
-/// A client without credentials that trusts nobody yet.
+/// A client without credentials and without trusted certificates.
 fn client() -> ClientBuilder {
-    // A provider that the process has chosen already is as good.
+    // It fails if the process has a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().user_agent("pintle-sim-nodes").no_proxy().tcp_nodelay(true).tls_certs_only([])
 }

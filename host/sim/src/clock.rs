@@ -1,9 +1,9 @@
 //! The clock that every timestamp of the embedded cluster comes from.
 //!
 //! *Flow*: the server and tests hold clones of one [`SimClock`].
-//! A manual clock stands still until a test moves it; a real one follows the system.
+//! A manual clock keeps its time until a test moves it; a real one follows the system.
 //!
-//! *Invariants*: 1. a manual clock never moves by itself; 2. a clock never goes backwards except through [`SimClock::set`].
+//! *Invariants*: 1. a manual clock moves only when a test moves it; 2. a clock never goes backwards except through [`SimClock::set`].
 //!
 //! *Not here*: how long a connection or a watch may take on the wire; that is real time, because a client waits for it.
 
@@ -29,7 +29,7 @@ impl SimClock {
         Self(Arc::new(Mode::Real))
     }
 
-    /// A clock that stands at `start` until it is moved.
+    /// A clock that shows `start` until it is moved.
     pub fn manual(start: Timestamp) -> Self {
         Self(Arc::new(Mode::Manual(Mutex::new(start))))
     }

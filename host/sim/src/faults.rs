@@ -5,7 +5,7 @@
 //! *Invariants*: 1. an unarmed script changes nothing and costs one atomic load; 2. a fault `After` means that the write is in the store and in every watch;
 //! 3. once a client is killed, no write of it takes effect, even one that is already on its way.
 //!
-//! *Not here*: failing nodes and Pods, which is the simulated nodes' part.
+//! *Not here*: failing nodes and Pods (`pintle-nodes`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,7 +137,7 @@ impl Failure {
                         "the server was unable to return a response in the time allotted, but may still be processing the request"
                             .to_owned(),
                     ),
-                    _ => ("InternalError", "Internal error occurred: a fault script says so".to_owned()),
+                    _ => ("InternalError", "Internal error occurred: injected by a fault script".to_owned()),
                 };
                 let mut error = ApiError::new(*code, reason, message);
                 error.retry_after_seconds = *retry_after_seconds;
@@ -147,7 +147,7 @@ impl Failure {
     }
 }
 
-/// What running watches are told to do.
+/// How running watches end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
     /// The response ends in order, as at a timeout.
@@ -269,7 +269,7 @@ impl FaultScript {
 
     /// Ends running watches of a resource (plural name), or all.
     pub fn end_watches(&self, resource: Option<&str>, end: WatchEnd) {
-        // Nobody watching is no error.
+        // Having no watches is not an error.
         let _ = self.0.orders.send(WatchOrder { resource: resource.map(str::to_owned), end });
     }
 

@@ -12,7 +12,7 @@
 //!
 //! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` plays the last two.
 //!
-//! *Source*: kube-apiserver 1.36, whose answers this server gives where a controller or kubectl can see them.
+//! *Source*: kube-apiserver 1.36: status codes, reasons and objects are the same where a controller or kubectl can see them.
 
 pub mod apply;
 pub mod cause;
@@ -84,7 +84,7 @@ pub enum SimError {
         #[source]
         source: std::io::Error,
     },
-    /// The first objects could not be made; a bug.
+    /// The first objects could not be created; a bug.
     #[error("cannot fill the new cluster")]
     Bootstrap(#[source] server::status::ApiError),
 }

@@ -135,7 +135,7 @@ pub fn track_update(
             } else if managers.is_empty() {
                 managers = known;
             }
-            // Without a record nobody can say who owned what; it starts with the first apply.
+            // Without a record the owners are unknown; it starts with the first apply.
             if managers.is_empty() {
                 return;
             }
@@ -181,7 +181,7 @@ fn empty_object(schema: Option<&TypeRef>, like: &Value) -> Value {
     empty
 }
 
-/// Adds the lists that upstream's types show as `null` when they are empty, so that nobody owns the list itself.
+/// Adds the lists that upstream's types show as `null` when they are empty, so that no manager owns the list itself.
 fn show_lists(node: Node<'_>, value: &mut Value) {
     let Value::Object(map) = value else { return };
     for (name, child) in map.iter_mut() {
@@ -203,7 +203,7 @@ fn ignore(set: &mut FieldSet, subresource: Option<&str>) {
     }
 }
 
-/// Fields that nobody owns: identity and what the server sets itself.
+/// Fields that no manager owns: identity and what the server sets.
 fn strip(set: &mut FieldSet, subresource: Option<&str>) {
     ignore(set, subresource);
     for field in ["apiVersion", "kind"] {

@@ -52,7 +52,7 @@ pub(super) fn element(node: Node<'_>, item: &Value) -> PathElement {
     }
 }
 
-/// The children of a value that is no leaf.
+/// The children of a value that is not a leaf.
 fn children<'v>(node: Node<'_>, value: &'v Value) -> Vec<(PathElement, &'v Value)> {
     match value {
         Value::Object(map) => map.iter().map(|(name, child)| (PathElement::field(name), child)).collect(),

@@ -141,7 +141,7 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
         .collect()
 }
 
-/// What discovery says so that clients see when the version that is stored changes.
+/// The hash in discovery by which clients see that the stored version changes.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     use base64::Engine as _;
     use sha2::Digest as _;

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_says_whose_kind_it_speaks() {
+    fn a_scale_subresource_has_the_group_and_version_of_its_kind() {
         let list = resources(&Registry::builtin(), "apps/v1").unwrap();
         let scale =
             list["resources"].as_array().unwrap().iter().find(|one| one["name"] == "deployments/scale").unwrap();

@@ -16,7 +16,7 @@ use crate::store::{Inner, object_key};
 const TOKEN_VOLUME_PREFIX: &str = "kube-api-access-";
 /// Where every client in a Pod looks for its token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Seconds that such a token lasts: an hour and a bit, so that it is told from one that was asked for.
+/// Lifetime of such a token in seconds: a little over an hour, which distinguishes it from a requested one.
 const TOKEN_SECONDS: u64 = 3607;
 /// Seconds that a Pod stays on a node that is not ready or unreachable.
 const TOLERATION_SECONDS: u64 = 300;
@@ -155,7 +155,7 @@ impl Api {
     }
 }
 
-/// A new node takes no Pods until somebody, upstream the node lifecycle controller, has found it ready.
+/// A new node takes no Pods until a controller, upstream the node lifecycle controller, finds it ready.
 fn taint_new_node(node: &mut Value) {
     const NOT_READY: &str = "node.kubernetes.io/not-ready";
     let spec = &mut node["spec"];

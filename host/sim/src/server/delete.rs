@@ -270,7 +270,7 @@ impl Api {
         for item in &listed.items {
             match self.delete_object(call, &item.key, &options, WriteVerb::DeleteCollection) {
                 Ok(_) => gone.push(std::sync::Arc::clone(item)),
-                // Somebody else was faster.
+                // Another client was faster.
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }

@@ -11,7 +11,7 @@ use crate::cause::Cause;
 /// Longest name of a field manager, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// What is wrong with a dry run of another kind than `All`.
+/// The cause for a dry run of another kind than `All`.
 pub(super) fn dry_run<'a>(given: impl Iterator<Item = &'a str>) -> Option<Cause> {
     let given: Vec<&str> = given.collect();
     let known = given.iter().all(|value| *value == "All");

@@ -75,7 +75,7 @@ fn object(api_version: String, rest: &[&str], path: &str) -> Path {
     })
 }
 
-/// Decodes `%XX`; what is no valid escape stays as it is.
+/// Decodes `%XX`; invalid escapes stay as they are.
 pub(crate) fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

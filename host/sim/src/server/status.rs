@@ -2,7 +2,7 @@
 //!
 //! *Flow*: every verb returns [`ApiError`]; the connection turns it into a response.
 //! *Invariants*: the code, the reason and the fields of the details are those that a kube-apiserver gives, because controllers and kubectl
-//! match on them; the message says the same, not always in the same words.
+//! match on them; the message has the same meaning, not always the same words.
 
 use serde_json::{Map, Value, json};
 
@@ -176,7 +176,7 @@ impl ApiError {
         )
     }
 
-    /// What upstream's router says where no representation of a built-in kind is wanted.
+    /// The answer of upstream's router when a client accepts no representation of a built-in kind.
     pub(crate) fn no_representation(is_watchable: bool) -> Self {
         let mut message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
         if is_watchable {

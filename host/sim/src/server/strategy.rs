@@ -62,7 +62,7 @@ pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// What the server adds to a new object as nobody's field.
+/// Fields that the server adds to a new object and that no manager owns.
 pub(crate) fn finish_create(resource: &Resource, object: &mut Value) {
     if &*resource.storage != "namespaces" {
         return;

@@ -235,7 +235,7 @@ impl Api {
             super::crds::complete(&mut object, true);
         }
         self.fill_defaults(resource, &mut object);
-        // As upstream, what admission adds is nobody's.
+        // As upstream, no manager owns what admission adds.
         if ownership == Ownership::Tracked {
             track(call, None, &mut object, &rfc3339(now));
         }
@@ -426,7 +426,7 @@ fn keep_server_metadata(old: &Value, new: &mut Value) {
     }
 }
 
-/// The object that the client means is not the one that has its name now.
+/// The conflict of a client that means another object than the one that has its name now.
 fn other_uid(call: &Call, wanted: &str, found: &str) -> ApiError {
     let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
     ApiError::conflict(&call.resource.group_resource(), call.name(), &why)

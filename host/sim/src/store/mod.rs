@@ -234,7 +234,7 @@ impl Store {
         self.inner.read().get(storage, key).cloned()
     }
 
-    /// Looks at the store while nobody writes.
+    /// Reads the store under its lock, so that nothing is written meanwhile.
     pub(crate) fn view<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
         look(&self.inner.read())
     }
