@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ struct Input {
 /// What a discovery finds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Discovery {
+pub(super) struct Discovery {
     /// The same as before if absent.
     resources: Option<Vec<ApiResource>>,
     #[serde(default)]
@@ -92,15 +93,14 @@ impl Fixture {
             Some(queue) => queue,
             None => manifest.queues.first().ok_or("the manifest declares no queue")?.name.clone(),
         };
-        let mut config: serde_json::Map<String, Value> =
-            manifest.config.iter().filter_map(|(name, s)| Some((name.clone(), s.default.clone()?))).collect();
+        let mut config = manifest.default_config();
         config.extend(input.config);
         let objects = StoredObject::all(input.objects)?;
         let live = input.live.map(StoredObject::all).transpose()?.unwrap_or_else(|| objects.clone());
         Ok(Self {
             key: Key::new(queue, input.key.kind, input.key.namespace, input.key.name),
             lister: FixtureLister {
-                manifest,
+                manifest: Arc::new(manifest),
                 now: input.now,
                 objects,
                 live,
@@ -155,7 +155,7 @@ impl Fixture {
     }
 }
 
-fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     // JSON is YAML, and much faster to read as what it is.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
@@ -169,19 +169,20 @@ fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
 /// An object with what queries need of it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredObject {
-    kind: Kind,
-    meta: ObjectMeta,
-    value: Value,
+    pub(super) kind: Kind,
+    pub(super) meta: ObjectMeta,
+    pub(super) value: Value,
 }
 
 impl StoredObject {
-    fn all(values: Vec<Value>) -> Result<Vec<Self>, String> {
-        let mut objects = values.into_iter().map(Self::new).collect::<Result<Vec<_>, _>>()?;
+    fn all(values: Vec<Value>) -> Result<Vec<Arc<Self>>, String> {
+        let mut objects =
+            values.into_iter().map(|value| Ok(Arc::new(Self::new(value)?))).collect::<Result<Vec<_>, String>>()?;
         objects.sort_by_key(|object| (object.kind.clone(), object.meta.key()));
         Ok(objects)
     }
 
-    fn new(mut value: Value) -> Result<Self, String> {
+    pub(super) fn new(mut value: Value) -> Result<Self, String> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (Some(api_version), Some(kind), Some(name)) =
             (text(&value["apiVersion"]), text(&value["kind"]), text(&value["metadata"]["name"]))
@@ -203,18 +204,18 @@ impl StoredObject {
 /// A [`Lister`] over the objects of a fixture. It panics where the host would end the run with a fault.
 #[derive(Debug)]
 pub struct FixtureLister {
-    manifest: Manifest,
-    now: String,
-    objects: Vec<StoredObject>,
-    live: Vec<StoredObject>,
-    config: Value,
-    state: BTreeMap<String, String>,
-    attempt: u32,
-    failures: Vec<MutationFailure>,
-    resources: Vec<ApiResource>,
-    raw: BTreeMap<String, Value>,
-    discovery: Discovery,
-    asked: RefCell<Vec<Need>>,
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) now: String,
+    pub(super) objects: Vec<Arc<StoredObject>>,
+    pub(super) live: Vec<Arc<StoredObject>>,
+    pub(super) config: Value,
+    pub(super) state: BTreeMap<String, String>,
+    pub(super) attempt: u32,
+    pub(super) failures: Vec<MutationFailure>,
+    pub(super) resources: Vec<ApiResource>,
+    pub(super) raw: BTreeMap<String, Value>,
+    pub(super) discovery: Discovery,
+    pub(super) asked: RefCell<Vec<Need>>,
 }
 
 impl FixtureLister {
@@ -237,11 +238,14 @@ impl FixtureLister {
     fn cached<'a>(&'a self, kind: &Kind) -> impl Iterator<Item = &'a StoredObject> {
         let kind = kind.clone();
         let watch = self.watch(&kind);
-        self.objects.iter().filter(move |object| object.kind == kind && self.is_cached(watch, object))
+        self.objects
+            .iter()
+            .map(|object| &**object)
+            .filter(move |object| object.kind == kind && self.is_cached(watch, object))
     }
 
     fn watched(&self) -> impl Iterator<Item = &StoredObject> {
-        self.objects.iter().filter(|object| {
+        self.objects.iter().map(|object| &**object).filter(|object| {
             self.manifest.watches.iter().any(|watch| {
                 (watch.every.is_some() || watch.kind.as_ref() == Some(&object.kind)) && self.is_cached(watch, object)
             })

@@ -10,10 +10,18 @@ use crate::types::Kind;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Manifest {
+    pub(super) name: String,
     pub(super) watches: Vec<Watch>,
     pub(super) queues: Vec<Queue>,
     pub(super) config: BTreeMap<String, Setting>,
     pub(super) discovery: bool,
+}
+
+impl Manifest {
+    /// The settings that have a default.
+    pub(super) fn default_config(&self) -> serde_json::Map<String, Value> {
+        self.config.iter().filter_map(|(name, setting)| Some((name.clone(), setting.default.clone()?))).collect()
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,4 +1,6 @@
-//! Native tests of plugins against files: a case is a folder with `input.yaml` and `expected.yaml`.
+//! Native tests of plugins: single runs against files, and many runs on a simulated [`Cluster`].
+//!
+//! A case is a folder with `input.yaml` and `expected.yaml`.
 //!
 //! ```no_run
 //! # use pintle_sdk::{Error, Key, Lister, Outcome};
@@ -23,10 +25,12 @@
 //! `expected.yaml` shows the outcome: updates as the difference to the cached object (in the form of a merge patch),
 //! equal mutations in a row once, with `times`. It is compared as a value: the order of an object's members does not matter.
 
+mod cluster;
 mod fixture;
 mod manifest;
 mod render;
 
+pub use cluster::{Cluster, Fault, Plugin, Run, Write, seeds};
 pub use fixture::{Fixture, FixtureLister};
 pub use render::{outcome_to_yaml, result_to_yaml};
 
