@@ -2,5 +2,5 @@
 
 #[test]
 fn every_case_gives_the_expected_outcome() {
-    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), pintle_deployment::reconcile);
+    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), plugin_deployment::reconcile);
 }

@@ -5,9 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test; its helpers are not known as such")]
 
-use pintle_deployment::reconcile;
 use pintle_sdk::testing::Fixture;
 use pintle_sdk::{Action, Mutation, PatchType};
+use plugin_deployment::reconcile;
 use serde_json::{Value, json};
 
 const MANIFEST: &str = include_str!("../manifest.yaml");

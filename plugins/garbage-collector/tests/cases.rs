@@ -2,5 +2,5 @@
 
 #[test]
 fn outcomes_are_as_expected() {
-    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), pintle_garbage_collector::reconcile);
+    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), plugin_garbage_collector::reconcile);
 }

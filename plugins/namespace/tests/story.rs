@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_namespace::reconcile;
 use pintle_sdk::testing::Fixture;
 use pintle_sdk::{Action, Kind};
+use plugin_namespace::reconcile;
 use serde_json::{Value, json};
 
 const MANIFEST: &str = include_str!("../manifest.yaml");

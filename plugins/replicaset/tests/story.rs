@@ -7,7 +7,7 @@
 
 use pintle_sdk::testing::Fixture;
 use pintle_sdk::{Action, Mutation, Order};
-use replicaset::reconcile;
+use plugin_replicaset::reconcile;
 use serde_json::{Value, json};
 
 const MANIFEST: &str = include_str!("../manifest.yaml");

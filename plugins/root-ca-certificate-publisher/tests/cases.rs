@@ -2,5 +2,5 @@
 
 #[test]
 fn every_case_has_its_expected_outcome() {
-    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), root_ca_certificate_publisher::reconcile);
+    pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), plugin_root_ca_certificate_publisher::reconcile);
 }
