@@ -34,15 +34,17 @@ pub struct Spec<'a> {
     pub template: &'a PodTemplateSpec,
 }
 
+impl<'a> Spec<'a> {
+    fn new(replicas: Option<i32>, min_ready_seconds: i32, template: &'a PodTemplateSpec) -> Self {
+        Self { replicas: replicas.unwrap_or(1), min_ready_seconds, template }
+    }
+}
+
 impl Owner for ReplicaSet {
     const COUNTS_TERMINATING: bool = true;
 
     fn spec(&self) -> Spec<'_> {
-        Spec {
-            replicas: self.spec.replicas.unwrap_or(1),
-            min_ready_seconds: self.spec.min_ready_seconds,
-            template: &self.spec.template,
-        }
+        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
     }
 
     fn selector(&self) -> Result<Selector, Error> {
@@ -58,11 +60,7 @@ impl Owner for ReplicationController {
     const COUNTS_TERMINATING: bool = false;
 
     fn spec(&self) -> Spec<'_> {
-        Spec {
-            replicas: self.spec.replicas.unwrap_or(1),
-            min_ready_seconds: self.spec.min_ready_seconds,
-            template: &self.spec.template,
-        }
+        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
     }
 
     fn selector(&self) -> Result<Selector, Error> {
