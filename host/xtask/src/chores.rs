@@ -174,7 +174,9 @@ struct Tests {
 
 impl Tests {
     fn of_workspace(&mut self, folder: &str) -> anyhow::Result<()> {
-        self.tally.run(checks::linted(process::cargo(&root().join(folder)).args(["test", "--workspace"])))
+        let mut test = process::cargo(&root().join(folder));
+        test.args(["test", "--workspace"]).env("CARGO_TARGET_DIR", examples::target());
+        self.tally.run(checks::linted(&mut test))
     }
 
     fn of_examples(&mut self) -> anyhow::Result<()> {

@@ -27,9 +27,14 @@ pub fn cases(example: &Path) -> PathBuf {
     if own.exists() { own } else { root().join("tests/webapp/cases") }
 }
 
+/// Where the SDK, its examples and the plugins are compiled for their native tests, so that what they share is built once.
+pub fn target() -> PathBuf {
+    root().join("target/native")
+}
+
 /// Cargo in an example in Rust. Each is a workspace of its own; they share what is built of the SDK.
 pub fn cargo(example: &Path) -> Command {
     let mut cargo = process::cargo(example);
-    cargo.env("CARGO_TARGET_DIR", root().join("target/examples"));
+    cargo.env("CARGO_TARGET_DIR", target());
     cargo
 }
