@@ -1,0 +1,166 @@
+//! Limits of one run, as manifests ask for them and operators give them.
+//!
+//! Not here: what keeps them (`pintle-wasm`, `check`).
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Limits of one run. Absent fields take the host's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Wall time of a run. Default 10,000; at most 300,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
+    /// Linear memory. Default 64 MiB, at most 1 GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Mutations in one outcome. Default 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mutations: Option<u32>,
+    /// Bytes of one outcome. Default 8 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome_bytes: Option<u64>,
+    /// Calls of the lister. Default 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_calls: Option<u32>,
+    /// Bytes that the lister hands over. Default 256 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Log lines. Default 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_lines: Option<u32>,
+    /// Keyed state of the plugin in all. Default 1 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_bytes: Option<u64>,
+}
+
+/// [`Limits`] with every field decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in `Limits`")]
+pub struct EffectiveLimits {
+    pub deadline: Duration,
+    pub memory_bytes: u64,
+    pub mutations: u32,
+    pub outcome_bytes: u64,
+    pub host_calls: u32,
+    pub read_bytes: u64,
+    pub log_lines: u32,
+    pub state_bytes: u64,
+}
+
+/// A limit that is more than the operator's maximum. Retrying does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("limits.{name}: {asked} is more than the operator's maximum of {maximum}; ask for less, or raise the maximum")]
+pub struct LimitError {
+    /// The limit's name, as in the manifest.
+    pub name: &'static str,
+    /// What was asked for.
+    pub asked: u64,
+    /// What there is.
+    pub maximum: u64,
+}
+
+impl Limits {
+    /// What holds for a run by the manifest alone.
+    pub fn effective(&self) -> EffectiveLimits {
+        // Without a maximum of the operator there is nothing to be refused: the host's own bounds cut silently.
+        let decided: Result<_, std::convert::Infallible> =
+            self.decide(|_, asked, default, bound| Ok(asked.unwrap_or(default).min(bound)));
+        decided.unwrap_or_else(|never| match never {})
+    }
+
+    /// What holds for a run: what the operator gives this plugin, else what its manifest asks for, else the default, which is cut
+    /// to the operator's maximum.
+    ///
+    /// # Errors
+    /// [`LimitError`]: more is asked for than the maximum.
+    pub fn within(&self, given: &Limits, maximum: &Limits) -> Result<EffectiveLimits, LimitError> {
+        let asked = given.over(self);
+        let maximum: Vec<(&'static str, u64)> =
+            maximum.fields().into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        asked.decide(|name, asked, default, bound| {
+            let maximum = maximum.iter().find(|(of, _)| *of == name).map_or(bound, |(_, value)| (*value).min(bound));
+            match asked {
+                Some(asked) if asked > maximum => Err(LimitError { name, asked, maximum }),
+                asked => Ok(asked.unwrap_or(default).min(maximum)),
+            }
+        })
+    }
+
+    /// These limits, and the other ones where these say nothing.
+    fn over(&self, other: &Self) -> Self {
+        Self {
+            deadline_ms: self.deadline_ms.or(other.deadline_ms),
+            memory_bytes: self.memory_bytes.or(other.memory_bytes),
+            mutations: self.mutations.or(other.mutations),
+            outcome_bytes: self.outcome_bytes.or(other.outcome_bytes),
+            host_calls: self.host_calls.or(other.host_calls),
+            read_bytes: self.read_bytes.or(other.read_bytes),
+            log_lines: self.log_lines.or(other.log_lines),
+            state_bytes: self.state_bytes.or(other.state_bytes),
+        }
+    }
+
+    fn fields(&self) -> [(&'static str, Option<u64>); 8] {
+        [
+            ("deadlineMs", self.deadline_ms.map(u64::from)),
+            ("memoryBytes", self.memory_bytes),
+            ("mutations", self.mutations.map(u64::from)),
+            ("outcomeBytes", self.outcome_bytes),
+            ("hostCalls", self.host_calls.map(u64::from)),
+            ("readBytes", self.read_bytes),
+            ("logLines", self.log_lines.map(u64::from)),
+            ("stateBytes", self.state_bytes),
+        ]
+    }
+
+    /// Decides each field from its name, what is asked for, the default and the host's own bound.
+    fn decide<E>(
+        &self,
+        decide: impl Fn(&'static str, Option<u64>, u64, u64) -> Result<u64, E>,
+    ) -> Result<EffectiveLimits, E> {
+        const MIB: u64 = 1 << 20;
+        const U32: u64 = u32::MAX as u64;
+        let [deadline, memory, mutations, outcome, calls, read, lines, state] = self.fields();
+        let of = |(name, asked), default, bound| decide(name, asked, default, bound);
+        // Bounds make them fit.
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        Ok(EffectiveLimits {
+            deadline: Duration::from_millis(of(deadline, 10_000, 300_000)?.max(1)),
+            memory_bytes: of(memory, 64 * MIB, 1024 * MIB)?,
+            mutations: small(of(mutations, 1_000, U32)?),
+            outcome_bytes: of(outcome, 8 * MIB, u64::MAX)?,
+            host_calls: small(of(calls, 100_000, U32)?),
+            read_bytes: of(read, 256 * MIB, u64::MAX)?,
+            log_lines: small(of(lines, 100, U32)?),
+            state_bytes: of(state, MIB, u64::MAX)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_maximum_binds_what_is_asked_for() {
+        let limits = |json: serde_json::Value| serde_json::from_value::<Limits>(json).unwrap();
+        let asked = limits(serde_json::json!({"deadlineMs": 2000, "mutations": 5}));
+        let given = limits(serde_json::json!({"deadlineMs": 3000}));
+        let maximum = limits(serde_json::json!({"deadlineMs": 3000, "memoryBytes": 1048576}));
+        let within = asked.within(&given, &maximum).unwrap();
+        assert_eq!((within.deadline.as_millis(), within.mutations, within.memory_bytes), (3000, 5, 1 << 20));
+        let maximum = limits(serde_json::json!({"deadlineMs": 2999}));
+        assert_eq!(
+            asked.within(&given, &maximum).unwrap_err().to_string(),
+            "limits.deadlineMs: 3000 is more than the operator's maximum of 2999; ask for less, or raise the maximum"
+        );
+        assert!(asked.within(&Limits::default(), &maximum).is_ok());
+        let host = limits(serde_json::json!({"deadlineMs": 300_001}));
+        assert_eq!(host.within(&Limits::default(), &Limits::default()).unwrap_err().maximum, 300_000);
+        assert_eq!(host.effective().deadline.as_millis(), 300_000);
+    }
+}
