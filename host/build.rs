@@ -1,8 +1,12 @@
-//! Puts the built-in components into the binary: every `*.wasm` of `target/plugins`, which `cargo xtask build` fills first.
+//! Puts the built-in components into the binary: every `*.wasm` of `target/plugins`, which `cargo xtask build` fills first. Their
+//! manifests stand beside them, so that the command line knows their flags without reading components.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+/// As `pintle_core::manifest::SECTION`.
+const MANIFEST: &[u8] = b"pintle:manifest";
 
 fn main() -> io::Result<()> {
     let folder = env::var_os("PINTLE_PLUGINS").map_or_else(
@@ -22,10 +26,43 @@ fn main() -> io::Result<()> {
         let file = file.canonicalize()?;
         println!("cargo::rerun-if-changed={}", file.display());
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let manifest =
+            manifest(&fs::read(&file)?).map_err(|why| io::Error::other(format!("{}: {why}", file.display())))?;
         // Writing to a String does not fail.
-        let _ = writeln!(source, "    ({name:?}, include_bytes!({:?})),", file.display().to_string());
+        let _ = writeln!(source, "    ({name:?}, include_bytes!({:?}), {manifest:?}),", file.display().to_string());
     }
     source.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("builtins.rs"), source)
+}
+
+/// The manifest of a component; empty if there is none.
+///
+/// A component is a preamble of eight bytes and sections: a byte for the kind, the length, and so many bytes. What is inside of the
+/// component's parts is in their sections, so that only its own custom sections are seen. A library for this (`wasmparser`) would be
+/// compiled twice, for this script and for the host.
+fn manifest(component: &[u8]) -> Result<String, String> {
+    let mut rest = component.get(8..).ok_or("this is not WebAssembly")?;
+    while let Some((kind, after)) = rest.split_first() {
+        let (section, after) = counted(after).ok_or("a section is cut off")?;
+        rest = after;
+        if let Some((name, data)) = counted(section).filter(|_| *kind == 0)
+            && name == MANIFEST
+        {
+            return String::from_utf8(data.to_vec()).map_err(|why| why.to_string());
+        }
+    }
+    Ok(String::new())
+}
+
+/// Bytes after their number, which is written in LEB128; and what follows them.
+fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut n = 0_usize;
+    for (i, byte) in bytes.iter().take(5).enumerate() {
+        n |= usize::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return bytes.get(i + 1..)?.split_at_checked(n);
+        }
+    }
+    None
 }

@@ -1,4 +1,206 @@
-//! The components that the binary carries.
+//! The components that the binary carries, and what their controllers add to the host.
+//!
+//! *Flow*: `build.rs` embeds the components with their manifests; [`Catalogue`] answers what the sections `builtIn` of these manifests
+//! say, by the names of plugins.
+//!
+//! *Invariants*:
+//! 1. Nothing but an embedded manifest reaches the [`Catalogue`]: no other component names accounts of `kube-system`, raises the limits
+//!    of its client or adds flags.
+//! 2. A component that takes the place of a built-in controller is treated by that controller's section, whatever its own one says.
 
-/// File name (without `.wasm`) and bytes of each built-in component; see `build.rs`.
-pub(crate) static BUILTINS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use pintle_core::account::Accounts;
+use pintle_core::manifest::{BuiltIn, Flag, Manifest};
+
+/// File name (without `.wasm`), bytes and manifest of each built-in component; see `build.rs`.
+pub(crate) static BUILTINS: &[(&str, &[u8], &str)] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
+
+/// The manifests of the components that the binary carries.
+pub(crate) struct Catalogue {
+    by_name: BTreeMap<String, Manifest>,
+    flags: Vec<CarriedFlag>,
+}
+
+/// A flag of built-in controllers.
+pub(crate) struct CarriedFlag {
+    /// The first controller that declares it.
+    pub(crate) plugin: String,
+    pub(crate) flag: Flag,
+    /// Its name with `_` for `-`, which kube-controller-manager takes as well.
+    pub(crate) underscored: String,
+}
+
+impl Catalogue {
+    /// That of this binary.
+    pub(crate) fn carried() -> &'static Self {
+        static CARRIED: LazyLock<Catalogue> = LazyLock::new(|| {
+            // What does not parse is refused with its name when it is loaded.
+            Catalogue::new(BUILTINS.iter().filter_map(|(_, _, manifest)| Manifest::parse(manifest.as_bytes()).ok()))
+        });
+        &CARRIED
+    }
+
+    pub(crate) fn new(manifests: impl IntoIterator<Item = Manifest>) -> Self {
+        let by_name: BTreeMap<String, Manifest> =
+            manifests.into_iter().map(|manifest| (manifest.name.clone(), manifest)).collect();
+        let mut flags: Vec<CarriedFlag> = Vec::new();
+        for manifest in by_name.values() {
+            for flag in manifest.built_in.iter().flat_map(|section| &section.flags) {
+                if flags.iter().all(|known| known.flag.name != flag.name) {
+                    let (plugin, underscored) = (manifest.name.clone(), flag.name.replace('-', "_"));
+                    flags.push(CarriedFlag { plugin, flag: flag.clone(), underscored });
+                }
+            }
+        }
+        Self { by_name, flags }
+    }
+
+    /// What the controller of this name adds to the host; nothing if the binary carries none of this name.
+    pub(crate) fn section(&self, plugin: &str) -> Option<&BuiltIn> {
+        self.by_name.get(plugin)?.built_in.as_ref()
+    }
+
+    /// Every flag once.
+    pub(crate) fn flags(&self) -> &[CarriedFlag] {
+        &self.flags
+    }
+
+    /// The accounts of plugins.
+    pub(crate) fn accounts(&self) -> Accounts {
+        Accounts::of_built_ins(self.by_name.values())
+    }
+
+    /// What is to be told of a component whose manifest has a section `builtIn` that does not count.
+    pub(crate) fn ignored(&self, manifest: &Manifest) -> Option<&'static str> {
+        let section = manifest.built_in.as_ref()?;
+        match self.by_name.get(&manifest.name) {
+            Some(carried) if carried.built_in.as_ref() == Some(section) => None,
+            Some(_) => Some(
+                "`builtIn` of the manifest is ignored: the section of the controller of this name that the host carries holds",
+            ),
+            None => Some("`builtIn` of the manifest is ignored: it is for controllers that the host carries"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// The root of the repository.
+    pub(crate) fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    /// The manifests of the built-in controllers as they are in the repository; a binary that is built for tests may carry none.
+    pub(crate) fn manifests() -> Vec<Manifest> {
+        let folders = fs::read_dir(root().join("plugins")).unwrap();
+        let mut files: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path().join("manifest.yaml")).collect();
+        files.retain(|file| file.is_file());
+        files.sort();
+        files.iter().map(|file| manifest(&fs::read_to_string(file).unwrap())).collect()
+    }
+
+    pub(crate) fn manifest(yaml: &str) -> Manifest {
+        let json: serde_json::Value = serde_norway::from_str(yaml).unwrap();
+        Manifest::parse(json.to_string().as_bytes()).unwrap()
+    }
+
+    /// A manifest of this name with these lines for its section `builtIn`.
+    pub(crate) fn with_section(name: &str, section: &str) -> Manifest {
+        manifest(&format!(
+            "{{name: {name}, version: '1', contract: '0.1', watches: [], queues: [{{name: q}}, {{name: slow, concurrency: 1}}],
+              config: {{ca: {{type: string}}, graceMs: {{type: integer, default: 60000}}}}, builtIn: {section}}}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::testing::{manifests, root, with_section};
+    use super::*;
+
+    #[test]
+    fn flags_of_two_controllers_are_declared_alike() {
+        let manifests = manifests();
+        assert!(manifests.len() > 5, "only {} manifests found", manifests.len());
+        let flags = |manifest: &Manifest| manifest.built_in.clone().unwrap_or_default().flags;
+        for (i, one) in manifests.iter().enumerate() {
+            for flag in flags(one) {
+                for other in &manifests[i + 1..] {
+                    let conflict = flags(other).into_iter().find(|of| of.name == flag.name && !of.agrees_with(&flag));
+                    assert_eq!(conflict, None, "{} and {} declare it differently", one.name, other.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_section_of_a_carried_component_counts() {
+        let catalogue =
+            Catalogue::new([with_section("widgets", "{serviceAccount: widget-controller, client: {qps: 20}}")]);
+        let own = with_section("widgets", "{serviceAccount: widget-controller, client: {qps: 20}}");
+        assert_eq!(catalogue.ignored(&own), None);
+        let greedy =
+            with_section("widgets", "{serviceAccount: clusterrole-aggregation-controller, client: {qps: 1000}}");
+        assert!(catalogue.ignored(&greedy).is_some_and(|why| why.contains("of this name that the host carries holds")));
+        let foreign = with_section("gadgets", "{serviceAccount: clusterrole-aggregation-controller}");
+        assert!(
+            catalogue.ignored(&foreign).is_some_and(|why| why.contains("it is for controllers that the host carries"))
+        );
+        assert_eq!(catalogue.ignored(&Manifest { built_in: None, ..greedy }), None);
+        assert_eq!(catalogue.section("widgets").map(|section| section.client.qps), Some(20));
+        assert_eq!(catalogue.section("gadgets"), None);
+        let accounts = catalogue.accounts();
+        assert_eq!((&*accounts.of("widgets"), &*accounts.of("gadgets")), ("widget-controller", "pintle-gadgets"));
+    }
+
+    /// Calls `see` with each source file below `folder`, those of tests aside.
+    fn sources(folder: &Path, see: &mut dyn FnMut(&Path)) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_test = name.contains("test") || name == "benches";
+            match path.is_dir() {
+                true if !is_test && name != "target" => sources(&path, see),
+                false if !is_test && name.ends_with(".rs") => see(&path),
+                _ => {}
+            }
+        }
+    }
+
+    /// What the host knows of a controller stands in the controller's own folder.
+    #[test]
+    fn the_host_knows_no_controller_by_name() {
+        let mut words = Vec::new();
+        for manifest in manifests() {
+            let section = manifest.built_in.unwrap_or_default();
+            words.extend(
+                [Some(manifest.name), section.service_account].into_iter().flatten().map(|name| format!("{name:?}")),
+            );
+            words.extend(
+                section.flags.iter().flat_map(|flag| [format!("--{}", flag.name), flag.name.replace('-', "_")]),
+            );
+        }
+        let (mut found, mut n_files) = (Vec::new(), 0);
+        sources(&root().join("host"), &mut |path| {
+            n_files += 1;
+            let text = fs::read_to_string(path).unwrap();
+            // Unit tests stand last in a file.
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            found.extend(
+                words.iter().filter(|word| text.contains(*word)).map(|word| format!("{}: {word}", path.display())),
+            );
+        });
+        assert!(n_files > 100, "only {n_files} source files found");
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}

@@ -15,7 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pintle_core::manifest::Limits;
 
 use crate::admin::socket::Place;
-use crate::flags;
+use crate::flags::{self, controllers::ControllerFlags};
 use crate::oci::ComponentSource;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
@@ -100,9 +100,13 @@ pub struct PluginArgs {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = workers(), allow_negative_numbers = true)]
     pub kube_api_burst: u32,
 
+    /// Time between starting one controller and the next, at most doubled by chance, for example `1s`.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = flags::duration, allow_hyphen_values = true)]
+    pub controller_start_interval: Duration,
+
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
-    pub tuning: ControllerArgs,
+    pub controller_flags: ControllerFlags,
 
     /// Folder of components that is watched while the host runs: NAME.wasm, and beside it NAME.yaml with what the operator says of it.
     /// New files are loaded, changed ones swapped in, removed ones unloaded. They take the place of what is named above.
@@ -139,45 +143,6 @@ pub struct PluginArgs {
     /// Folder for compiled code and for what was pulled from registries; only its owner may be able to write there.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
-}
-
-/// Flags of kube-controller-manager for single controllers. What is not given stays as the plugin's manifest says.
-#[derive(Debug, Clone, Args)]
-pub struct ControllerArgs {
-    /// Deployments that are worked on at once.
-    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
-    pub concurrent_deployment_syncs: Option<u32>,
-
-    /// ReplicaSets that are worked on at once.
-    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
-    pub concurrent_replicaset_syncs: Option<u32>,
-
-    /// ReplicationControllers that are worked on at once.
-    #[arg(long, alias = "concurrent_rc_syncs", value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
-    pub concurrent_rc_syncs: Option<u32>,
-
-    /// Objects that the garbage collector works on at once.
-    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
-    pub concurrent_gc_syncs: Option<u32>,
-
-    /// Namespaces that are worked on at once.
-    #[arg(long, value_name = "N", value_parser = workers(), allow_negative_numbers = true)]
-    pub concurrent_namespace_syncs: Option<u32>,
-
-    /// How often every namespace is looked at although nothing has changed, for example `5m`; never if 0.
-    #[arg(long, value_name = "DURATION", value_parser = flags::duration, allow_hyphen_values = true)]
-    pub namespace_sync_period: Option<Duration>,
-
-    /// Whether to collect garbage. Must be as the flag of the API server of that name.
-    #[arg(
-        long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = ArgAction::Set
-    )]
-    pub enable_garbage_collector: bool,
-
-    /// Time between starting one controller and the next, at most doubled by chance, for example `1s`.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = flags::duration, allow_hyphen_values = true)]
-    pub controller_start_interval: Duration,
 }
 
 /// At least one.
@@ -259,10 +224,6 @@ pub struct RunArgs {
     /// The same as naming it without the flag: a component file, a folder of them, or a component in a registry. Repeatable.
     #[arg(long = "plugin", value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
     pub more_plugins: Vec<ComponentSource>,
-
-    /// File with the certificate authority that the root CA publisher gives out. By default that of the connection.
-    #[arg(long, value_name = "FILE")]
-    pub root_ca_file: Option<PathBuf>,
 
     /// Whether each controller writes, records events and reads live under a service account of its own in kube-system, as
     /// kube-controller-manager's controllers do. `pintle rbac` with this flag prints the roles for it.
@@ -378,5 +339,6 @@ mod tests {
         assert_eq!((dev.plugins.kube_api_qps, run.plugins.kube_api_qps), (0.0, 20.0));
         let easy = |args: &PluginArgs| (args.grant_requested, args.install_crd);
         assert_eq!((easy(&dev.plugins), easy(&run.plugins)), ((true, true), (false, false)));
+        assert_eq!(run.plugins.controller_flags, ControllerFlags::default());
     }
 }

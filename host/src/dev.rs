@@ -16,8 +16,9 @@ use self::rebuild::Followed;
 use crate::admin::socket;
 use crate::cli::DevArgs;
 use crate::host::Host;
+use crate::inputs::Inputs;
 use crate::ways::{self, Ways};
-use crate::{logging, output, plugins, run, stop};
+use crate::{logging, output, plugins, stop};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -35,7 +36,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     if args.plugins.install_crd {
         ways::install_crd(&connection).await?;
     }
-    run::set_root_ca(&mut choice.plugins, Some(EMBEDDED_CA.to_owned()));
+    Inputs { cluster_ca: Some(EMBEDDED_CA.to_owned()) }.fill(&mut choice.plugins);
     let host = Host::new(&connection, choice, &args.plugins, args.serve, false).await?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,

@@ -9,8 +9,10 @@ use pintle_core::manifest::Manifest;
 use pintle_kube::Connection;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
-use crate::cli::{ControllerArgs, PluginArgs};
+use crate::builtins::Catalogue;
+use crate::cli::PluginArgs;
 use crate::control::{Base, Control};
+use crate::flags::controllers::Tuning;
 use crate::oci::Fetcher;
 use crate::plugins::{Choice, Chosen};
 use crate::serve;
@@ -37,14 +39,14 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
-        let tuning = args.tuning.clone();
+        let tuning = choice.tuning;
         let config = ManagerConfig {
             qps: limit.qps,
             burst: limit.burst,
-            start_interval: tuning.controller_start_interval,
+            start_interval: args.controller_start_interval,
             grant_requested: args.grant_requested,
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
-            own_accounts,
+            accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()
         };
         let tune = config.tune.clone();
@@ -71,19 +73,10 @@ impl Host {
     }
 }
 
-/// What the flags say of a plugin, whenever it comes.
-fn options(tuning: &ControllerArgs, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
-    PluginOptions { rate_limit: own_limit(&manifest.name, limit), ..tuning.options(manifest) }
-}
-
-/// kube-controller-manager lets these two send more than the others (`cmd/kube-controller-manager/app/core.go`).
-fn own_limit(plugin: &str, limit: RateLimit) -> Option<RateLimit> {
-    let (more, more_at_once) = match plugin {
-        "garbage-collector-controller" => (2, 1),
-        "namespace-controller" => (20, 100),
-        _ => return None,
-    };
-    // Small whole numbers are exact in f32.
-    let qps = limit.qps.map(|qps| qps * more as f32);
-    Some(RateLimit { qps, burst: limit.burst.saturating_mul(more_at_once) })
+/// What holds for a plugin by the flags and by the controllers that the binary carries, whenever it comes.
+fn options(tuning: &Tuning, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
+    if let Some(why) = Catalogue::carried().ignored(manifest) {
+        tracing::warn!(plugin = manifest.name, "{why}");
+    }
+    tuning.options(manifest, limit)
 }

@@ -18,6 +18,7 @@ mod dev;
 mod flags;
 mod folder;
 mod host;
+mod inputs;
 mod inspect;
 mod logging;
 mod oci;

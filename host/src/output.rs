@@ -4,8 +4,10 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde::Serialize;
+
+use crate::flags::upstream;
 
 /// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error of ours.
 ///
@@ -67,8 +69,20 @@ pub fn usage(why: &clap::Error) -> ExitCode {
         let _ = why.print();
         return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let _ = writeln!(io::stderr(), "pintle: {}", mistake(&why.to_string()));
+    let _ = writeln!(io::stderr(), "pintle: {}", refused(why));
     ExitCode::FAILURE
+}
+
+fn refused(why: &clap::Error) -> String {
+    not_yet(why).unwrap_or_else(|| mistake(&why.to_string()))
+}
+
+/// Tells of a flag of kube-controller-manager whose controller is not there yet.
+fn not_yet(why: &clap::Error) -> Option<String> {
+    match (why.kind(), why.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag),
+        _ => None,
+    }
 }
 
 /// What is wrong and how to mend it, without the summary of all arguments that follows.
@@ -96,7 +110,23 @@ fn one_line(why: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[test]
+    fn a_flag_of_a_controller_that_is_not_there_yet_is_refused_with_its_name() {
+        let refused = |argument: &str| {
+            let why = crate::cli::Cli::try_parse_from(["pintle", "run", argument, "5"]).unwrap_err();
+            super::refused(&why)
+        };
+        let (flag, controller) = upstream::any();
+        let expected =
+            format!("--{flag} is a flag of {controller}, which is not part of this Pintle yet; leave it out");
+        assert_eq!(refused(&format!("--{flag}")), expected);
+        assert_eq!(refused(&format!("--{flag}=5")), expected);
+        assert!(refused("--widgets").starts_with("unexpected argument '--widgets' found"));
+    }
 
     #[test]
     fn sizes_are_read_at_a_glance_and_exact() {

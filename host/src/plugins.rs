@@ -1,7 +1,7 @@
 //! Which components run, and with which settings.
 //!
 //! *Flow*: built-in components, then those of the command line (files, folders, registries), which take the place of a built-in of the same name;
-//! `--controllers` chooses among them; `--set` gives their settings.
+//! `--controllers` chooses among them; `--set` and flags of controllers give their settings.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,8 +15,9 @@ use pintle_core::manifest::{Manifest, SettingType};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
 
-use crate::builtins::BUILTINS;
+use crate::builtins::{BUILTINS, Catalogue};
 use crate::cli::PluginArgs;
+use crate::flags::controllers::Tuning;
 use crate::oci::{self, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 
 /// A component that is not loaded yet.
@@ -27,6 +28,15 @@ pub(crate) struct Candidate {
     pub(crate) manifest: Arc<Manifest>,
     digest: String,
     builtin: bool,
+}
+
+impl Candidate {
+    /// Whether `--controllers` lets it run. Whoever names a component wants it, so only built-in ones may be off by default.
+    pub(crate) fn is_enabled(&self, flag: &ControllersFlag) -> bool {
+        let section = self.manifest.built_in.as_ref().filter(|_| self.builtin);
+        let on_by_default = section.is_none_or(|section| section.on_by_default);
+        flag.enabled(&self.manifest.name, &self.manifest.aliases, on_by_default)
+    }
 }
 
 /// A loaded plugin with its settings.
@@ -49,6 +59,8 @@ pub(crate) struct Choice {
     pub(crate) engine: WasmEngine,
     /// What pulls components, and knows whose may run.
     pub(crate) fetcher: Fetcher,
+    /// What flags say of plugins, whenever they come.
+    pub(crate) tuning: Tuning,
 }
 
 /// Loads what the arguments ask for.
@@ -56,15 +68,17 @@ pub(crate) struct Choice {
 /// # Errors
 /// One line that names the file or argument and what to do.
 pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
+    let tuning = args.controller_flags.read(Catalogue::carried())?;
     let fetcher = Fetcher::new(&args.registry, Some(Cache::new(cache_dir(args))), oci::log)?;
     let named = read_all(&args.plugins, &fetcher).await?;
-    choose_among(BUILTINS, named, fetcher, args)
+    choose_among(BUILTINS, named, fetcher, tuning, args)
 }
 
 fn choose_among(
-    builtins: &[(&str, &'static [u8])],
+    builtins: &[(&str, &'static [u8], &str)],
     named: Vec<Pulled>,
     fetcher: Fetcher,
+    tuning: Tuning,
     args: &PluginArgs,
 ) -> anyhow::Result<Choice> {
     let candidates = gather(builtins, named)?;
@@ -89,10 +103,14 @@ fn choose_among(
     let mut chosen = Vec::new();
     for candidate in candidates {
         let manifest = &candidate.manifest;
-        if !flag.enabled(&manifest.name, &manifest.aliases, true) || !args.tuning.allows(&manifest.name) {
+        if !candidate.is_enabled(&flag) || !tuning.allows(&manifest.name) {
             continue;
         }
-        let settings = Value::Object(settings.remove(&manifest.name).unwrap_or_default());
+        let mut settings = settings.remove(&manifest.name).unwrap_or_default();
+        for (setting, value) in tuning.settings(manifest) {
+            settings.entry(setting).or_insert(value);
+        }
+        let settings = Value::Object(settings);
         let guest = engine.load(&candidate.origin, &candidate.bytes)?;
         let Candidate { origin, bytes, digest, builtin, .. } = candidate;
         let label = if builtin { "built-in" } else { "command line" };
@@ -105,14 +123,14 @@ fn choose_among(
             known.join(", ")
         );
     }
-    Ok(Choice { plugins: chosen, engine, fetcher })
+    Ok(Choice { plugins: chosen, engine, fetcher, tuning })
 }
 
 /// Components that the binary carries, by the names of their plugins.
 pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
     BUILTINS
         .iter()
-        .filter_map(|(name, bytes)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
+        .filter_map(|(name, bytes, _)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
 }
 
 /// Components that the binary carries.
@@ -148,9 +166,9 @@ async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Res
     Ok(all)
 }
 
-fn gather(builtins: &[(&str, &'static [u8])], named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
+fn gather(builtins: &[(&str, &'static [u8], &str)], named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
-    for (name, bytes) in builtins {
+    for (name, bytes, _) in builtins {
         add(&mut by_name, read(format!("built-in {name}"), Cow::Borrowed(*bytes), true)?)?;
     }
     for Pulled { origin, bytes, .. } in named {
@@ -247,7 +265,8 @@ mod tests {
     fn a_binary_without_built_in_controllers_says_how_to_get_some() {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
         let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
-        let why = choose_among(&[], Vec::new(), fetcher, &args.plugins).err().map(|why| why.to_string());
+        let tuning = args.plugins.controller_flags.read(Catalogue::carried()).unwrap();
+        let why = choose_among(&[], Vec::new(), fetcher, tuning, &args.plugins).err().map(|why| why.to_string());
         assert_eq!(
             why.as_deref(),
             Some(

@@ -1,16 +1,12 @@
 //! `pintle run`.
 
 use pintle_kube::{Connection, Source};
-use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::host::Host;
-use crate::plugins::{self, Chosen};
+use crate::inputs::Inputs;
 use crate::ways::Ways;
-use crate::{flags, logging, stop, ways};
-
-/// The plugin that needs the cluster's certificate authority.
-const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+use crate::{logging, plugins, stop, ways};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -23,11 +19,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let mut choice = plugins::choose(&args.plugins).await?;
     let ways = Ways::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;
-    let root_ca = match &args.root_ca_file {
-        Some(file) => Some(flags::root_ca(file)?),
-        None => connection.root_ca(),
-    };
-    set_root_ca(&mut choice.plugins, root_ca);
+    Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice.plugins);
     connection.check().await?;
     if args.plugins.install_crd {
         ways::install_crd(&connection).await?;
@@ -44,25 +36,4 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         })
         .await;
     Ok(())
-}
-
-/// Gives the certificate authority to its publisher, unless a setting says otherwise. Without one the publisher is left out.
-pub(crate) fn set_root_ca(chosen: &mut Vec<Chosen>, root_ca: Option<String>) {
-    chosen.retain_mut(|plugin| {
-        if plugin.guest.manifest().name != ROOT_CA_PUBLISHER || plugin.settings.get("rootCa").is_some() {
-            return true;
-        }
-        match &root_ca {
-            Some(pem) => {
-                plugin.settings["rootCa"] = json!(pem);
-                true
-            }
-            None => {
-                tracing::warn!(
-                    "{ROOT_CA_PUBLISHER} does not run: the connection has no certificate authority; name one with --root-ca-file"
-                );
-                false
-            }
-        }
-    });
 }

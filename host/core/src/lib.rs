@@ -12,6 +12,7 @@ pub mod check;
 pub mod comparison;
 pub mod controllers_flag;
 pub mod correlator;
+pub mod duration;
 pub mod field;
 pub mod grants;
 pub mod guest;

@@ -4,6 +4,7 @@
 //! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
 
 mod bounds;
+mod built_in;
 mod grant;
 mod limits;
 mod watch;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Kind;
 
+pub use built_in::{BuiltIn, ClientLimits, Flag, FlagType, FlagValue, Input, Sets};
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
@@ -75,6 +77,10 @@ pub struct Manifest {
     /// Limits that it asks for, within the operator's maximum.
     #[serde(default)]
     pub limits: Limits,
+    /// What it adds to the host. Only for controllers that the host's binary carries: of any other component the host ignores it,
+    /// with a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in: Option<BuiltIn>,
 }
 
 /// How long an instance lives.
@@ -298,6 +304,9 @@ impl Manifest {
         }
         for (i, grant) in self.grants.iter().enumerate() {
             grant.check().map_err(|why| format!("grants[{i}].{why}"))?;
+        }
+        if let Some(built_in) = &self.built_in {
+            built_in::check(built_in, self).map_err(|why| format!("builtIn.{why}"))?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pintle_core::account;
+use pintle_core::account::Accounts;
 use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::grants::{Grants, Missing};
 use pintle_core::guest::{Guest, Loader};
@@ -71,9 +71,9 @@ pub struct ManagerConfig {
     /// Whether a component whose spec says nothing of grants gets what its manifest asks for. Default no: such a component is
     /// loaded only if it asks for no more than the version that it replaces.
     pub grant_requested: bool,
-    /// Whether each plugin writes, records and reads live under a service account of its own, as kube-controller-manager's controllers
-    /// with `--use-service-account-credentials`. Default no. Informers read as the host either way.
-    pub own_accounts: bool,
+    /// The service accounts under which plugins write, record and read live, as kube-controller-manager's controllers with
+    /// `--use-service-account-credentials`. Default none: they do so as the host. Informers read as the host either way.
+    pub accounts: Option<Accounts>,
     /// What the operator says of components that come while the host runs, besides their spec: workers, resyncs, rate limit.
     pub tune: Tune,
 }
@@ -94,7 +94,7 @@ impl Default for ManagerConfig {
             clock: Arc::new(Timestamp::now),
             seed: 0,
             grant_requested: false,
-            own_accounts: false,
+            accounts: None,
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -273,7 +273,7 @@ impl Manager {
         let manifest = version.manifest();
         let name = manifest.name.clone();
         let limit = rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
-        let account = self.config.own_accounts.then(|| account::of(&name));
+        let account = self.config.accounts.as_ref().map(|accounts| accounts.of(&name));
         let identity = WriterIdentity { name: name.clone(), qps: limit.qps, burst: limit.burst, account };
         let metrics = self.metrics.plugin(&name);
         let recorder = RecorderConfig {

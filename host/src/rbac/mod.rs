@@ -9,7 +9,7 @@ mod names;
 mod rules;
 
 use anyhow::{Context as _, bail};
-use pintle_core::account;
+use pintle_core::account::{self, Accounts};
 use pintle_core::controllers_flag::ControllersFlag;
 use pintle_core::manifest::Manifest;
 use pintle_kube::{Connection, Source};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use self::names::Names;
 use self::rules::Rules;
+use crate::builtins::Catalogue;
 use crate::cli::{RbacArgs, RbacOutput};
 use crate::oci::{self, Fetcher};
 use crate::{output, plugins};
@@ -40,11 +41,8 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
     let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
     flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;
-    let chosen: Vec<&Manifest> = candidates
-        .iter()
-        .map(|candidate| &*candidate.manifest)
-        .filter(|manifest| flag.enabled(&manifest.name, &manifest.aliases, true))
-        .collect();
+    let enabled = candidates.iter().filter(|candidate| candidate.is_enabled(&flag));
+    let chosen: Vec<&Manifest> = enabled.map(|candidate| &*candidate.manifest).collect();
     if chosen.is_empty() {
         bail!("no controller is left: --controllers is {:?}", args.controllers.join(","));
     }
@@ -57,7 +55,8 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
             Names::of_cluster(connection.reader().discover().await.context("ask the cluster for its resources")?)
         }
     };
-    let objects = objects(&chosen, &names, &host, args.use_service_account_credentials)?;
+    let accounts = Catalogue::carried().accounts();
+    let objects = objects(&chosen, &names, &host, &accounts, args.use_service_account_credentials)?;
     match args.output {
         RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         RbacOutput::Yaml => {
@@ -77,7 +76,13 @@ fn host_account(text: &str) -> anyhow::Result<Account> {
     }
 }
 
-fn objects(manifests: &[&Manifest], names: &Names, host: &Account, own_accounts: bool) -> anyhow::Result<Vec<Value>> {
+fn objects(
+    manifests: &[&Manifest],
+    names: &Names,
+    host: &Account,
+    accounts: &Accounts,
+    own_accounts: bool,
+) -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![host.object()];
     let mut of_host = Rules::of_watches(manifests.iter().copied(), names).map_err(anyhow::Error::msg)?;
     // Of faults of plugins that record no events themselves.
@@ -85,13 +90,13 @@ fn objects(manifests: &[&Manifest], names: &Names, host: &Account, own_accounts:
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
     if own_accounts {
-        let accounts: Vec<String> = manifests.iter().map(|manifest| account::of(&manifest.name)).collect();
+        let named: Vec<String> = manifests.iter().map(|manifest| accounts.of(&manifest.name)).collect();
         of_host.add(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);
-        of_host.add(account::NAMESPACE, "", "serviceaccounts/token", &accounts, &["create"]);
+        of_host.add(account::NAMESPACE, "", "serviceaccounts/token", &named, &["create"]);
     }
     objects.extend(roles("pintle:host", &of_host, host));
     for manifest in manifests {
-        let name = account::of(&manifest.name);
+        let name = accounts.of(&manifest.name);
         let own = Account { namespace: account::NAMESPACE.to_owned(), name: name.clone() };
         let subject = if own_accounts { &own } else { host };
         if own_accounts {

@@ -226,7 +226,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "field.wasm"],
         expect![[r#"
-        pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits` at line 1 column 62
+        pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits`, `builtIn` at line 1 column 62
     "#]],
     );
     component(folder, "contract.wasm", &MANIFEST.replace("0.1", "7.0"), "");

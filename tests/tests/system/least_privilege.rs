@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result};
-use pintle_core::account;
+use pintle_core::account::Accounts;
 use pintle_core::grants::asked_by;
 use pintle_core::id::Kind;
 use pintle_core::manifest::Manifest;
@@ -144,8 +144,10 @@ async fn built_in_plugins_ask_for_no_more_than_upstreams_roles_give() -> Result<
     // Upstream's controllers share informers, which read as kube-controller-manager itself; so do ours.
     let informers = role(&client, "system:kube-controller-manager").await?;
     let mut n_permissions = 0;
-    for manifest in manifests()? {
-        let name = format!("system:controller:{}", account::of(&manifest.name));
+    let manifests = manifests()?;
+    let accounts = Accounts::of_built_ins(&manifests);
+    for manifest in manifests {
+        let name = format!("system:controller:{}", accounts.of(&manifest.name));
         let own = role(&client, &name).await?;
         let (watches, writes) = asked(&manifest, &resources);
         assert_eq!(surplus(&watches, &[&own, &informers]), [], "watches of {} beyond {name}", manifest.name);
@@ -163,8 +165,9 @@ async fn a_surplus_is_seen() -> Result<()> {
     let client = ControlPlane::shared().await?.client();
     let resources = resources(&client).await?;
     let manifests = manifests()?;
+    let accounts = Accounts::of_built_ins(&manifests);
     let seen = async |plugin: &str, field: &str, value: Value| -> Result<usize> {
-        let own = role(&client, &format!("system:controller:{}", account::of(plugin))).await?;
+        let own = role(&client, &format!("system:controller:{}", accounts.of(plugin))).await?;
         let manifest = manifests.iter().find(|manifest| manifest.name == plugin).context("no such plugin")?;
         let mut changed = serde_json::to_value(manifest)?;
         changed[field] = value;

@@ -20,7 +20,7 @@ use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
 use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo};
 use pintle_core::manifest::{Grant, Manifest};
 
-use super::{Manager, ManagerError, PluginOptions};
+use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};
 
 /// A component that is to become a plugin.
@@ -105,7 +105,7 @@ impl Manager {
             let looked = looked?;
             check_name(&looked.manifest, expected)?;
             let stage = |stage| attempt.stage(stage, None);
-            let version = self.prepare(&component, looked, spec, Some(&controller), stage).await?;
+            let (version, _) = self.prepare(&component, looked, spec, Some(&controller), stage).await?;
             attempt.stage(Stage::Syncing, None);
             self.sync(&controller, &version).await?;
             if let Some(rules) = &version.spec.strategy.shadow {
@@ -197,8 +197,7 @@ impl Manager {
     }
 
     async fn load(&self, component: &Arc<Component>, looked: Looked, spec: &Spec) -> Result<SwapReport, SwapError> {
-        let version = self.prepare(component, looked, spec, None, |_| {}).await?;
-        let rate_limit = (self.config.tune)(version.manifest()).rate_limit;
+        let (version, rate_limit) = self.prepare(component, looked, spec, None, |_| {}).await?;
         let name = version.manifest().name.clone();
         let at = timestamp(&self.config.clock);
         let mut plugins = self.plugins.lock();
@@ -225,7 +224,8 @@ impl Manager {
         Ok(report)
     }
 
-    /// All that can be said against a component without running it; and machine code.
+    /// All that can be said against a component without running it; and machine code. The rate limit is what the operator gives a
+    /// plugin that is new.
     async fn prepare(
         &self,
         component: &Arc<Component>,
@@ -233,7 +233,7 @@ impl Manager {
         spec: &Spec,
         present: Option<&Arc<Controller>>,
         stage: impl Fn(Stage),
-    ) -> Result<Arc<Version>, SwapError> {
+    ) -> Result<(Arc<Version>, Option<RateLimit>), SwapError> {
         check_digest(spec, &looked.digest)?;
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
@@ -242,10 +242,11 @@ impl Manager {
         let guest = self.compile(component, spec).await?;
         stage(Stage::Validating);
         let tuned = (self.config.tune)(guest.manifest());
+        let rate_limit = tuned.rate_limit;
         let options =
             PluginOptions { spec: spec.clone(), origin: component.origin.clone(), digest: looked.digest, ..tuned };
         // `self.version` checks settings, workers and metrics. They come after compiling only because metrics are declared then.
-        Ok(self.version(guest, options, given.as_deref())?)
+        Ok((self.version(guest, options, given.as_deref())?, rate_limit))
     }
 
     /// What the operator grants: what the spec says; else as much as the present version asks for; else nothing, unless the host

@@ -1,0 +1,423 @@
+//! Flags of single controllers, as the manifests of the built-in ones declare them.
+//!
+//! *Flow*: [`Catalogue`] -> arguments of the command line, under a heading for each controller -> [`ControllerFlags`] -> [`Tuning`],
+//! which answers what they say of a plugin.
+//!
+//! *Invariants*:
+//! 1. A value out of range is refused with the flag's name and the range, also for a controller that does not run.
+//! 2. What is not given changes nothing: the manifest of the component that runs holds.
+//! 3. What a flag says of a controller holds for whatever component runs under its name, as far as that has the queue or the setting.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::builder::RangedI64ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use pintle_core::duration;
+use pintle_core::manifest::{Flag, FlagType, FlagValue, Manifest};
+use pintle_runtime::manager::{PluginOptions, RateLimit};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::{Map, Value};
+
+use crate::builtins::{CarriedFlag, Catalogue};
+
+/// Values of flags that built-in controllers declare.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ControllerFlags {
+    /// By the flag's name; only what is given.
+    given: BTreeMap<String, Given>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Given {
+    Value(FlagValue),
+    File(PathBuf),
+}
+
+impl clap::Args for ControllerFlags {
+    fn augment_args(command: Command) -> Command {
+        declare(command, Catalogue::carried())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        declare(command, Catalogue::carried())
+    }
+}
+
+impl clap::FromArgMatches for ControllerFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(collect(matches, Catalogue::carried()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.given.append(&mut collect(matches, Catalogue::carried()).given);
+        Ok(())
+    }
+}
+
+fn declare(command: Command, catalogue: &'static Catalogue) -> Command {
+    catalogue.flags().iter().fold(command, |command, carried| command.arg(argument(carried)))
+}
+
+fn argument(carried: &'static CarriedFlag) -> Arg {
+    let CarriedFlag { plugin, flag, underscored } = carried;
+    let default = match &flag.default {
+        Some(Value::String(text)) => format!(" [default: {text}]"),
+        Some(value) => format!(" [default: {value}]"),
+        None => String::new(),
+    };
+    let arg = Arg::new(flag.name.as_str())
+        .long(flag.name.as_str())
+        .help(format!("{}{default}", flag.help))
+        .help_heading(plugin.as_str());
+    let arg = if *underscored == flag.name { arg } else { arg.alias(underscored.as_str()) };
+    match flag.kind {
+        FlagType::Int32 => arg.value_name("N").value_parser(int32(flag)).allow_negative_numbers(true),
+        FlagType::Float32 => {
+            arg.value_name("N").value_parser(|text: &str| float32(flag, text)).allow_negative_numbers(true)
+        }
+        FlagType::Duration if flag.sets.resync.is_empty() => {
+            arg.value_name("DURATION").value_parser(duration::parse).allow_hyphen_values(true)
+        }
+        FlagType::Duration => arg.value_name("DURATION").value_parser(duration::parse_period).allow_hyphen_values(true),
+        FlagType::Bool => arg
+            .value_name("BOOL")
+            .value_parser(clap::value_parser!(bool))
+            .default_missing_value("true")
+            .num_args(0..=1)
+            .require_equals(true)
+            .action(ArgAction::Set),
+        FlagType::String => arg.value_name("TEXT"),
+        FlagType::File | FlagType::Certificates => arg.value_name("FILE").value_parser(clap::value_parser!(PathBuf)),
+    }
+}
+
+/// Bounds of the flag, within those of its type.
+fn int32(flag: &Flag) -> RangedI64ValueParser<i32> {
+    // A number outside of the type becomes the type's bound.
+    let bound = |bound: Option<f64>, of_type: i32| i64::from(bound.map_or(of_type, |bound| bound as i32));
+    clap::value_parser!(i32).range(bound(flag.minimum, i32::MIN)..=bound(flag.maximum, i32::MAX))
+}
+
+fn float32(flag: &Flag, text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or("write a number such as 0.1")?;
+    match (flag.minimum.filter(|least| value < *least), flag.maximum.filter(|most| value > *most)) {
+        (Some(least), _) => Err(format!("at least {least}")),
+        (_, Some(most)) => Err(format!("at most {most}")),
+        _ => Ok(value),
+    }
+}
+
+fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
+    let given = catalogue.flags().iter().filter_map(|CarriedFlag { flag, .. }| {
+        let name = flag.name.as_str();
+        let given = match flag.kind {
+            FlagType::Int32 => matches.get_one(name).copied().map(FlagValue::Int32).map(Given::Value),
+            FlagType::Float32 => matches.get_one(name).copied().map(FlagValue::Float32).map(Given::Value),
+            FlagType::Duration => matches.get_one(name).copied().map(FlagValue::Duration).map(Given::Value),
+            FlagType::Bool => matches.get_one(name).copied().map(FlagValue::Bool).map(Given::Value),
+            FlagType::String => matches.get_one(name).cloned().map(FlagValue::Text).map(Given::Value),
+            FlagType::File | FlagType::Certificates => matches.get_one(name).cloned().map(Given::File),
+        };
+        Some((name.to_owned(), given?))
+    });
+    ControllerFlags { given: given.collect() }
+}
+
+impl ControllerFlags {
+    /// Reads the files that flags name.
+    ///
+    /// # Errors
+    /// One cannot be read, or holds no certificates where these are needed.
+    pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
+        let mut given = BTreeMap::new();
+        for CarriedFlag { flag, .. } in catalogue.flags() {
+            let value = match self.given.get(&flag.name) {
+                Some(Given::Value(value)) => value.clone(),
+                Some(Given::File(file)) => FlagValue::Text(read(flag, file)?),
+                None => continue,
+            };
+            given.insert(flag.name.clone(), value);
+        }
+        Ok(Tuning { catalogue, given })
+    }
+}
+
+fn read(flag: &Flag, file: &Path) -> anyhow::Result<String> {
+    let (name, shown) = (&flag.name, file.display());
+    let text = std::fs::read_to_string(file).with_context(|| format!("read --{name} {shown}"))?;
+    if flag.kind == FlagType::Certificates && !is_bundle(&text) {
+        bail!("--{name} {shown} holds no certificates: it must be a bundle of them in PEM");
+    }
+    Ok(text)
+}
+
+/// Whether the text has certificates in PEM, and none that is broken. Other blocks are left alone, as upstream.
+fn is_bundle(text: &str) -> bool {
+    let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes()).peekable();
+    // A sequence, as every certificate is.
+    let is_sequence = |der: &[u8]| der.first() == Some(&0x30);
+    certificates.peek().is_some() && certificates.all(|certificate| certificate.is_ok_and(|der| is_sequence(&der)))
+}
+
+/// What the flags and the built-in manifests say of plugins.
+#[derive(Clone)]
+pub(crate) struct Tuning {
+    catalogue: &'static Catalogue,
+    /// By the flag's name; of files, their text.
+    given: BTreeMap<String, FlagValue>,
+}
+
+impl Tuning {
+    /// Flags of the controller of this name, with the values that are given.
+    fn flags(&self, plugin: &str) -> impl Iterator<Item = (&'static Flag, Option<&FlagValue>)> {
+        let flags = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.flags);
+        flags.map(|flag| (flag, self.given.get(&flag.name)))
+    }
+
+    /// Workers, periods and limits of a plugin, whenever it comes. `limit` is that of every client.
+    pub(crate) fn options(&self, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
+        let mut options =
+            PluginOptions { rate_limit: self.rate_limit(&manifest.name, limit), ..PluginOptions::default() };
+        let has = |queue: &&String| manifest.queues.iter().any(|of| of.name == **queue);
+        for (flag, value) in self.flags(&manifest.name) {
+            match value {
+                Some(FlagValue::Int32(workers)) => {
+                    let workers = u32::try_from(*workers).unwrap_or(1);
+                    let queues = flag.sets.concurrency.iter().filter(has);
+                    options.concurrency.extend(queues.map(|queue| (queue.clone(), workers)));
+                }
+                Some(FlagValue::Duration(period)) => {
+                    let queues = flag.sets.resync.iter().filter(has);
+                    options.resync.extend(queues.map(|queue| (queue.clone(), *period)));
+                }
+                _ => {}
+            }
+        }
+        options
+    }
+
+    /// The limit of the plugin's client, if it is not that of every client.
+    fn rate_limit(&self, plugin: &str, limit: RateLimit) -> Option<RateLimit> {
+        let client = self.catalogue.section(plugin)?.client;
+        let more = RateLimit {
+            qps: limit.qps.map(|qps| qps * f32::from(client.qps)),
+            burst: limit.burst.saturating_mul(client.burst.into()),
+        };
+        Some(more).filter(|more| *more != limit)
+    }
+
+    /// Whether a plugin may run at all.
+    pub(crate) fn allows(&self, plugin: &str) -> bool {
+        self.flags(plugin).filter(|(flag, _)| flag.sets.runs).all(|(flag, given)| {
+            // A default of the wrong type is refused with the manifest.
+            let default = || flag.default_value().ok().flatten();
+            given.cloned().or_else(default) != Some(FlagValue::Bool(false))
+        })
+    }
+
+    /// Settings that flags give a plugin.
+    pub(crate) fn settings(&self, manifest: &Manifest) -> Map<String, Value> {
+        let set = |(flag, value): (&Flag, Option<&FlagValue>)| {
+            let setting = flag.sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
+            Some((setting, value?.to_setting()))
+        };
+        self.flags(&manifest.name).filter_map(set).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::builtins::testing::{manifest, manifests, with_section};
+    use crate::cli::Cli;
+
+    const WIDGETS: &str = "{
+        serviceAccount: widget-controller, client: {qps: 2, burst: 100},
+        flags: [
+            {name: concurrent-widget-syncs, type: int32, default: 5, minimum: 1, help: Widgets at once., sets: {concurrency: [q]}},
+            {name: widget-sync-period, type: duration, default: 0s, help: How often., sets: {resync: [q, slow]}},
+            {name: widget-grace, type: duration, default: 1m, help: How long., sets: {config: graceMs}},
+            {name: enable-widgets, type: bool, default: true, help: Whether., sets: {runs: true}},
+            {name: widget-ca-file, type: certificates, help: Whose., sets: {config: ca}},
+        ]}";
+
+    static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+        let off = "{flags: [{name: allocate-gadgets, type: bool, default: false, help: Whether., sets: {runs: true}}]}";
+        Catalogue::new([with_section("widgets", WIDGETS), with_section("gadgets", off)])
+    });
+
+    fn parse(arguments: &[&str]) -> Result<ControllerFlags, String> {
+        let command = declare(Command::new("test"), &CATALOGUE);
+        let matches = command.try_get_matches_from([&["test"], arguments].concat()).map_err(|why| why.to_string())?;
+        Ok(collect(&matches, &CATALOGUE))
+    }
+
+    fn tuning(arguments: &[&str]) -> Tuning {
+        parse(arguments).unwrap().read(&CATALOGUE).unwrap()
+    }
+
+    fn widgets() -> Manifest {
+        with_section("widgets", "{}")
+    }
+
+    const LIMIT: RateLimit = RateLimit { qps: Some(20.0), burst: 30 };
+
+    #[test]
+    fn the_help_of_a_flag_is_in_its_manifest() {
+        let mut command = declare(Command::new("test").disable_help_flag(true).term_width(120), &CATALOGUE);
+        expect![[r#"
+            Usage: test [OPTIONS]
+
+            gadgets:
+                  --allocate-gadgets[=<BOOL>]  Whether. [default: false] [possible values: true, false]
+
+            widgets:
+                  --concurrent-widget-syncs <N>    Widgets at once. [default: 5]
+                  --widget-sync-period <DURATION>  How often. [default: 0s]
+                  --widget-grace <DURATION>        How long. [default: 1m]
+                  --enable-widgets[=<BOOL>]        Whether. [default: true] [possible values: true, false]
+                  --widget-ca-file <FILE>          Whose.
+        "#]]
+        .assert_eq(&command.render_help().to_string());
+    }
+
+    #[test]
+    fn flags_of_controllers_do_not_clash_with_those_of_the_host() {
+        static REAL: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(manifests()));
+        let command = <Cli as clap::CommandFactory>::command();
+        let run = command.find_subcommand("run").unwrap().clone();
+        // A binary that is built for tests may carry the same flags already.
+        let is_new = |carried: &&CarriedFlag| run.get_arguments().all(|arg| arg.get_id() != carried.flag.name.as_str());
+        let new: Vec<&CarriedFlag> = REAL.flags().iter().filter(is_new).collect();
+        let carried = Catalogue::carried().flags();
+        assert!(!new.is_empty() || !carried.is_empty());
+        for flag in &new {
+            assert!(carried.iter().all(|known| known.flag.name != flag.flag.name));
+        }
+        new.into_iter().fold(run, |command, flag| command.arg(argument(flag))).debug_assert();
+    }
+
+    #[test]
+    fn what_is_given_sets_what_the_manifest_says() {
+        let arguments = ["--concurrent-widget-syncs", "7", "--widget-sync-period=90s", "--widget_grace", "9999h"];
+        let tuning = tuning(&arguments);
+        let options = tuning.options(&widgets(), LIMIT);
+        assert_eq!(options.concurrency, BTreeMap::from([("q".to_owned(), 7)]));
+        let period = Duration::from_secs(90);
+        assert_eq!(options.resync, BTreeMap::from([("q".to_owned(), period), ("slow".to_owned(), period)]));
+        assert_eq!(Value::Object(tuning.settings(&widgets())), serde_json::json!({"graceMs": 35_996_400_000_u64}));
+        assert_eq!(options.rate_limit, Some(RateLimit { qps: Some(40.0), burst: 3_000 }));
+        let unlimited = tuning.options(&widgets(), RateLimit { qps: None, burst: 30 });
+        assert_eq!(unlimited.rate_limit, Some(RateLimit { qps: None, burst: 3_000 }));
+    }
+
+    #[test]
+    fn what_is_not_given_changes_nothing() {
+        let tuning = tuning(&[]);
+        let options = tuning.options(&widgets(), LIMIT);
+        assert!(options.concurrency.is_empty() && options.resync.is_empty());
+        assert!(tuning.settings(&widgets()).is_empty());
+        assert!(tuning.allows("widgets") && tuning.allows("strangers") && !tuning.allows("gadgets"));
+    }
+
+    #[test]
+    fn a_flag_may_decide_whether_a_controller_runs() {
+        assert!(!tuning(&["--enable-widgets=false"]).allows("widgets"));
+        assert!(tuning(&["--enable-widgets"]).allows("widgets"));
+        assert!(tuning(&["--allocate-gadgets"]).allows("gadgets"));
+    }
+
+    #[test]
+    fn another_component_of_the_name_gets_what_it_has_a_place_for() {
+        let yaml = "{name: widgets, version: '2', contract: '0.1', watches: [], queues: [{name: slow}]}";
+        let other = manifest(yaml);
+        let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-sync-period=90s", "--widget-grace=1m"]);
+        let options = tuning.options(&other, LIMIT);
+        assert!(options.concurrency.is_empty(), "it has no queue q");
+        assert_eq!(options.resync.keys().collect::<Vec<_>>(), ["slow"]);
+        assert!(tuning.settings(&other).is_empty());
+    }
+
+    #[test]
+    fn the_section_of_a_component_that_is_not_carried_is_without_effect() {
+        let greedy = with_section("strangers", WIDGETS);
+        let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-grace=1m", "--enable-widgets=false"]);
+        let options = tuning.options(&greedy, LIMIT);
+        assert!(options.concurrency.is_empty() && options.rate_limit.is_none());
+        assert!(tuning.settings(&greedy).is_empty() && tuning.allows("strangers"));
+        // Nor does a component change its own lot by taking a name.
+        let posing = with_section("widgets", "{client: {qps: 1000, burst: 1000}}");
+        assert_eq!(tuning.options(&posing, LIMIT).rate_limit, Some(RateLimit { qps: Some(40.0), burst: 3_000 }));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let check = |arguments: &[&str], expected: Expect| {
+            let why = parse(arguments).unwrap_err();
+            expected.assert_eq(why.lines().next().unwrap());
+        };
+        check(
+            &["--concurrent-widget-syncs", "0"],
+            expect!["error: invalid value '0' for '--concurrent-widget-syncs <N>': 0 is not in 1..=2147483647"],
+        );
+        check(
+            &["--concurrent-widget-syncs", "2147483648"],
+            expect![
+                "error: invalid value '2147483648' for '--concurrent-widget-syncs <N>': 2147483648 is not in 1..=2147483647"
+            ],
+        );
+        check(
+            &["--widget-sync-period", "9999h"],
+            expect!["error: invalid value '9999h' for '--widget-sync-period <DURATION>': at most 1193h"],
+        );
+        check(
+            &["--widget-grace", "-5m"],
+            expect![
+                "error: invalid value '-5m' for '--widget-grace <DURATION>': write a duration such as 90s, 5m or 1h30m"
+            ],
+        );
+        let flag = Flag {
+            kind: FlagType::Float32,
+            minimum: Some(0.0),
+            maximum: Some(1.0),
+            ..CATALOGUE.flags()[0].flag.clone()
+        };
+        assert_eq!(float32(&flag, "0.55"), Ok(0.55));
+        assert_eq!(float32(&flag, "-0.1"), Err("at least 0".to_owned()));
+        assert_eq!(float32(&flag, "1.1"), Err("at most 1".to_owned()));
+        assert_eq!(float32(&flag, "nan"), Err("write a number such as 0.1".to_owned()));
+    }
+
+    #[test]
+    fn a_file_is_read_whoever_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let arguments = ["--widget-ca-file", file.to_str().unwrap()];
+        let read = || parse(&arguments).unwrap().read(&CATALOGUE).map_err(|why| why.to_string());
+        assert_eq!(read().err(), Some(format!("read --widget-ca-file {}", file.display())));
+        std::fs::write(&file, "hello").unwrap();
+        assert!(read().err().is_some_and(|why| why.contains("holds no certificates")));
+        let bundle = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+        std::fs::write(&file, bundle).unwrap();
+        assert_eq!(read().unwrap().settings(&widgets())["ca"], bundle);
+    }
+
+    #[test]
+    fn a_bundle_has_certificates_and_none_that_is_broken() {
+        let block = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        let good = block("MAMCAQE=");
+        assert!(is_bundle(&format!("# ours\n{good}{good}")));
+        for text in ["", "hello", &block("AAAA"), &block("?"), &format!("{good}-----BEGIN CERTIFICATE-----\nMAMCAQE=")]
+        {
+            assert!(!is_bundle(text), "{text}");
+        }
+    }
+}
