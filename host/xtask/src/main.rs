@@ -3,6 +3,7 @@
 mod checks;
 mod chores;
 mod languages;
+mod new_plugin;
 mod packages;
 mod tiers;
 
@@ -39,6 +40,11 @@ enum Chore {
     Tutorials,
     /// Install what the SDKs of other languages than Rust need to be built and tested.
     Languages,
+    /// Create the folder of a built-in controller, with a manifest, code and a case.
+    NewPlugin {
+        /// Name of the folder: lowercase letters, digits and dashes.
+        name: String,
+    },
     /// Build the binary with its built-in components.
     Build {
         /// Optimised.
@@ -106,6 +112,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Reference => xtask::reference::write(),
         Chore::Tutorials => xtask::tutorials::write(),
         Chore::Languages => languages::install(),
+        Chore::NewPlugin { name } => new_plugin::create(&xtask::root(), &name),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());
             Ok(())

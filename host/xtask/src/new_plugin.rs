@@ -1,0 +1,73 @@
+//! `cargo xtask new-plugin`: the folder of a built-in controller, with a manifest, code and a case that passes.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+
+/// Files of a plugin and their texts, in which `{{name}}` stands for the name.
+const FILES: [(&str, &str); 5] = [
+    ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml")),
+    ("manifest.yaml", include_str!("../templates/plugin/manifest.yaml")),
+    ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
+    ("cases/an_account_that_is_missing_is_created/input.yaml", include_str!("../templates/plugin/input.yaml")),
+    ("cases/an_account_that_is_missing_is_created/expected.yaml", include_str!("../templates/plugin/expected.yaml")),
+];
+
+/// Longest name: labels of Kubernetes have 63 characters, and `-controller` is added.
+const MAX_NAME: usize = 63 - "-controller".len();
+
+/// Writes the folder `plugins/<name>` below `root`.
+///
+/// # Errors
+/// The name does not fit, the folder is there already, or a file cannot be written.
+pub(crate) fn create(root: &Path, name: &str) -> anyhow::Result<()> {
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let starts_with_letter = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !(starts_with_letter && name.split('-').all(is_word) && name.len() <= MAX_NAME) {
+        bail!(
+            "{name:?} is not a name for a plugin: use at most {MAX_NAME} lowercase letters, digits and single dashes"
+        );
+    }
+    let folder = root.join("plugins").join(name);
+    ensure!(!folder.exists(), "{} exists already", folder.display());
+    for (file, text) in FILES {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().unwrap_or(&folder)).with_context(|| format!("create {}", path.display()))?;
+        fs::write(&path, text.replace("{{name}}", name)).with_context(|| format!("write {}", path.display()))?;
+    }
+    eprintln!(
+        "created plugins/{name}; next:\n  \
+         cargo test --manifest-path plugins/Cargo.toml   its case (the first time, cargo lists the plugin and stops)\n  \
+         cargo xtask build                               a pintle that carries it: see pintle run --help"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_written_once_and_has_its_name_everywhere() -> anyhow::Result<()> {
+        let root = tempfile::tempdir()?;
+        create(root.path(), "robots")?;
+        let folder = root.path().join("plugins/robots");
+        for (file, _) in FILES {
+            let text = fs::read_to_string(folder.join(file))?;
+            assert!(!text.contains("{{"), "{file}");
+        }
+        assert!(fs::read_to_string(folder.join("manifest.yaml"))?.starts_with("name: robots-controller\n"));
+        assert!(create(root.path(), "robots").is_err_and(|why| why.to_string().ends_with("exists already")));
+        Ok(())
+    }
+
+    #[test]
+    fn names_that_kubernetes_would_refuse_are_refused() -> anyhow::Result<()> {
+        let root = tempfile::tempdir()?;
+        for name in ["", "Robots", "-robots", "robots-", "ro--bots", "7robots", "ro/bots", &"r".repeat(MAX_NAME + 1)] {
+            assert!(create(root.path(), name).is_err_and(|why| why.to_string().contains("is not a name")), "{name}");
+        }
+        Ok(())
+    }
+}
