@@ -198,7 +198,7 @@ fn bytes_of(runs: &VecDeque<Kept>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{key, manifest};
+    use pintle_testing::{key, manifest};
 
     fn how(name: &str, message: &str) -> How {
         How {

@@ -18,8 +18,6 @@ pub mod manager;
 mod metrics;
 mod recorder;
 mod store;
-#[cfg(test)]
-mod testing;
 mod view;
 mod writer;
 

@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Fake, settle};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriterIdentity, Written};
@@ -19,6 +16,8 @@ use pintle_core::manifest::{Limits, Manifest};
 use pintle_core::outcome::Outcome;
 use pintle_core::view::View;
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
+use pintle_testing::FakeServer;
+use pintle_testing::server::settle;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -112,7 +111,7 @@ fn spec(json: Value) -> Spec {
 
 struct Host {
     manager: Arc<Manager>,
-    server: Arc<Fake>,
+    server: Arc<FakeServer>,
     log: Log,
     _stop: oneshot::Sender<()>,
 }
@@ -120,7 +119,7 @@ struct Host {
 impl Host {
     /// A host with version 1.0.0 of `widgets`, and two Pods.
     async fn start() -> Self {
-        let server = Fake::new();
+        let server = FakeServer::new();
         server.put("pods", "ns", "a", json!({}));
         server.put("pods", "ns", "b", json!({}));
         let manager = Arc::new(Manager::new(server.clone(), Arc::new(NoWrites), ManagerConfig::default()));
@@ -241,7 +240,7 @@ async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_s
 #[tokio::test(start_paused = true)]
 async fn caches_that_do_not_fill_refuse_it() {
     let host = Host::start().await;
-    let refusal = common::error(pintle_core::api::ApiErrorClass::Forbidden, 403);
+    let refusal = pintle_testing::server::error(pintle_core::api::ApiErrorClass::Forbidden, 403);
     host.server.state().refusals.insert("replicasets".into(), refusal);
     let curious = script("2.0.0", |s| {
         let watch = json!({"kind": "apps/v1/ReplicaSet", "enqueue": []});

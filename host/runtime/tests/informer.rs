@@ -7,10 +7,12 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Fake, Heard, caches, context, error, eventually, listed, manifest, resource, settle, subscribe};
+use common::{Heard, caches, context, listed, manifest, subscribe};
 use pintle_core::api::{ApiErrorClass, WatchFrame};
 use pintle_core::id::Kind;
 use pintle_core::view::Query;
+use pintle_testing::FakeServer;
+use pintle_testing::server::{error, eventually, resource, settle};
 use serde_json::json;
 
 fn pods() -> serde_json::Value {
@@ -19,7 +21,7 @@ fn pods() -> serde_json::Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_fills_the_cache_and_changes_follow() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     server.put("pods", "ns", "b", json!({}));
     let caches = caches(&server);
@@ -36,7 +38,7 @@ async fn a_streaming_list_fills_the_cache_and_changes_follow() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_are_listed_where_there_are_no_streaming_lists() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.state().streams = false;
     for name in ["a", "b", "c", "d", "e"] {
         server.put("pods", "ns", name, json!({}));
@@ -53,7 +55,7 @@ async fn pages_are_listed_where_there_are_no_streaming_lists() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_what_a_streaming_list_is_gets_a_paged_one() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     // It takes the streaming list for a watch: objects come, but the list never ends.
     server.state().endless = true;
@@ -65,7 +67,7 @@ async fn a_server_that_ignores_what_a_streaming_list_is_gets_a_paged_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_down_at_the_start_is_waited_for() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     server.set_down(true);
     let caches = caches(&server);
@@ -80,7 +82,7 @@ async fn a_server_that_is_down_at_the_start_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_is_served_while_the_server_is_away_and_catches_up() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     let caches = caches(&server);
     let (pods, heard) = subscribe(&caches, pods()).await;
@@ -101,7 +103,7 @@ async fn the_cache_is_served_while_the_server_is_away_and_catches_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_from_the_last_bookmark() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     let caches = caches(&server);
     let (_pods, heard) = subscribe(&caches, pods()).await;
@@ -121,7 +123,7 @@ async fn a_watch_that_ends_goes_on_from_the_last_bookmark() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_after_gone_reports_only_what_differs() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     for name in ["a", "b", "c"] {
         server.put("pods", "ns", name, json!({}));
     }
@@ -145,7 +147,7 @@ async fn a_relist_after_gone_reports_only_what_differs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gone_in_the_middle_of_a_watch_relists() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     let caches = caches(&server);
     let (pods, heard) = subscribe(&caches, pods()).await;
@@ -158,7 +160,7 @@ async fn a_gone_in_the_middle_of_a_watch_relists() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_parse_is_counted_and_nothing_else_is_lost() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.state().garbage.insert("bad".into(), r#"{"metadata":{"name":7}}"#.into());
     server.put("pods", "ns", "a", json!({}));
     server.put("pods", "ns", "bad", json!({}));
@@ -175,7 +177,7 @@ async fn an_object_that_does_not_parse_is_counted_and_nothing_else_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn late_and_repeated_frames_change_nothing() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let caches = caches(&server);
     let (pods, heard) = subscribe(&caches, pods()).await;
     server.put("pods", "ns", "a", json!({}));
@@ -200,7 +202,7 @@ async fn late_and_repeated_frames_change_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn plugins_share_an_informer_and_the_last_one_stops_it() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({"spec": {"x": 1, "y": 2}}));
     let caches = caches(&server);
     let (first, first_heard) = subscribe(&caches, pods()).await;
@@ -225,7 +227,7 @@ async fn plugins_share_an_informer_and_the_last_one_stops_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_needs_more_widens_the_informer_while_the_old_data_is_served() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({"spec": {"x": 1, "y": 2}}));
     let caches = caches(&server);
     let (first, first_heard) = subscribe(&caches, json!([{"kind": "v1/Pod", "fields": ["metadata.labels"]}])).await;
@@ -257,7 +259,7 @@ async fn a_plugin_that_needs_more_widens_the_informer_while_the_old_data_is_serv
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_every_kind_follows_what_the_server_has() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
     server.put("widgets", "ns", "w", json!({}));
     let every = json!([{"every": {"verbs": ["delete"], "except": ["apps/v1/Deployment"]}, "fields": ["metadata.ownerReferences"]}]);
@@ -282,7 +284,7 @@ async fn a_watch_of_every_kind_follows_what_the_server_has() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_custom_resource_definition_is_followed_at_once() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let crds = resource("apiextensions.k8s.io/v1/CustomResourceDefinition", "customresourcedefinitions");
     server.state().resources.push(crds);
     server.put("widgets", "ns", "w", json!({}));
@@ -297,7 +299,7 @@ async fn a_new_custom_resource_definition_is_followed_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_discovery_gets_what_the_server_has_now() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let caches = caches(&server);
     caches.discovered().await;
     let widget: Kind = "example.com/v1/Widget".parse().unwrap();
@@ -314,7 +316,7 @@ async fn who_waits_for_discovery_gets_what_the_server_has_now() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_that_is_named() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.state().refusals.insert("pods".into(), error(ApiErrorClass::Forbidden, 403));
     let caches = caches(&server);
     let (every, _) = subscribe(&caches, json!([{"every": {}}])).await;
@@ -334,7 +336,7 @@ async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_t
 
 #[tokio::test(start_paused = true)]
 async fn a_named_kind_that_the_server_does_not_have_is_empty_until_it_appears() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("widgets", "ns", "w", json!({}));
     let caches = caches(&server);
     let (widgets, heard) = subscribe(&caches, json!([{"kind": "example.com/v1/Widget"}])).await;

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Fake, error, eventually, settle};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::api::{
@@ -22,6 +19,8 @@ use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, ReconcileError, Step};
 use pintle_core::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
+use pintle_testing::FakeServer;
+use pintle_testing::server::{error, eventually, settle};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -46,7 +45,7 @@ impl Guest for Closure {
 
 /// The write side of the fake server.
 struct Writes {
-    server: Arc<Fake>,
+    server: Arc<FakeServer>,
     n_generated: AtomicUsize,
     /// The most Pods that were ever there.
     most_pods: AtomicUsize,
@@ -57,7 +56,7 @@ struct Writes {
 }
 
 impl Writes {
-    fn new(server: &Arc<Fake>) -> Arc<Self> {
+    fn new(server: &Arc<FakeServer>) -> Arc<Self> {
         Arc::new(Self {
             server: server.clone(),
             n_generated: AtomicUsize::new(0),
@@ -234,13 +233,13 @@ impl Host {
     }
 }
 
-fn scale(server: &Fake, name: &str, replicas: usize) {
+fn scale(server: &FakeServer, name: &str, replicas: usize) {
     server.put("replicasets", "ns", name, json!({"spec": {"replicas": replicas}}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_keeps_as_many_pods_as_asked() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 3);
     let writes = Writes::new(&server);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
@@ -271,7 +270,7 @@ async fn a_plugin_keeps_as_many_pods_as_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn late_watches_cause_no_surplus() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     for i in 0..5 {
         scale(&server, &format!("s{i}"), 4);
     }
@@ -298,7 +297,7 @@ async fn late_watches_cause_no_surplus() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_creates_are_tried_again_with_backoff() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 10);
     let writes = Writes::new(&server);
     writes.refuse.store(4, Ordering::Relaxed);
@@ -316,7 +315,7 @@ async fn refused_creates_are_tried_again_with_backoff() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_plugin_does_not_hold_another() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 3);
     let writes = Writes::new(&server);
     let stuck = |_: Key, _: Arc<dyn View>| {
@@ -340,7 +339,7 @@ async fn a_slow_plugin_does_not_hold_another() {
 
 #[tokio::test(start_paused = true)]
 async fn plugins_come_and_go_while_the_manager_runs() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 2);
     let writes = Writes::new(&server);
     let host = Host::start(server.clone(), &writes, Vec::new());
@@ -361,7 +360,7 @@ async fn plugins_come_and_go_while_the_manager_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn plugins_start_one_after_another() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let config = ManagerConfig { start_interval: Duration::from_secs(10), ..ManagerConfig::default() };
     let guests = ["one", "three", "two"].map(replicasets).into();
     let host = Host::with(config, server.clone(), &Writes::new(&server), guests);
@@ -381,7 +380,7 @@ async fn plugins_start_one_after_another() {
 
 #[tokio::test(start_paused = true)]
 async fn the_operator_may_say_how_often_keys_run_again() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 0);
     for (period, expected) in [(Some(60), 10), (Some(0), 1), (None, 2)] {
         let n_runs = Arc::new(AtomicUsize::new(0));
@@ -404,7 +403,7 @@ async fn the_operator_may_say_how_often_keys_run_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let manager = Manager::new(server.clone(), Arc::new(Writer(Writes::new(&server))), ManagerConfig::default());
     manager.add(replicasets("one"), PluginOptions::default()).unwrap();
     let add = |name: &str, options: PluginOptions| manager.add(replicasets(name), options).unwrap_err().to_string();
@@ -443,7 +442,7 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_down_at_the_start_is_waited_for() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     scale(&server, "a", 2);
     server.set_down(true);
     let writes = Writes::new(&server);

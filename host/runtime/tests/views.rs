@@ -7,11 +7,13 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Fake, caches, context, manifest, resource, settle, subscribe};
+use common::{caches, context, manifest, subscribe};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::view::{OwnedBy, Query, View};
 use pintle_runtime::caches::{Caches, ChangeHandler, Delta, Subscription};
+use pintle_testing::FakeServer;
+use pintle_testing::server::{resource, settle};
 use serde_json::{Value, json};
 
 const POD: &str = "v1/Pod";
@@ -50,8 +52,8 @@ fn owned(controller: &str, name: &str) -> Value {
         {"apiVersion": "v1", "kind": "Thing", "name": name, "uid": format!("uid-{name}")}])
 }
 
-async fn world() -> (Arc<Fake>, Arc<Caches>, Subscription) {
-    let server = Fake::new();
+async fn world() -> (Arc<FakeServer>, Arc<Caches>, Subscription) {
+    let server = FakeServer::new();
     let pod = |namespace: &str, name: &str, app: &str, owner: Option<&str>, node: &str| {
         let owners = owner.map_or(json!([]), |owner| owned(owner, "thing"));
         let metadata = json!({"labels": {"app": app}, "ownerReferences": owners});
@@ -129,7 +131,7 @@ async fn what_was_read_can_be_found_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_read_is_found_again_up_to_a_limit() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     // With what is kept of each besides its text, 16 of them are four mebibytes, and not quite 17.
     let text = "x".repeat((4 << 20) / 16 - 600);
     for i in 0..16 {
@@ -247,7 +249,7 @@ impl ChangeHandler for Keys {
     fn on_progress(&self, _: &Kind) {}
 }
 
-async fn with_rules(server: &Arc<Fake>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
+async fn with_rules(server: &Arc<FakeServer>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
     let keys = Arc::new(Keys::default());
     let subscription = Arc::new(caches(server).subscribe(manifest(watches), keys.clone()));
     *keys.subscription.lock().unwrap() = Some(subscription.clone());
@@ -265,7 +267,7 @@ impl Keys {
 
 #[tokio::test(start_paused = true)]
 async fn rules_lead_to_controllers_over_the_controllers_in_between() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("deployments", "a", "d", json!({}));
     let owner =
         json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
@@ -310,7 +312,7 @@ async fn rules_lead_to_controllers_over_the_controllers_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}});
     server.put("replicasets", "a", "rs1", selector.clone());
     server.put("replicasets", "b", "rs2", selector);
@@ -373,7 +375,7 @@ fn write(name: &str, version: u64, gone: bool) -> PendingWrite {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_seen_when_the_cache_has_reached_it() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     server.put("pods", "a", "p", json!({}));
     server.put("pods", "a", "q", json!({}));
     let caches = caches(&server);
@@ -407,7 +409,7 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
 /// What is granted is a namespace: a list of a cluster-scoped kind would be one of all objects.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_one_namespace_shows_nothing_that_lives_in_none() {
-    let server = Fake::new();
+    let server = FakeServer::new();
     let node = pintle_core::api::ApiResource { namespaced: false, ..resource("v1/Node", "nodes") };
     server.state().resources.push(node);
     server.put("nodes", "", "n1", json!({}));

@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),
+    ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),
     ("host", &["host/core", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/nodes", "host/build"]),
     ("sdk", &["sdk"]),
@@ -30,6 +31,9 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("tests/guests", &["sdk", "tests/guests", "plugins/replica-engine"]),
     ("tests", &["host", "sdk", "plugins", "tests"]),
 ];
+
+/// Packages that the tests of any package may use: guests built for them, fakes of the ports.
+const FOR_TESTS: [&str; 2] = ["host/xtask", "host/testing"];
 
 /// Crate, and the folders whose packages alone may use it.
 const ONLY_IN: [(&str, &[&str]); 4] = [
@@ -103,8 +107,7 @@ fn read_package(root: &Path, package: &Value) -> Result<Package> {
         match dependency["path"].as_str() {
             Some(path) => {
                 let ours = relative(Path::new(path))?;
-                // Tests of any package may have guests built for them.
-                if ours != "host/xtask" || dependency["kind"] != "dev" {
+                if !FOR_TESTS.contains(&ours.as_str()) || dependency["kind"] != "dev" {
                     read.ours.push(ours);
                 }
             }

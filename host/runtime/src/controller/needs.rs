@@ -178,8 +178,9 @@ mod tests {
     use pintle_core::id::ObjectKey;
     use serde_json::json;
 
+    use super::super::tests::world::FakeWorld;
     use super::*;
-    use crate::testing::{FakeReader, FakeView, FakeWorld, cached, key, manifest, pod};
+    use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
 
     #[tokio::test(start_paused = true)]
     async fn a_read_is_of_what_was_granted() {
@@ -219,7 +220,7 @@ mod tests {
         ];
         let mut answers = Answers::new();
         let world = FakeWorld::new();
-        let n_denied = perform(needs, &mut answers, &FakeReader::default(), &rights, &*world).await;
+        let n_denied = perform(needs, &mut answers, &*FakeServer::answering_needs(), &rights, &*world).await;
         assert_eq!(n_denied, 5);
         let lines: Vec<String> = answers
             .into_iter()

@@ -1,5 +1,6 @@
 mod lost;
 mod swapping;
+pub(super) mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,17 +11,17 @@ use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::queue::Priority;
+use pintle_testing::{
+    FakeGuest, FakeServer, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps, wall_clock,
+};
 use tokio::time::Instant;
 
+use self::world::FakeWorld;
 use super::*;
 use crate::caches::ChangeHandler;
 use crate::failures::{self, Failures};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
-use crate::testing::{
-    FakeGuest, FakeReader, FakeWorld, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps,
-    wall_clock,
-};
 
 struct Fixture {
     controller: Arc<Controller>,
@@ -33,11 +34,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(guest: FakeGuest, api: Arc<FakeWriter>) -> Self {
-        Self::reading(guest, api, FakeReader::default())
+        Self::reading(guest, api, FakeServer::answering_needs())
     }
 
-    fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: FakeReader) -> Self {
-        let reader = Arc::new(reader);
+    fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: Arc<FakeServer>) -> Self {
         let metrics = Metrics::new();
         let activity = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();

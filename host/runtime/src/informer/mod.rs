@@ -179,22 +179,11 @@ pub(crate) struct NewListener {
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt;
-    use pintle_core::api::WatchFrame;
     use pintle_core::rules::Delta;
+    use pintle_testing::{FakeServer, pod};
+    use serde_json::json;
 
     use super::*;
-    use crate::testing::{FakeReader, pod};
-
-    /// One Pod, and nothing ever happens.
-    fn one_pod() -> FakeReader {
-        FakeReader::watching(|| {
-            let object = r#"{"metadata":{"namespace":"ns","name":"a","resourceVersion":"1"}}"#;
-            let end = WatchFrame::Bookmark { resource_version: "1".into(), initial_events_end: true };
-            let frames = [Ok(WatchFrame::Added(object.into())), Ok(end)];
-            Ok(futures::stream::iter(frames).chain(futures::stream::pending()).boxed())
-        })
-    }
 
     #[derive(Default)]
     struct Count(AtomicU64);
@@ -211,7 +200,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_complete_before_the_subscription_is_waits_for_it() {
         let config = CachesConfig::default();
-        let env = Env { reader: Arc::new(one_pod()), config, world: World::default(), rounds: Rounds::default() };
+        let server = FakeServer::new();
+        server.put("pods", "ns", "a", json!({}));
+        let env = Env { reader: server, config, world: World::default(), rounds: Rounds::default() };
         let env = Arc::new(env);
         let scope =
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };

@@ -2,7 +2,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::metrics::Metrics;
-use crate::testing::{FakeWriter, event, refusal, wall_clock};
+use pintle_testing::{FakeWriter, event, refusal, wall_clock};
 
 fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Arc<Metrics>) {
     let metrics = Metrics::new();

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::metrics::Metrics;
 use crate::recorder::RecorderConfig;
-use crate::testing::{
+use pintle_testing::{
     FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
 };
 

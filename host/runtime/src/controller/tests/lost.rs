@@ -26,10 +26,10 @@ fn creator() -> (FakeGuest, Calls) {
 /// What was listed: namespace, label selector, field selector.
 type Asked = Arc<Mutex<Vec<(Option<String>, Option<String>, Option<String>)>>>;
 
-fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> (FakeReader, Asked) {
+fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> (Arc<FakeServer>, Asked) {
     let asked = Asked::default();
     let log = asked.clone();
-    let reader = FakeReader::listing(move |target: &Target| {
+    let reader = FakeServer::listing(move |target: &Target| {
         let mut log = log.lock();
         log.push((target.namespace.clone(), target.label_selector.clone(), target.field_selector.clone()));
         answer(log.len())
@@ -92,7 +92,7 @@ async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by
         if i > 0 {
             return done();
         }
-        Ok(Ok(steps(vec![step(Order::Parallel, vec![create("p"), crate::testing::delete("p"), create("q")])])))
+        Ok(Ok(steps(vec![step(Order::Parallel, vec![create("p"), pintle_testing::delete("p"), create("q")])])))
     });
     let (reader, asked) = asked_by(|_| page(&[]));
     let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);

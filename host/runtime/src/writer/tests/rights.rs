@@ -4,7 +4,7 @@ use pintle_core::outcome::{PatchType, Preconditions};
 use serde_json::Value;
 
 use super::*;
-use crate::testing::cached;
+use pintle_testing::cached;
 
 const UID: &str = "uid-key";
 

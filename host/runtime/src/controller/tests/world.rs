@@ -1,0 +1,111 @@
+//! The caches as a controller sees them, without caches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use pintle_core::api::{ApiError, ApiResource, Detail, Target};
+use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::pending::PendingWrite;
+use pintle_core::view::View;
+use pintle_testing::{FakeView, pod, resource};
+use tokio::sync::watch;
+
+use crate::caches::{Delta, Enqueued, RunContext};
+use crate::controller::{Mappable, World};
+
+/// A world without caches.
+pub(crate) struct FakeWorld {
+    pub(crate) synced: watch::Sender<bool>,
+    /// The newest resourceVersion that the caches show.
+    pub(crate) version: AtomicU64,
+    pub(crate) all_keys: Mutex<Vec<Key>>,
+    /// What was asked for, by `refreshed`; `Later` is known from the first of them on.
+    pub(crate) refreshed: Mutex<Vec<Duration>>,
+}
+
+impl FakeWorld {
+    /// Filled caches that show every write at once.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            synced: watch::Sender::new(true),
+            version: AtomicU64::new(u64::MAX),
+            all_keys: Mutex::default(),
+            refreshed: Mutex::default(),
+        })
+    }
+}
+
+impl World for FakeWorld {
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(self.synced.subscribe().wait_for(|synced| *synced).await) })
+    }
+
+    fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    fn view(&self, context: RunContext) -> Arc<dyn View> {
+        let RunContext { now, config, state, attempt, failures, answers } = context;
+        let state = state.into_iter().collect();
+        Arc::new(FakeView { now, config, state, attempt, failures, answers, objects: Vec::new() })
+    }
+
+    fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {
+        Some(format!("uid-{}", object.name))
+    }
+
+    fn keys(&self, _: &[Delta]) -> Vec<Enqueued> {
+        Vec::new()
+    }
+
+    fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {
+        let one = |delta: &Delta| Mappable {
+            kind: delta.kind.clone(),
+            object: ObjectKey::default(),
+            old: None,
+            new: Some("{}".into()),
+            initial: delta.initial,
+        };
+        batch.iter().map(one).collect()
+    }
+
+    fn all_keys(&self) -> Vec<Key> {
+        self.all_keys.lock().clone()
+    }
+
+    fn sees(&self, write: &PendingWrite) -> bool {
+        write.resource_version.parse().unwrap_or(0) <= self.version.load(Ordering::Relaxed)
+    }
+
+    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+        (*kind == pod()).then(|| Target {
+            kind: pod(),
+            plural: "pods".into(),
+            namespace: Some(namespace.to_owned()),
+            label_selector: None,
+            field_selector: None,
+            detail: Detail::Metadata,
+        })
+    }
+
+    fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
+        let known = match &*kind.name {
+            "Unknown" => false,
+            "Later" => !self.refreshed.lock().is_empty(),
+            _ => true,
+        };
+        known.then(|| resource(kind))
+    }
+
+    fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>> {
+        self.refreshed.lock().push(max_age);
+        Box::pin(async { Ok(vec!["example.com/v1".to_owned()]) })
+    }
+
+    fn cached_bytes(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,77 @@
+//! A guest made of closures.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use pintle_core::guest::{Guest, PluginFault, Run};
+use pintle_core::id::{Key, Kind};
+use pintle_core::manifest::Manifest;
+use pintle_core::outcome::{Outcome, ReconcileError};
+use pintle_core::view::View;
+
+/// What a reconcile gives.
+pub type GuestResult = Result<Result<Outcome, ReconcileError>, PluginFault>;
+type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync;
+type KeysOf = dyn Fn(Option<&str>, Option<&str>) -> Result<Vec<Key>, PluginFault> + Send + Sync;
+
+/// A guest made of closures.
+pub struct FakeGuest {
+    manifest: Arc<Manifest>,
+    reconcile: Box<Reconcile>,
+    keys_of: Option<Box<KeysOf>>,
+}
+
+impl FakeGuest {
+    /// A guest that answers at once.
+    pub fn new(
+        manifest: Arc<Manifest>,
+        reconcile: impl Fn(Key, Arc<dyn View>) -> GuestResult + Send + Sync + 'static,
+    ) -> Self {
+        Self::asynchronous(manifest, move |key, view| {
+            let result = reconcile(key, view);
+            Box::pin(async move { result })
+        })
+    }
+
+    /// A guest whose answer takes time.
+    pub fn asynchronous(
+        manifest: Arc<Manifest>,
+        reconcile: impl Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync + 'static,
+    ) -> Self {
+        Self { manifest, reconcile: Box::new(reconcile), keys_of: None }
+    }
+
+    /// The same guest with a mapping from the old and new state of an object to keys.
+    pub fn mapping(
+        self,
+        keys_of: impl Fn(Option<&str>, Option<&str>) -> Result<Vec<Key>, PluginFault> + Send + Sync + 'static,
+    ) -> Self {
+        Self { keys_of: Some(Box::new(keys_of)), ..self }
+    }
+}
+
+impl Guest for FakeGuest {
+    fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    fn maps(&self) -> bool {
+        self.keys_of.is_some()
+    }
+
+    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
+        let result = (self.reconcile)(key.clone(), view);
+        Box::pin(async move { Run::of(result.await) })
+    }
+
+    fn keys_of<'a>(
+        &'a self,
+        _: &'a Kind,
+        old: Option<&'a str>,
+        new: Option<&'a str>,
+        _: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+        let result = self.keys_of.as_ref().map_or_else(|| Ok(Vec::new()), |keys_of| keys_of(old, new));
+        Box::pin(async move { result })
+    }
+}

@@ -1,0 +1,82 @@
+//! What a run sees, without caches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_core::api::ApiResource;
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::object::Object;
+use pintle_core::outcome::{Answers, MutationFailure, Need, NeedError};
+use pintle_core::view::{Query, View, ViewError};
+
+/// A view that shows nothing to guests, and these objects to the host.
+#[derive(Default)]
+pub struct FakeView {
+    /// RFC 3339.
+    pub now: String,
+    /// The plugin's configuration.
+    pub config: Arc<str>,
+    /// The plugin's keyed state.
+    pub state: BTreeMap<Arc<str>, Arc<str>>,
+    /// Failures of the key in a row.
+    pub attempt: u32,
+    /// Of the key's previous outcome.
+    pub failures: Vec<MutationFailure>,
+    /// To the needs of the run's previous round.
+    pub answers: Answers,
+    /// What the host finds in the caches.
+    pub objects: Vec<(Kind, Arc<Object>)>,
+}
+
+impl FakeView {
+    /// A view that shows these objects to the host.
+    pub fn showing(objects: Vec<(Kind, Arc<Object>)>) -> Self {
+        Self { objects, ..Self::default() }
+    }
+}
+
+impl View for FakeView {
+    fn now(&self) -> &str {
+        &self.now
+    }
+    fn get(&self, _: &Kind, _: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
+        Ok(None)
+    }
+    fn list(&self, _: &Kind, _: &Query) -> Result<Vec<Arc<str>>, ViewError> {
+        Ok(Vec::new())
+    }
+    fn count(&self, _: &Kind, _: &Query) -> Result<usize, ViewError> {
+        Ok(0)
+    }
+    fn selecting(&self, _: &Kind, _: &str, _: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
+        Ok(Vec::new())
+    }
+    fn dependents(&self, _: &str) -> Result<Vec<Arc<str>>, ViewError> {
+        Ok(Vec::new())
+    }
+    fn by_uid(&self, _: &str) -> Result<Option<Arc<str>>, ViewError> {
+        Ok(None)
+    }
+    fn resources(&self) -> Result<Arc<[ApiResource]>, ViewError> {
+        Err(ViewError::NoDiscovery)
+    }
+    fn config(&self) -> Arc<str> {
+        self.config.clone()
+    }
+    fn state(&self, name: &str) -> Option<Arc<str>> {
+        self.state.get(name).cloned()
+    }
+    fn attempt(&self) -> u32 {
+        self.attempt
+    }
+    fn failures(&self) -> &[MutationFailure] {
+        &self.failures
+    }
+    fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
+        self.answers.iter().find(|(other, _)| other == need).map(|(_, answer)| answer.clone())
+    }
+    fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
+        let found = self.objects.iter().find(|(other, cached)| other == kind && cached.meta.key == *object);
+        found.map(|(_, cached)| cached.clone())
+    }
+}

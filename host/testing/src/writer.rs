@@ -1,0 +1,90 @@
+//! The write half of an API server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use pintle_core::api::{ApiError, ApiWriter, WriteRequest, WriteVerb, Written};
+use tokio::sync::watch;
+
+type Answer = dyn Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync;
+
+/// An API server for writes: a closure may refuse them, the rest succeeds with versions that count up from 101.
+pub struct FakeWriter {
+    answer: Box<Answer>,
+    /// What came, in order, one line each.
+    log: Mutex<Vec<String>>,
+    bodies: Mutex<Vec<String>>,
+    version: AtomicU64,
+    /// Writes wait while this is true.
+    pub paused: watch::Sender<bool>,
+    /// Writes under way: now, and at most so far.
+    pub n_open: Mutex<(usize, usize)>,
+}
+
+impl FakeWriter {
+    /// A server that refuses what the closure refuses; it gets the line of the log and the request.
+    pub fn new(answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            answer: Box::new(answer),
+            log: Mutex::default(),
+            bodies: Mutex::default(),
+            version: AtomicU64::new(100),
+            paused: watch::Sender::new(false),
+            n_open: Mutex::default(),
+        })
+    }
+
+    /// A server that refuses nothing.
+    pub fn agreeable() -> Arc<Self> {
+        Self::new(|_, _| Ok(()))
+    }
+
+    /// What came, in order: `VERB PLURAL NAMESPACE/NAME`.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().clone()
+    }
+
+    /// The bodies of the requests, in order.
+    pub fn bodies(&self) -> Vec<serde_json::Value> {
+        self.bodies.lock().iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+    }
+}
+
+impl ApiWriter for FakeWriter {
+    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        Box::pin(async move {
+            let preconditions_text;
+            let (verb, body) = match &request.verb {
+                WriteVerb::Create { body } => ("create", body.as_str()),
+                WriteVerb::Update { body } => ("update", body.as_str()),
+                WriteVerb::Patch { body, .. } => ("patch", body.as_str()),
+                WriteVerb::Delete { preconditions, .. } => {
+                    preconditions_text = serde_json::json!({"uid": preconditions.uid}).to_string();
+                    ("delete", preconditions_text.as_str())
+                }
+                WriteVerb::DeleteCollection { .. } => ("deletecollection", "{}"),
+            };
+            let parsed: serde_json::Value = serde_json::from_str(body).unwrap();
+            let name = match request.name.as_str() {
+                "" => parsed["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+                name => name.to_owned(),
+            };
+            let line = format!("{verb} {} {}/{name}", request.resource.plural, request.namespace);
+            {
+                let mut open = self.n_open.lock();
+                open.0 += 1;
+                open.1 = open.1.max(open.0);
+            }
+            self.bodies.lock().push(body.to_owned());
+            self.log.lock().push(line.clone());
+            let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
+            tokio::task::yield_now().await;
+            self.n_open.lock().0 -= 1;
+            (self.answer)(&line, request)?;
+            let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+            Ok(Written { name, uid: String::new(), resource_version: version.to_string(), terminating: false })
+        })
+    }
+}
