@@ -9,16 +9,11 @@
 //!
 //! Not here: the API server (`pintle-kube`), the sandbox (`pintle-wasm`); they are known by the traits of `pintle-core` only.
 
-pub mod caches;
 mod controller;
-mod discovery;
 pub mod failures;
-mod informer;
 pub mod manager;
 mod metrics;
 mod recorder;
-mod store;
-mod view;
 mod writer;
 
 pub use writer::denials;

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use pintle_cache::{Caches, CachesConfig};
 use pintle_core::account::Accounts;
 use pintle_core::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::grants::{Grants, Missing};
@@ -33,7 +34,6 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::caches::{Caches, CachesConfig};
 use crate::controller::{Controller, ControllerParts, Handler, Share, Subscribed, Version};
 use crate::failures::{self, Failures, Kept};
 use crate::metrics::Metrics;

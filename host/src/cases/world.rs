@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
+use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
 };
@@ -17,7 +18,6 @@ use pintle_core::outcome::{Answers, Need, NeedError, Outcome};
 use pintle_core::selector::Selector;
 use pintle_core::settings;
 use pintle_core::view::View;
-use pintle_runtime::caches::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use serde_json::{Value, json};
 
 use super::input::{Case, Input, InputResource};

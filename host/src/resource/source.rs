@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pintle_cache::{Caches, ChangeHandler, RunContext, Subscription};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
-use pintle_runtime::caches::{Caches, ChangeHandler, RunContext, Subscription};
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};

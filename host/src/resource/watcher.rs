@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_cache::{Caches, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
 use pintle_core::id::Kind;
 use pintle_core::lifecycle::{Spec, resource_kind};
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::PatchType;
 use pintle_core::view::Query;
-use pintle_runtime::caches::{Caches, ChangeHandler, Delta, RunContext, Subscription};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;

@@ -12,9 +12,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("host/core", &[]),
-    ("host/runtime", &["host/core"]),
+    ("host/cache", &["host/core"]),
+    ("host/runtime", &["host/core", "host/cache"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
     ("host/sim", &["host/core"]),
@@ -23,7 +24,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("host/build", &["host/core"]),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),
-    ("host", &["host/core", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/nodes", "host/build"]),
+    (
+        "host",
+        &["host/core", "host/cache", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/nodes", "host/build"],
+    ),
     ("sdk", &["sdk"]),
     // Plugins may share a library; that a plugin is not a library is up to review.
     ("plugins", &["sdk", "plugins"]),

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
+use pintle_cache::Delta;
 use pintle_core::api::ApiReader;
 use pintle_core::id::{Key, Kind};
 use pintle_core::lifecycle::ShadowReport;
@@ -38,7 +39,6 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::caches::Delta;
 use crate::failures::Failures;
 use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;

@@ -176,11 +176,11 @@ mod tests {
     use expect_test::expect;
     use pintle_core::grants::Grants;
     use pintle_core::id::ObjectKey;
+    use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
     use serde_json::json;
 
     use super::super::tests::world::FakeWorld;
     use super::*;
-    use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
 
     #[tokio::test(start_paused = true)]
     async fn a_read_is_of_what_was_granted() {

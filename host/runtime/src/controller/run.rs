@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_cache::RunContext;
 use pintle_core::check;
 use pintle_core::correlator::cut;
 use pintle_core::guest::{FaultKind, LogLine, PluginFault};
@@ -24,7 +25,6 @@ use pintle_core::view::View;
 
 use super::shadow::Sample;
 use super::{Controller, Version, World, needs};
-use crate::caches::RunContext;
 use crate::failures::{FailedRun, Failure, How, MAX_MESSAGE_BYTES};
 use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 

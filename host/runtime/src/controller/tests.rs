@@ -5,6 +5,7 @@ pub(super) mod world;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pintle_cache::ChangeHandler;
 use pintle_core::grants::Grants;
 use pintle_core::guest::{FaultKind, Guest, PluginFault};
 use pintle_core::lifecycle::Spec;
@@ -18,7 +19,6 @@ use tokio::time::Instant;
 
 use self::world::FakeWorld;
 use super::*;
-use crate::caches::ChangeHandler;
 use crate::failures::{self, Failures};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pintle_cache::{ChangeHandler, Delta};
 use pintle_core::grants::Grants;
 use pintle_core::guest::Guest;
 use pintle_core::id::Kind;
@@ -13,7 +14,6 @@ use pintle_core::lifecycle::{Spec, VersionInfo};
 use pintle_core::manifest::{EffectiveLimits, Manifest};
 
 use super::{Controller, World};
-use crate::caches::{ChangeHandler, Delta};
 use crate::metrics::{DeclaredMetrics, QueueMetrics};
 
 /// What a version is made of.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use pintle_cache::{Caches, Delta, Enqueued, RunContext, Subscription};
 use pintle_core::api::{ApiError, ApiResource, Target};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::rules::RuleCache;
 use pintle_core::view::View;
-
-use crate::caches::{Caches, Delta, Enqueued, RunContext, Subscription};
 
 /// A change that the plugin maps by itself; the objects are its projections.
 #[derive(Clone, Debug)]

@@ -6,14 +6,14 @@ use pintle_core::grants::Grants;
 use pintle_core::manifest::{Grant, Manifest};
 use pintle_core::object::Object;
 use pintle_core::outcome::Mutation;
+use pintle_testing::{
+    FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
+};
 use serde_json::json;
 
 use super::*;
 use crate::metrics::Metrics;
 use crate::recorder::RecorderConfig;
-use pintle_testing::{
-    FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
-};
 
 struct Fixture {
     api: Arc<FakeWriter>,

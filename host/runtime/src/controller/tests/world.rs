@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use pintle_cache::{Delta, Enqueued, RunContext};
 use pintle_core::api::{ApiError, ApiResource, Detail, Target};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
@@ -13,7 +14,6 @@ use pintle_core::view::View;
 use pintle_testing::{FakeView, pod, resource};
 use tokio::sync::watch;
 
-use crate::caches::{Delta, Enqueued, RunContext};
 use crate::controller::{Mappable, World};
 
 /// A world without caches.

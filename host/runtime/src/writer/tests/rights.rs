@@ -1,10 +1,10 @@
 //! What leaves the process under grants of objects of the key, and what is smuggled in bodies.
 
 use pintle_core::outcome::{PatchType, Preconditions};
+use pintle_testing::cached;
 use serde_json::Value;
 
 use super::*;
-use pintle_testing::cached;
 
 const UID: &str = "uid-key";
 

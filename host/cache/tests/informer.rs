@@ -246,7 +246,7 @@ async fn a_plugin_that_needs_more_widens_the_informer_while_the_old_data_is_serv
     assert_eq!(server.requests(), ["stream pods", "stream pods", "stream pods"]);
     assert_eq!((first_heard.take(), heard.take()), (String::new(), "*ns/a@11".into()));
     let kind = "v1/Pod".parse().unwrap();
-    let view = |subscription: &pintle_runtime::caches::Subscription| subscription.snapshot().view(context());
+    let view = |subscription: &pintle_cache::Subscription| subscription.snapshot().view(context());
     let text = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let first_text = view(&first).list(&kind, &Query::default()).unwrap();
     assert_eq!(text(&first_text[0]).get("spec"), None, "a plugin sees its own projection only");

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::api::{
     ApiError, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
 };
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
 use pintle_core::view::{OwnedBy, Query};
-use pintle_runtime::caches::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use tokio::sync::mpsc;
 
 const N_PODS: usize = 20_000;

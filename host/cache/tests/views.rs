@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{caches, context, manifest, subscribe};
+use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
 use pintle_core::view::{OwnedBy, Query, View};
-use pintle_runtime::caches::{Caches, ChangeHandler, Delta, Subscription};
 use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::id::Kind;
 use pintle_core::manifest::Manifest;
-use pintle_runtime::caches::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_testing::FakeServer;
 use serde_json::{Value, json};
 

@@ -74,7 +74,7 @@ impl Subscription {
     }
 
     /// The same instant as this subscription and another one of the same caches see it.
-    pub(crate) fn snapshots(&self, other: &Self) -> (Snapshot, Snapshot) {
+    pub fn snapshots(&self, other: &Self) -> (Snapshot, Snapshot) {
         let caches = &self.inner.caches;
         let (own, others) = (self.inner.table(), other.inner.table());
         let ids = own.bound.iter().chain(&others.bound).map(Bound::store);
@@ -149,7 +149,7 @@ impl Subscription {
     }
 
     /// How the objects of this kind in this namespace are read; `None` if they are not. Selectors are the watch's.
-    pub(crate) fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+    pub fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
         let table = self.inner.table();
         let scope = find(&table, kind)?.scope()?;
         if scope.namespace.as_deref().is_some_and(|only| only != namespace) {
