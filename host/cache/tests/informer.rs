@@ -1,19 +1,16 @@
 //! Informers against an API server that fails in all the ways that API servers fail.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Heard, caches, context, listed, manifest, subscribe};
 use pintle_core::api::{ApiErrorClass, WatchFrame};
 use pintle_core::id::Kind;
 use pintle_core::view::Query;
 use pintle_testing::FakeServer;
 use pintle_testing::server::{error, eventually, resource, settle};
 use serde_json::json;
+
+use crate::common::{Heard, caches, context, listed, manifest, subscribe};
 
 fn pods() -> serde_json::Value {
     json!([{"kind": "v1/Pod", "fields": ["spec.x"]}])

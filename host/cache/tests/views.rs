@@ -1,13 +1,8 @@
 //! What plugins see of the caches, which keys changes give, and when a write is seen.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{caches, context, manifest, subscribe};
 use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::pending::PendingWrite;
@@ -15,6 +10,8 @@ use pintle_core::view::{OwnedBy, Query, View};
 use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
 use serde_json::{Value, json};
+
+use crate::common::{caches, context, manifest, subscribe};
 
 const POD: &str = "v1/Pod";
 const RS: &str = "apps/v1/ReplicaSet";

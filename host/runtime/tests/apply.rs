@@ -1,7 +1,5 @@
 //! Components that come while the host runs: every stage that may refuse one, and what is left when it does.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

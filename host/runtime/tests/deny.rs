@@ -3,8 +3,6 @@
 //!
 //! The expectation is a model of a few lines that shares nothing with the host.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! Whole plugins, made of closures, on the real caches and a fake API server.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! A subscription of the caches to the fake server, and what it hears.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::sync::{Arc, Mutex};
 
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
