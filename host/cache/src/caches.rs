@@ -1,19 +1,9 @@
-//! The shared caches of the host: what plugins watch, kept once for all of them.
+//! The shared caches: the informers there are, and who subscribes.
 //!
 //! Flow: manifests -> informers (one for each kind, scope and selectors) -> stores -> snapshots and changes for each subscription.
 //!
-//! Invariants:
-//! 1. Only the informer of a kind changes its store; a relist becomes visible all at once.
-//! 2. Handlers hear of a change after snapshots show it.
-//! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind.
+//! Not here: what one plugin subscribes to (`subscription`), how a kind is kept current (`informer`).
 
-//!
-//! Not here: what a snapshot shows (`view`), how a kind is kept current (`informer`).
-
-mod subscription;
-mod table;
-
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,93 +11,24 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_core::api::{ApiError, ApiReader, ApiResource};
 use pintle_core::id::Kind;
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Answers, MutationFailure};
-pub use pintle_core::rules::{Delta, Enqueued};
 use tokio::sync::watch;
 
-pub(crate) use self::subscription::Inner;
-pub use self::subscription::Subscription;
-pub(crate) use self::table::{Bound, Table, Watched};
-use crate::discovery::{self, Resources, Rounds};
-use crate::informer::{Env, Informer, Scope};
+use crate::discovery::{self, Follower, Rounds};
+use crate::informer::{Env, Informers};
+use crate::resources::Resources;
 use crate::store::world::World;
-pub use crate::view::Snapshot;
+use crate::types::{CachesConfig, Delta};
 
-/// How informers read.
-#[derive(Clone, Debug)]
-pub struct CachesConfig {
-    /// Objects in one page of a list. Default 500, as client-go's pager.
-    pub page_size: u32,
-    /// First delay after a failure. Default 800 ms, as client-go's reflector.
-    pub backoff_base: Duration,
-    /// Longest delay after failures (before jitter, which at most doubles it). Default 30 s.
-    pub backoff_max: Duration,
-    /// Time without a failure after which the delay starts anew. Default 2 min.
-    pub backoff_reset: Duration,
-    /// How often discovery is asked anew while something depends on it. Default 30 s, as the garbage collector upstream.
-    pub discovery_interval: Duration,
-    /// A streaming list that says nothing for so long is given up for a paged one. Default 10 s.
-    pub stream_quiet_limit: Duration,
-    /// Most frames of a watch that are applied under one lock. Default 128.
-    pub batch: usize,
-    /// Seed of the jitter.
-    pub seed: u64,
+/// What changes its kinds when discovery finds others.
+pub(crate) trait Bind: Send + Sync {
+    /// Joins informers of kinds that are new and leaves those of kinds that are gone.
+    fn bind(self: Arc<Self>, resources: &Resources, informers: &mut Informers) -> Lost;
+    /// What follows [`Bind::bind`], without the lock.
+    fn after_bind(&self, lost: Lost);
 }
 
-impl Default for CachesConfig {
-    fn default() -> Self {
-        Self {
-            page_size: 500,
-            backoff_base: Duration::from_millis(800),
-            backoff_max: Duration::from_secs(30),
-            backoff_reset: Duration::from_secs(120),
-            discovery_interval: Duration::from_secs(30),
-            stream_quiet_limit: Duration::from_secs(10),
-            batch: 128,
-            seed: 0,
-        }
-    }
-}
-
-/// Hears of changes of the kinds that a subscription watches, from the informers' tasks: it must be quick and never block.
-pub trait ChangeHandler: Send + Sync {
-    /// These changes are in the store. All of one kind.
-    fn on_changes(&self, batch: &[Delta]);
-    /// The cache of this kind has reached a later resourceVersion (also called after `on_changes`), or is now complete.
-    fn on_progress(&self, kind: &Kind);
-}
-
-/// What a run sees besides the caches.
-#[derive(Clone, Debug)]
-pub struct RunContext {
-    /// RFC 3339 with microseconds, UTC.
-    pub now: String,
-    /// The plugin's configuration.
-    pub config: Arc<str>,
-    /// The plugin's keyed state.
-    pub state: imbl::OrdMap<Arc<str>, Arc<str>>,
-    /// Failures of the key in a row.
-    pub attempt: u32,
-    /// Of the key's previous outcome.
-    pub failures: Vec<MutationFailure>,
-    /// To the needs of this run's previous round.
-    pub answers: Answers,
-}
-
-/// Of somebody who looks without a run: no time, no state, an empty configuration.
-impl Default for RunContext {
-    fn default() -> Self {
-        Self {
-            now: String::new(),
-            config: "{}".into(),
-            state: imbl::OrdMap::new(),
-            attempt: 0,
-            failures: Vec::new(),
-            answers: Answers::new(),
-        }
-    }
-}
+/// Objects that are lost to a subscription because their kind is gone.
+pub(crate) type Lost = Vec<Vec<Delta>>;
 
 /// The shared caches.
 pub struct Caches {
@@ -119,9 +40,9 @@ pub struct Caches {
 }
 
 #[derive(Default)]
-pub(crate) struct Registry {
-    pub(crate) informers: HashMap<Scope, Informer>,
-    subscriptions: Vec<Weak<Inner>>,
+struct Registry {
+    informers: Informers,
+    bound: Vec<Weak<dyn Bind>>,
 }
 
 /// What one informer has done and holds.
@@ -152,7 +73,7 @@ pub struct InformerStats {
 impl Caches {
     /// Caches that read from this API server. Nothing is read before somebody asks.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
-        let env = Env { reader, config, world: World::default(), rounds: Rounds::default() };
+        let env = Env { reader, config, world: World::default(), rounds: Arc::<Rounds>::default() };
         Arc::new(Self {
             env: Arc::new(env),
             registry: Mutex::default(),
@@ -161,18 +82,21 @@ impl Caches {
         })
     }
 
-    /// Starts or joins the informers that the manifest's watches need; watches of every kind follow discovery.
-    /// The handler first hears of everything that is there. To be called within a tokio runtime.
-    pub fn subscribe(self: &Arc<Self>, manifest: Arc<Manifest>, handler: Arc<dyn ChangeHandler>) -> Subscription {
+    /// Binds to what the server has, now and whenever that changes. To be called within a tokio runtime.
+    pub(crate) fn join<B: Bind + 'static>(self: &Arc<Self>, new: Arc<B>) {
         self.discover();
-        let inner = Inner::new(self.clone(), manifest, handler);
         let mut registry = self.registry.lock();
-        registry.subscriptions.retain(|subscription| subscription.strong_count() > 0);
-        registry.subscriptions.push(Arc::downgrade(&inner));
-        let lost = self.resources().map(|resources| inner.bind(&resources, &mut registry));
+        registry.bound.retain(|bound| bound.strong_count() > 0);
+        let weak: Weak<B> = Arc::downgrade(&new);
+        registry.bound.push(weak);
+        let lost = self.resources().map(|resources| new.clone().bind(&resources, &mut registry.informers));
         drop(registry);
-        inner.after_bind(lost.unwrap_or_default());
-        Subscription::new(inner)
+        new.after_bind(lost.unwrap_or_default());
+    }
+
+    /// Calls `leave` with the informers, under their lock.
+    pub(crate) fn leave(&self, leave: impl FnOnce(&mut Informers)) {
+        leave(&mut self.registry.lock().informers);
     }
 
     /// The server's resource of this kind, or of another version of it, as of the last discovery.
@@ -238,26 +162,28 @@ impl Caches {
         self.resources.borrow().clone()
     }
 
-    /// Discovery found something else than before.
-    pub(crate) fn follow(&self, resources: Arc<Resources>) {
-        let mut registry = self.registry.lock();
-        self.resources.send_replace(Some(resources.clone()));
-        let subscriptions: Vec<Arc<Inner>> = registry.subscriptions.iter().filter_map(Weak::upgrade).collect();
-        let lost: Vec<_> = subscriptions.iter().map(|inner| inner.bind(&resources, &mut registry)).collect();
-        drop(registry);
-        for (inner, lost) in subscriptions.into_iter().zip(lost) {
-            inner.after_bind(lost);
-        }
-    }
-
-    /// Gives up what a subscription holds.
-    fn close(&self, inner: &Inner) {
-        inner.unbind(&mut self.registry.lock());
-    }
-
     fn discover(self: &Arc<Self>) {
         if !self.discovering.swap(true, Ordering::AcqRel) {
-            tokio::spawn(discovery::run(self.env.clone(), Arc::downgrade(self)));
+            let Env { reader, config, rounds, .. } = &*self.env;
+            let follower: Weak<Self> = Arc::downgrade(self);
+            tokio::spawn(discovery::run(reader.clone(), config.clone(), rounds.clone(), follower));
+        }
+    }
+}
+
+impl Follower for Caches {
+    fn resources(&self) -> Option<Arc<Resources>> {
+        self.resources()
+    }
+
+    fn follow(&self, resources: Arc<Resources>) {
+        let mut registry = self.registry.lock();
+        self.resources.send_replace(Some(resources.clone()));
+        let bound: Vec<Arc<dyn Bind>> = registry.bound.iter().filter_map(Weak::upgrade).collect();
+        let lost: Vec<_> = bound.iter().map(|bound| bound.clone().bind(&resources, &mut registry.informers)).collect();
+        drop(registry);
+        for (bound, lost) in bound.into_iter().zip(lost) {
+            bound.after_bind(lost);
         }
     }
 }

@@ -2,25 +2,22 @@
 //!
 //! Flow: discovery -> index by kind -> subscriptions follow it. A group that does not answer keeps what it had.
 //!
-//! Asked every [`CachesConfig::discovery_interval`](crate::caches::CachesConfig::discovery_interval); soon after something that
+//! Asked every [`CachesConfig::discovery_interval`]; soon after something that
 //! tells of new resources has changed, and a few times more, because a server offers a new kind some time after its definition;
 //! and at once for somebody who waits.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pintle_core::api::{ApiError, ApiResource, Discovery};
-use pintle_core::id::Kind;
-use pintle_core::manifest::Every;
+use pintle_core::api::{ApiError, ApiReader};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::caches::Caches;
-use crate::informer::Env;
-use crate::informer::machine::Backoff;
+use crate::backoff::Backoff;
+use crate::resources::Resources;
+use crate::types::CachesConfig;
 
 /// Several hints that resources have changed come together: a new CustomResourceDefinition is written a few times in its first moments.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -37,7 +34,7 @@ pub(crate) struct Rounds {
     ask: Notify,
     /// Rounds that have begun.
     n_begun: AtomicU64,
-    /// The last round that has ended; the discovery task holds the sending end by `Env`.
+    /// The last round that has ended; the discovery task sends.
     ended: watch::Sender<Ended>,
 }
 
@@ -102,90 +99,27 @@ impl Rounds {
     }
 }
 
-/// Resources of the API server.
-#[derive(Debug, Default)]
-pub(crate) struct Resources {
-    all: Arc<[ApiResource]>,
-    by_kind: HashMap<Kind, Arc<ApiResource>>,
-    /// `group/version`s that did not answer and were never known.
-    unknown: HashSet<String>,
+/// Who follows what discovery finds.
+pub(crate) trait Follower: Send + Sync {
+    /// What discovery found last; `None` before it has succeeded once.
+    fn resources(&self) -> Option<Arc<Resources>>;
+    /// Discovery found something else than before.
+    fn follow(&self, resources: Arc<Resources>);
 }
 
-impl Resources {
-    /// What discovery found, and what was known of the groups that did not answer.
-    pub(crate) fn new(found: Discovery, before: Option<&Self>) -> Self {
-        let failed: HashSet<String> = found.failed.into_iter().collect();
-        let mut all = found.resources;
-        let kept =
-            before.iter().flat_map(|before| before.all.iter()).filter(|r| failed.contains(&r.kind.api_version()));
-        all.extend(kept.cloned().collect::<Vec<_>>());
-        let mut by_kind = HashMap::new();
-        for resource in all.iter().filter(|resource| !resource.plural.contains('/')) {
-            by_kind.entry(resource.kind.clone()).or_insert_with(|| Arc::new(resource.clone()));
-        }
-        Self { all: all.into(), by_kind, unknown: failed }
-    }
-
-    pub(crate) fn all(&self) -> &Arc<[ApiResource]> {
-        &self.all
-    }
-
-    /// The resource of exactly this kind.
-    pub(crate) fn exactly(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
-        self.by_kind.get(kind)
-    }
-
-    /// The resource of this kind, or of another version of it (the preferred one if there is one).
-    pub(crate) fn of(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
-        self.exactly(kind).or_else(|| {
-            let others = self.by_kind.values().filter(|r| r.kind.group == kind.group && r.kind.name == kind.name);
-            others.max_by(|a, b| (a.preferred, &a.kind).cmp(&(b.preferred, &b.kind)))
-        })
-    }
-
-    /// Whether the kind may exist although it is not listed.
-    pub(crate) fn is_uncertain(&self, kind: &Kind) -> bool {
-        self.unknown.contains(&kind.api_version())
-    }
-
-    /// Every kind that is meant, once for each group, in its preferred version if that has it.
-    pub(crate) fn every(&self, every: &Every) -> Vec<Arc<ApiResource>> {
-        let mut chosen: HashMap<(Arc<str>, Arc<str>), Arc<ApiResource>> = HashMap::new();
-        let has = |resource: &ApiResource, verb: &str| resource.verbs.iter().any(|has| has == verb);
-        for resource in self.by_kind.values() {
-            let Kind { group, name, .. } = &resource.kind;
-            let fits =
-                has(resource, "list") && has(resource, "watch") && every.verbs.iter().all(|verb| has(resource, verb));
-            if !fits || every.except.iter().any(|kind| kind.group == *group && kind.name == *name) {
-                continue;
-            }
-            let better = |known: &Arc<ApiResource>| {
-                (resource.preferred, &resource.kind.version) > (known.preferred, &known.kind.version)
-            };
-            let place = (group.clone(), name.clone());
-            if chosen.get(&place).is_none_or(better) {
-                chosen.insert(place, resource.clone());
-            }
-        }
-        let mut chosen: Vec<_> = chosen.into_values().collect();
-        chosen.sort_by(|a, b| a.kind.cmp(&b.kind));
-        chosen
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.all == other.all && self.unknown == other.unknown
-    }
-}
-
-/// Asks until nobody holds the caches any more.
-pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
-    let config = &env.config;
+/// Asks until the follower is gone.
+pub(crate) async fn run(
+    reader: Arc<dyn ApiReader>,
+    config: CachesConfig,
+    rounds: Arc<Rounds>,
+    follower: Weak<dyn Follower>,
+) {
     let mut backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, config.seed);
     let mut follow_ups = Vec::new();
     loop {
-        let round = env.rounds.begin();
-        let found = env.reader.discover().await;
-        let Some(caches) = caches.upgrade() else { return };
+        let round = rounds.begin();
+        let found = reader.discover().await;
+        let Some(follower) = follower.upgrade() else { return };
         let outcome = found.as_ref().map(|found| found.failed.clone()).map_err(ApiError::clone);
         let pause = match found {
             Ok(found) => {
@@ -193,11 +127,11 @@ pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
                 if !found.failed.is_empty() {
                     warn!(groups = found.failed.join(", "), "some API groups do not answer discovery");
                 }
-                let before = caches.resources();
+                let before = follower.resources();
                 let now = Resources::new(found, before.as_deref());
                 if before.is_none_or(|before| !before.is_same(&now)) {
-                    info!(kinds = now.by_kind.len(), "API server's resources are known");
-                    caches.follow(Arc::new(now));
+                    info!(kinds = now.n_kinds(), "API server's resources are known");
+                    follower.follow(Arc::new(now));
                 }
                 config.discovery_interval
             }
@@ -206,9 +140,9 @@ pub(crate) async fn run(env: Arc<Env>, caches: Weak<Caches>) {
                 backoff.failed(Instant::now().into_std())
             }
         };
-        env.rounds.end(round, outcome);
-        drop(caches);
-        env.rounds.due(pause, &mut follow_ups).await;
+        rounds.end(round, outcome);
+        drop(follower);
+        rounds.due(pause, &mut follow_ups).await;
     }
 }
 

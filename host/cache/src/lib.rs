@@ -1,13 +1,32 @@
 //! The shared caches of the host: what plugins watch, kept once for all of them.
 //!
+//! ```text
+//! ApiReader ──list, watch──> informer ──> store ──> snapshot ──> view of a run
+//!     └──discover──> resources   └──changes──> ChangeHandler
+//! ```
+//!
+//! Invariants:
+//! 1. Only the informer of a kind changes its store; a relist becomes visible all at once.
+//! 2. Handlers hear of a change after snapshots show it.
+//! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind.
+//!
+//! Everything is entered through [`Caches`].
+//!
 //! Not here: the API server (`pintle-kube`), which keys run when (`pintle-runtime`).
 
+mod backoff;
+mod bindings;
 mod caches;
 mod discovery;
 mod informer;
+mod resources;
+mod snapshot;
 mod store;
+mod subscription;
+mod types;
 mod view;
 
-pub use caches::{
-    Caches, CachesConfig, ChangeHandler, Delta, Enqueued, InformerStats, RunContext, Snapshot, Subscription,
-};
+pub use caches::{Caches, InformerStats};
+pub use snapshot::Snapshot;
+pub use subscription::Subscription;
+pub use types::{CachesConfig, ChangeHandler, Delta, Enqueued, RunContext};

@@ -13,6 +13,7 @@ pub(crate) mod machine;
 pub(crate) mod plan;
 mod task;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,9 +24,9 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use self::plan::{Claim, Demand, PlanBook};
-use crate::caches::{CachesConfig, ChangeHandler};
 use crate::discovery::Rounds;
 use crate::store::world::{StoreId, World};
+use crate::types::{CachesConfig, ChangeHandler};
 
 /// What all informers share.
 pub(crate) struct Env {
@@ -33,7 +34,7 @@ pub(crate) struct Env {
     pub(crate) config: CachesConfig,
     pub(crate) world: World,
     /// Between the discovery task and those who want to know more.
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: Arc<Rounds>,
 }
 
 /// What an informer reads; each scope has at most one.
@@ -45,6 +46,9 @@ pub(crate) struct Scope {
     pub(crate) label_selector: Option<String>,
     pub(crate) field_selector: Option<String>,
 }
+
+/// All informers.
+pub(crate) type Informers = HashMap<Scope, Informer>;
 
 /// One subscription's interest in one informer.
 pub(crate) struct Listener {
@@ -202,7 +206,7 @@ mod tests {
         let config = CachesConfig::default();
         let server = FakeServer::new();
         server.put("pods", "ns", "a", json!({}));
-        let env = Env { reader: server, config, world: World::default(), rounds: Rounds::default() };
+        let env = Env { reader: server, config, world: World::default(), rounds: Arc::default() };
         let env = Arc::new(env);
         let scope =
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };

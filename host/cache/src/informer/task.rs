@@ -17,8 +17,9 @@ use pintle_core::rules::Delta;
 use pintle_core::version::ResourceVersion;
 use tracing::{debug, info, warn};
 
-use super::machine::{Backoff, Machine, Step, Verdict};
+use super::machine::{Machine, Step, Verdict};
 use super::{Env, Listener, Shared};
+use crate::backoff::Backoff;
 use crate::store::Store;
 
 /// A watch that says nothing for so long, not even a bookmark (one a minute), is given up. Servers end a watch within 10 minutes.

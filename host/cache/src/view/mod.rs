@@ -1,136 +1,278 @@
-//! The world at one instant, for one run.
-//!
-//! Flow: subscription -> snapshot (clones of persistent sets) -> view (with time, configuration, state of the run) -> guest.
+//! Reads of a run, answered from its snapshot.
 //!
 //! Invariants:
 //! 1. A view never changes and never waits.
 //! 2. It shows kinds that the manifest watches, in the projections that it declares, and nothing else.
 
 mod notes;
-mod reads;
 mod seen;
 
 use std::sync::Arc;
 
+use pintle_core::api::ApiResource;
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::object::{Meta, Object};
+use pintle_core::outcome::{MutationFailure, Need, NeedError};
 use pintle_core::rules::RuleCache;
+use pintle_core::seen::Seen;
+use pintle_core::selector::Selector;
 use pintle_core::version::Uid;
-use pintle_core::view::View;
+use pintle_core::view::{OwnedBy, Query, View, ViewError};
 
-use self::reads::RunView;
-use crate::caches::Inner;
-use crate::caches::{Bound, RunContext, Table, Watched};
-use crate::discovery::Resources;
+use self::notes::{Notebook, Question};
+use crate::bindings::{KindBinding, PreparedWatch};
+use crate::informer::plan::Claim;
+use crate::snapshot::{Snapshot, selecting};
 use crate::store::Store;
-
-/// What a subscription sees at one instant. Cheap to clone.
-#[derive(Clone)]
-pub struct Snapshot(Arc<Instant>);
-
-struct Instant {
-    plugin: Arc<Inner>,
-    table: Arc<Table>,
-    /// One for each entry of the table.
-    stores: Vec<Option<Arc<Store>>>,
-    resources: Option<Arc<Resources>>,
-}
+use crate::types::RunContext;
 
 impl Snapshot {
-    pub(crate) fn new(
-        plugin: Arc<Inner>,
-        table: Arc<Table>,
-        stores: Vec<Option<Arc<Store>>>,
-        resources: Option<Arc<Resources>>,
-    ) -> Self {
-        Self(Arc::new(Instant { plugin, table, stores, resources }))
-    }
-
     /// What a run sees.
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
-        Arc::new(RunView::new(self.clone(), context))
-    }
-
-    /// Kinds with their objects, as far as they are listed, ordered by kind.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&Bound, &Arc<Store>)> {
-        let entries = self.0.table.bound.iter().zip(&self.0.stores);
-        entries.filter_map(|(bound, store)| bound.usable(store.as_ref()).map(|store| (bound, store)))
-    }
-
-    pub(crate) fn watched_of(&self, kind: &Kind) -> Option<&Watched> {
-        self.0.table.find(kind).map(|(_, bound)| &self.0.plugin.watches[bound.watch])
-    }
-
-    fn kind(&self, kind: &Kind) -> Option<(&Bound, Option<&Arc<Store>>)> {
-        let (at, bound) = self.0.table.find(kind)?;
-        Some((bound, bound.usable(self.0.stores[at].as_ref())))
-    }
-
-    fn store(&self, kind: &Kind) -> Option<&Arc<Store>> {
-        self.kind(kind).and_then(|(_, store)| store)
+        Arc::new(RunView { snapshot: self.clone(), context, notebook: Notebook::default() })
     }
 }
 
-/// Objects of the namespace whose own selector, kept in this slot, matches.
-fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
-    store: &'s Store,
-    slot: u16,
-    namespace: &'q str,
-    label: L,
-) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q, 'l, L> {
-    store.in_namespace(namespace).filter(move |object| {
-        let selector = object.selectors.get(usize::from(slot)).and_then(Option::as_ref);
-        // Nobody who writes nothing means everything.
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
-    })
+/// A snapshot and what else a run sees.
+struct RunView {
+    snapshot: Snapshot,
+    context: RunContext,
+    notebook: Notebook,
 }
 
-impl RuleCache for Snapshot {
-    fn watched(&self, group: &str, name: &str) -> Option<&Kind> {
-        self.0.table.find_any_version(group, name).map(|(_, bound)| &bound.kind)
-    }
+/// A kind that may be read; without claim and store if there are no objects.
+struct Readable<'s> {
+    bound: &'s KindBinding,
+    watched: &'s PreparedWatch,
+    objects: Option<(&'s Claim, &'s Store)>,
+}
 
-    fn namespaced(&self, kind: &Kind) -> bool {
-        if let Some((bound, _)) = self.kind(kind).filter(|(bound, _)| bound.store().is_some()) {
-            return bound.namespaced;
-        }
-        self.0.resources.as_ref().and_then(|resources| resources.of(kind)).is_none_or(|resource| resource.namespaced)
-    }
+/// Conditions on owner references.
+enum Owner {
+    Controller(Uid),
+    ControllerOrOrphan(Uid),
+    Any(Uid),
+}
 
-    fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.store(kind)?.get(&key.namespace, &key.name).cloned()
-    }
-
-    fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey> {
-        let key = |object: &Arc<Object>| object.meta.key.clone();
-        match (self.store(kind), namespace) {
-            (None, _) => Vec::new(),
-            (Some(store), Some(namespace)) => store.in_namespace(namespace).map(key).collect(),
-            (Some(store), None) => store.iter().map(key).collect(),
-        }
-    }
-
-    fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey> {
-        let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
-        let Some(slot) = bound.claim().and_then(|claim| claim.selector) else { return Vec::new() };
-        let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key));
-        found.map(|object| object.meta.key.clone()).collect()
-    }
-
-    fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)> {
-        self.kinds().find_map(|(bound, store)| Some((&bound.kind, store.by_uid(uid)?)))
-    }
-
-    fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)> {
-        let of_kind = |(bound, store): (&Bound, &Arc<Store>)| {
-            let key = |object: &Arc<Object>| (bound.kind.clone(), object.meta.key.clone());
-            store.owned_by(uid).map(key).collect::<Vec<_>>()
+impl RunView {
+    fn readable<'s>(&'s self, kind: &Kind, namespace: Option<&str>) -> Result<Readable<'s>, ViewError> {
+        let plugin = self.snapshot.plugin();
+        let Some((bound, store)) = self.snapshot.kind(kind) else {
+            let mut watched: Vec<String> = plugin.manifest.kinds().map(ToString::to_string).collect();
+            if plugin.manifest.watches.iter().any(|watch| watch.every.is_some()) {
+                // The kind fits the watch, but the server does not have it (any more, or in this version).
+                watched.push("every kind of the server".into());
+            }
+            return Err(ViewError::NotWatched { kind: kind.clone(), watched: watched.join(", ") });
         };
-        self.kinds().flat_map(of_kind).collect()
+        let watched = &plugin.watches[bound.watch];
+        if let (Some(ours), Some(asked)) = (watched.watch.namespace.as_deref(), namespace)
+            && ours != asked
+        {
+            return Err(ViewError::NotGranted(format!("{kind} in namespace {asked:?} (the watch is of {ours:?})")));
+        }
+        let objects = bound.claim().zip(store.map(|store| &**store));
+        Ok(Readable { bound, watched, objects })
     }
 
-    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<&'o str> {
-        let (bound, _) = self.kind(kind)?;
-        object.text(bound.claim()?.slot.into()).map(|text| &**text)
+    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+        let readable = self.readable(kind, query.namespace.as_deref())?;
+        let watch = &readable.watched.watch;
+        if query.whole && !watch.whole {
+            return Err(ViewError::NotWhole(kind.clone()));
+        }
+        if let Some((name, _)) = &query.index
+            && watch.indexes.iter().all(|index| index.name != *name)
+        {
+            return Err(ViewError::NoSuchIndex { kind: kind.clone(), index: name.clone() });
+        }
+        let selector = match query.label_selector.as_deref() {
+            None => None,
+            Some(text) => {
+                let parsed = Selector::parse(text);
+                Some(parsed.map_err(|why| ViewError::BadSelector(text.to_owned(), why.to_string()))?)
+            }
+        };
+        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let slot = if query.whole { claim.whole } else { Some(claim.slot) };
+        let namespace = query.namespace.as_deref();
+        let owner = query.owner.as_ref().map(Owner::new);
+        // A kind of `every` declares no fields: its indexes may be fewer than the watch's.
+        let index = query.index.as_ref().map(|(name, value)| {
+            let slot = claim.indexes.iter().find(|(ours, _)| **ours == **name).map(|(_, slot)| *slot);
+            (slot, value.as_str())
+        });
+        let fits = |object: &Arc<Object>| {
+            let meta = &object.meta;
+            namespace.is_none_or(|namespace| *meta.key.namespace == *namespace)
+                && owner.as_ref().is_none_or(|owner| owner.owns(meta))
+                && selector.as_ref().is_none_or(|selector| selector.matches(|key| meta.label(key)))
+        };
+        let objects: Vec<&Arc<Object>> = match (index, &owner, namespace) {
+            (Some((Some(index), value)), _, _) => store.indexed(index, value).filter(|object| fits(object)).collect(),
+            (Some((None, _)), _, _) => Vec::new(),
+            (None, Some(Owner::Controller(uid) | Owner::Any(uid)), _) => {
+                store.owned_by(uid).filter(|object| fits(object)).collect()
+            }
+            (None, Some(Owner::ControllerOrOrphan(uid)), namespace) => {
+                let mut objects: Vec<&Arc<Object>> = store.owned_by(uid).filter(|object| fits(object)).collect();
+                // Those that are owned, but not controlled, by the uid are in both.
+                let n_owned = objects.len();
+                match namespace {
+                    Some(namespace) => objects.extend(store.orphans_in(namespace).filter(|object| fits(object))),
+                    None => objects.extend(store.orphans().filter(|object| fits(object))),
+                }
+                if n_owned > 0 && objects.len() > n_owned {
+                    objects.sort_by(|a, b| a.meta.key.cmp(&b.meta.key));
+                    objects.dedup_by(|a, b| Arc::ptr_eq(a, b));
+                }
+                objects
+            }
+            (None, None, Some(namespace)) => store.in_namespace(namespace).filter(|object| fits(object)).collect(),
+            (None, None, None) => store.iter().filter(|object| fits(object)).collect(),
+        };
+        Ok((slot, objects))
+    }
+
+    /// Objects whose own selector matches the labels.
+    fn selecting_objects<'s>(
+        &'s self,
+        kind: &Kind,
+        namespace: &str,
+        labels: &[(String, String)],
+    ) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+        let readable = self.readable(kind, Some(namespace))?;
+        if readable.watched.demand.selects.is_none() {
+            return Err(ViewError::NoSelector(readable.bound.kind.clone()));
+        }
+        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let Some(slot) = claim.selector else { return Ok((None, Vec::new())) };
+        let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
+        Ok((Some(claim.slot), selecting(store, slot, namespace, label).collect()))
+    }
+}
+
+impl Owner {
+    fn new(owner: &OwnedBy) -> Self {
+        match owner {
+            OwnedBy::Controller(uid) => Self::Controller(Uid::parse(uid)),
+            OwnedBy::ControllerOrOrphan(uid) => Self::ControllerOrOrphan(Uid::parse(uid)),
+            OwnedBy::Any(uid) => Self::Any(Uid::parse(uid)),
+        }
+    }
+
+    fn owns(&self, meta: &Meta) -> bool {
+        match self {
+            Self::Controller(uid) => meta.controller().is_some_and(|owner| owner.uid == *uid),
+            Self::ControllerOrOrphan(uid) => meta.controller().is_none_or(|owner| owner.uid == *uid),
+            Self::Any(uid) => meta.owners.iter().any(|owner| owner.uid == *uid),
+        }
+    }
+}
+
+fn texts(slot: Option<u16>, objects: &[&Arc<Object>]) -> Vec<Arc<str>> {
+    let Some(slot) = slot else { return Vec::new() };
+    objects.iter().filter_map(|object| object.text(slot.into()).cloned()).collect()
+}
+
+impl View for RunView {
+    fn now(&self) -> &str {
+        &self.context.now
+    }
+
+    fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
+        self.notebook.object(kind, object);
+        let readable = self.readable(kind, Some(&object.namespace).map(|n| &**n).filter(|n| !n.is_empty()))?;
+        let found = readable.objects.and_then(|(claim, store)| {
+            let slot = claim.whole.unwrap_or(claim.slot);
+            store.get(&object.namespace, &object.name)?.text(slot.into())
+        });
+        Ok(found.cloned())
+    }
+
+    fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
+        self.notebook.question(Question::List(kind.clone(), query.clone()));
+        let (slot, objects) = self.select(kind, query)?;
+        Ok(texts(slot, &objects))
+    }
+
+    fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
+        self.notebook.question(Question::List(kind.clone(), query.clone()));
+        let everything = Query { whole: query.whole, ..Query::default() };
+        if *query == everything {
+            let readable = self.readable(kind, None)?;
+            return Ok(readable.objects.map_or(0, |(_, store)| store.len()));
+        }
+        Ok(self.select(kind, query)?.1.len())
+    }
+
+    fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
+        self.notebook.question(Question::Selecting {
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            labels: labels.to_vec(),
+        });
+        let (slot, objects) = self.selecting_objects(kind, namespace, labels)?;
+        Ok(texts(slot, &objects))
+    }
+
+    fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
+        self.notebook.question(Question::Dependents(uid.to_owned()));
+        let uid = Uid::parse(uid);
+        let mut found = Vec::new();
+        for (bound, store) in self.snapshot.kinds() {
+            let Some(claim) = bound.claim() else { continue };
+            found.extend(store.owned_by(&uid).filter_map(|object| object.text(claim.slot.into()).cloned()));
+        }
+        Ok(found)
+    }
+
+    fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
+        self.notebook.uid(uid);
+        let uid = Uid::parse(uid);
+        let found = self
+            .snapshot
+            .kinds()
+            .find_map(|(bound, store)| store.by_uid(&uid)?.text(bound.claim()?.slot.into()).cloned());
+        Ok(found)
+    }
+
+    fn resources(&self) -> Result<Arc<[ApiResource]>, ViewError> {
+        if !self.snapshot.plugin().manifest.discovery {
+            return Err(ViewError::NoDiscovery);
+        }
+        self.notebook.resources();
+        Ok(self.snapshot.resources().map_or_else(|| Arc::from([]), |resources| resources.all().clone()))
+    }
+
+    fn config(&self) -> Arc<str> {
+        self.context.config.clone()
+    }
+
+    fn state(&self, name: &str) -> Option<Arc<str>> {
+        self.notebook.state(name);
+        self.context.state.get(name).cloned()
+    }
+
+    fn attempt(&self) -> u32 {
+        self.context.attempt
+    }
+
+    fn failures(&self) -> &[MutationFailure] {
+        &self.context.failures
+    }
+
+    fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
+        let watched = self.snapshot.kind(kind).map(|(bound, _)| &bound.kind);
+        let watched = watched.or_else(|| self.snapshot.watched(&kind.group, &kind.name))?;
+        RuleCache::object(&self.snapshot, watched, object)
+    }
+
+    fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
+        self.context.answers.iter().find(|(ours, _)| ours == need).map(|(_, answer)| answer.clone())
+    }
+
+    fn seen(&self) -> Seen {
+        self.found_again()
     }
 }

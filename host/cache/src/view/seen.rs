@@ -7,10 +7,10 @@ use pintle_core::object::Object;
 use pintle_core::seen::{Form, Seen, SeenObject};
 use pintle_core::version::Uid;
 
-use super::Snapshot;
+use super::RunView;
 use super::notes::Question;
-use super::reads::RunView;
-use crate::caches::Bound;
+use crate::bindings::KindBinding;
+use crate::snapshot::Snapshot;
 
 /// Objects and answers of one run that are kept. A list of all Pods of a large cluster is no case that anybody would look through.
 pub(super) const MAX_BYTES: usize = 4 << 20;
@@ -50,7 +50,7 @@ impl RunView {
         found.answers(self);
         let Seen { resources, state, .. } = &mut found.seen;
         if notes.resources {
-            *resources = self.snapshot.0.resources.as_ref().map(|resources| resources.all().clone());
+            *resources = self.snapshot.resources().map(|resources| resources.all().clone());
         }
         for name in &notes.state {
             if let Some((name, value)) = self.context.state.get_key_value(&**name) {
@@ -84,7 +84,7 @@ impl<'v> Found<'v> {
         Self { snapshot, seen: Seen::default(), known: HashSet::new(), forms: Vec::new(), n_bytes: 0, is_full: false }
     }
 
-    fn add<'o>(&mut self, bound: &Bound, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
+    fn add<'o>(&mut self, bound: &KindBinding, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
         let Some(form) = self.form(bound) else { return };
         for object in objects {
             // Nothing is looked for any more that could not be kept.
@@ -102,13 +102,13 @@ impl<'v> Found<'v> {
     }
 
     /// The form of a bound kind; nothing if nothing of it is kept.
-    fn form(&mut self, bound: &Bound) -> Option<Arc<Form>> {
+    fn form(&mut self, bound: &KindBinding) -> Option<Arc<Form>> {
         let of_kind = |form: &&Arc<Form>| form.kind == bound.kind;
         if let Some(form) = self.forms.iter().find(of_kind) {
             return Some(form.clone());
         }
         let claim = bound.claim()?;
-        let watched = &self.snapshot.0.plugin.watches[bound.watch];
+        let watched = &self.snapshot.plugin().watches[bound.watch];
         let slot_of = |name: &str| claim.indexes.iter().find(|(ours, _)| **ours == *name).map(|(_, slot)| *slot);
         let indexes = watched.demand.indexes.iter();
         let form = Arc::new(Form {

@@ -7,21 +7,43 @@ use pintle_core::field::{FieldMask, FieldPath, FieldPathError};
 use pintle_core::id::Kind;
 use pintle_core::manifest::{Manifest, Watch};
 use pintle_core::rules::Rules;
+use tracing::error;
 
-use super::Registry;
 use crate::informer::plan::{Claim, Demand};
-use crate::informer::{Listener, Scope};
+use crate::informer::{Informers, Listener, Scope};
 use crate::store::Store;
 use crate::store::world::StoreId;
 
+/// A manifest with its watches, prepared.
+pub(crate) struct PreparedManifest {
+    pub(crate) manifest: Arc<Manifest>,
+    /// One for each watch of the manifest.
+    pub(crate) watches: Vec<PreparedWatch>,
+}
+
 /// A watch of the manifest, prepared.
-pub(crate) struct Watched {
+pub(crate) struct PreparedWatch {
     pub(crate) watch: Watch,
     pub(crate) demand: Demand,
     pub(crate) rules: Rules,
 }
 
-impl Watched {
+impl PreparedManifest {
+    pub(crate) fn new(manifest: Arc<Manifest>) -> Arc<Self> {
+        let watches = manifest.watches.iter().filter_map(|watch| match PreparedWatch::new(watch, &manifest) {
+            Ok(watch) => Some(watch),
+            Err(why) => {
+                // The manifest's own check refuses such paths at load.
+                error!(plugin = manifest.name, %why, "watch left out");
+                None
+            }
+        });
+        let watches = watches.collect();
+        Arc::new(Self { manifest, watches })
+    }
+}
+
+impl PreparedWatch {
     /// # Errors
     /// If a field path does not parse; retrying does not help.
     pub(crate) fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
@@ -51,17 +73,17 @@ impl Watched {
 
 /// One kind of a subscription.
 #[derive(Clone)]
-pub(crate) struct Bound {
+pub(crate) struct KindBinding {
     pub(crate) kind: Kind,
     /// Place of the watch in the manifest.
     pub(crate) watch: usize,
     pub(crate) namespaced: bool,
-    pub(crate) source: Source,
+    pub(crate) source: KindSource,
 }
 
 /// Where the objects of a kind come from.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum KindSource {
     /// An informer.
     Informer { scope: Scope, store: StoreId, listener: Arc<Listener> },
     /// The server has no such kind: there are no objects.
@@ -72,40 +94,40 @@ pub(crate) enum Source {
 
 /// All kinds of a subscription, ordered.
 #[derive(Default)]
-pub(crate) struct Table {
-    pub(crate) bound: Vec<Bound>,
+pub(crate) struct KindTable {
+    pub(crate) bound: Vec<KindBinding>,
     by_kind: HashMap<Kind, usize>,
 }
 
-impl Bound {
+impl KindBinding {
     /// Whether reads give all there is.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.source {
-            Source::Informer { listener, .. } => listener.is_ready(),
-            Source::Absent => true,
-            Source::Unknown => false,
+            KindSource::Informer { listener, .. } => listener.is_ready(),
+            KindSource::Absent => true,
+            KindSource::Unknown => false,
         }
     }
 
     pub(crate) fn store(&self) -> Option<StoreId> {
         match &self.source {
-            Source::Informer { store, .. } => Some(*store),
-            Source::Absent | Source::Unknown => None,
+            KindSource::Informer { store, .. } => Some(*store),
+            KindSource::Absent | KindSource::Unknown => None,
         }
     }
 
     /// What its informer reads.
     pub(crate) fn scope(&self) -> Option<&Scope> {
         match &self.source {
-            Source::Informer { scope, .. } => Some(scope),
-            Source::Absent | Source::Unknown => None,
+            KindSource::Informer { scope, .. } => Some(scope),
+            KindSource::Absent | KindSource::Unknown => None,
         }
     }
 
     pub(crate) fn claim(&self) -> Option<&Claim> {
         match &self.source {
-            Source::Informer { listener, .. } => Some(&listener.claim),
-            Source::Absent | Source::Unknown => None,
+            KindSource::Informer { listener, .. } => Some(&listener.claim),
+            KindSource::Absent | KindSource::Unknown => None,
         }
     }
 
@@ -115,36 +137,36 @@ impl Bound {
         store.filter(|store| store.generation() >= needed)
     }
 
-    pub(crate) fn arm(&self, registry: &Registry) {
-        if let Source::Informer { scope, listener, .. } = &self.source
-            && let Some(informer) = registry.informers.get(scope)
+    pub(crate) fn arm(&self, informers: &Informers) {
+        if let KindSource::Informer { scope, listener, .. } = &self.source
+            && let Some(informer) = informers.get(scope)
         {
             informer.arm(listener);
         }
     }
 
-    pub(crate) fn leave(&self, registry: &mut Registry) {
-        if let Source::Informer { scope, listener, .. } = &self.source
-            && registry.informers.get(scope).is_some_and(|informer| informer.leave(listener))
+    pub(crate) fn leave(&self, informers: &mut Informers) {
+        if let KindSource::Informer { scope, listener, .. } = &self.source
+            && informers.get(scope).is_some_and(|informer| informer.leave(listener))
         {
-            registry.informers.remove(scope);
+            informers.remove(scope);
         }
     }
 }
 
-impl Table {
-    pub(crate) fn new(mut bound: Vec<Bound>) -> Self {
+impl KindTable {
+    pub(crate) fn new(mut bound: Vec<KindBinding>) -> Self {
         bound.sort_by(|a, b| a.kind.cmp(&b.kind));
         let by_kind = bound.iter().enumerate().map(|(i, bound)| (bound.kind.clone(), i)).collect();
         Self { bound, by_kind }
     }
 
-    pub(crate) fn find(&self, kind: &Kind) -> Option<(usize, &Bound)> {
+    pub(crate) fn find(&self, kind: &Kind) -> Option<(usize, &KindBinding)> {
         self.by_kind.get(kind).map(|&at| (at, &self.bound[at]))
     }
 
     /// The kind of this group and name, in whatever version it is read.
-    pub(crate) fn find_any_version(&self, group: &str, name: &str) -> Option<(usize, &Bound)> {
+    pub(crate) fn find_any_version(&self, group: &str, name: &str) -> Option<(usize, &KindBinding)> {
         // Ordered by group first, then version: kinds of one group are few.
         let from = self.bound.partition_point(|bound| *bound.kind.group < *group);
         let of_group = self.bound[from..].iter().enumerate().take_while(|(_, bound)| *bound.kind.group == *group);

@@ -1,0 +1,39 @@
+//! The pause of informers and of discovery after a failure.
+
+use std::time::{Duration, Instant};
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// Delay between attempts: doubles with each failure in a row, plus up to as much again.
+pub(crate) struct Backoff {
+    base: Duration,
+    max: Duration,
+    reset_after: Duration,
+    failures: u32,
+    last: Option<Instant>,
+    rng: SmallRng,
+}
+
+impl Backoff {
+    pub(crate) fn new(base: Duration, max: Duration, reset_after: Duration, seed: u64) -> Self {
+        Self { base, max, reset_after, failures: 0, last: None, rng: SmallRng::seed_from_u64(seed) }
+    }
+
+    /// The delay after a failure now.
+    pub(crate) fn failed(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > self.reset_after) {
+            self.failures = 0;
+        }
+        let delay = self.base.saturating_mul(1 << self.failures.min(20)).min(self.max);
+        let delay = delay.mul_f64(1.0 + self.rng.random::<f64>());
+        self.failures += 1;
+        self.last = Some(now + delay);
+        delay
+    }
+
+    /// Something went right for good.
+    pub(crate) fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+}

@@ -1,0 +1,136 @@
+//! All kinds of a subscription at one instant.
+//!
+//! Flow: subscription -> snapshot (clones of persistent sets) -> view (with time, configuration, state of the run) -> guest.
+//!
+//! Invariants:
+//! 1. A snapshot never changes.
+//! 2. It shows kinds that the manifest watches, and nothing else.
+//!
+//! Not here: what a run reads of it (`view`).
+
+use std::sync::Arc;
+
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::object::{Meta, Object};
+use pintle_core::rules::RuleCache;
+use pintle_core::version::Uid;
+
+use crate::bindings::{KindBinding, KindTable, PreparedManifest, PreparedWatch};
+use crate::resources::Resources;
+use crate::store::Store;
+
+/// What a subscription sees at one instant. Cheap to clone.
+#[derive(Clone)]
+pub struct Snapshot(Arc<SnapshotData>);
+
+struct SnapshotData {
+    plugin: Arc<PreparedManifest>,
+    table: Arc<KindTable>,
+    /// One for each entry of the table.
+    stores: Vec<Option<Arc<Store>>>,
+    resources: Option<Arc<Resources>>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        plugin: Arc<PreparedManifest>,
+        table: Arc<KindTable>,
+        stores: Vec<Option<Arc<Store>>>,
+        resources: Option<Arc<Resources>>,
+    ) -> Self {
+        Self(Arc::new(SnapshotData { plugin, table, stores, resources }))
+    }
+
+    /// The plugin whose watches the snapshot shows.
+    pub(crate) fn plugin(&self) -> &PreparedManifest {
+        &self.0.plugin
+    }
+
+    /// What the API server offers; `None` before discovery has succeeded once.
+    pub(crate) fn resources(&self) -> Option<&Resources> {
+        self.0.resources.as_deref()
+    }
+
+    /// Kinds with their objects, as far as they are listed, ordered by kind.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&KindBinding, &Arc<Store>)> {
+        let entries = self.0.table.bound.iter().zip(&self.0.stores);
+        entries.filter_map(|(bound, store)| bound.usable(store.as_ref()).map(|store| (bound, store)))
+    }
+
+    pub(crate) fn watched_of(&self, kind: &Kind) -> Option<&PreparedWatch> {
+        self.0.table.find(kind).map(|(_, bound)| &self.0.plugin.watches[bound.watch])
+    }
+
+    pub(crate) fn kind(&self, kind: &Kind) -> Option<(&KindBinding, Option<&Arc<Store>>)> {
+        let (at, bound) = self.0.table.find(kind)?;
+        Some((bound, bound.usable(self.0.stores[at].as_ref())))
+    }
+
+    pub(crate) fn store(&self, kind: &Kind) -> Option<&Arc<Store>> {
+        self.kind(kind).and_then(|(_, store)| store)
+    }
+}
+
+/// Objects of the namespace whose own selector, kept in this slot, matches.
+pub(crate) fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
+    store: &'s Store,
+    slot: u16,
+    namespace: &'q str,
+    label: L,
+) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q, 'l, L> {
+    store.in_namespace(namespace).filter(move |object| {
+        let selector = object.selectors.get(usize::from(slot)).and_then(Option::as_ref);
+        // Nobody who writes nothing means everything.
+        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
+    })
+}
+
+impl RuleCache for Snapshot {
+    fn watched(&self, group: &str, name: &str) -> Option<&Kind> {
+        self.0.table.find_any_version(group, name).map(|(_, bound)| &bound.kind)
+    }
+
+    fn namespaced(&self, kind: &Kind) -> bool {
+        if let Some((bound, _)) = self.kind(kind).filter(|(bound, _)| bound.store().is_some()) {
+            return bound.namespaced;
+        }
+        self.0.resources.as_ref().and_then(|resources| resources.of(kind)).is_none_or(|resource| resource.namespaced)
+    }
+
+    fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.store(kind)?.get(&key.namespace, &key.name).cloned()
+    }
+
+    fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey> {
+        let key = |object: &Arc<Object>| object.meta.key.clone();
+        match (self.store(kind), namespace) {
+            (None, _) => Vec::new(),
+            (Some(store), Some(namespace)) => store.in_namespace(namespace).map(key).collect(),
+            (Some(store), None) => store.iter().map(key).collect(),
+        }
+    }
+
+    fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey> {
+        let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
+        let Some(slot) = bound.claim().and_then(|claim| claim.selector) else { return Vec::new() };
+        let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key));
+        found.map(|object| object.meta.key.clone()).collect()
+    }
+
+    fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)> {
+        self.kinds().find_map(|(bound, store)| Some((&bound.kind, store.by_uid(uid)?)))
+    }
+
+    fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)> {
+        let of_kind = |(bound, store): (&KindBinding, &Arc<Store>)| {
+            let key = |object: &Arc<Object>| (bound.kind.clone(), object.meta.key.clone());
+            store.owned_by(uid).map(key).collect::<Vec<_>>()
+        };
+        self.kinds().flat_map(of_kind).collect()
+    }
+
+    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<&'o str> {
+        let (bound, _) = self.kind(kind)?;
+        object.text(bound.claim()?.slot.into()).map(|text| &**text)
+    }
+}

@@ -1,0 +1,83 @@
+//! What users of the caches give them and get from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_core::id::Kind;
+use pintle_core::outcome::{Answers, MutationFailure};
+pub use pintle_core::rules::{Delta, Enqueued};
+
+/// How informers read.
+#[derive(Clone, Debug)]
+pub struct CachesConfig {
+    /// Objects in one page of a list. Default 500, as client-go's pager.
+    pub page_size: u32,
+    /// First delay after a failure. Default 800 ms, as client-go's reflector.
+    pub backoff_base: Duration,
+    /// Longest delay after failures (before jitter, which at most doubles it). Default 30 s.
+    pub backoff_max: Duration,
+    /// Time without a failure after which the delay starts anew. Default 2 min.
+    pub backoff_reset: Duration,
+    /// How often discovery is asked anew while something depends on it. Default 30 s, as the garbage collector upstream.
+    pub discovery_interval: Duration,
+    /// A streaming list that says nothing for so long is given up for a paged one. Default 10 s.
+    pub stream_quiet_limit: Duration,
+    /// Most frames of a watch that are applied under one lock. Default 128.
+    pub batch: usize,
+    /// Seed of the jitter.
+    pub seed: u64,
+}
+
+impl Default for CachesConfig {
+    fn default() -> Self {
+        Self {
+            page_size: 500,
+            backoff_base: Duration::from_millis(800),
+            backoff_max: Duration::from_secs(30),
+            backoff_reset: Duration::from_secs(120),
+            discovery_interval: Duration::from_secs(30),
+            stream_quiet_limit: Duration::from_secs(10),
+            batch: 128,
+            seed: 0,
+        }
+    }
+}
+
+/// Hears of changes of the kinds that a subscription watches, from the informers' tasks: it must be quick and never block.
+pub trait ChangeHandler: Send + Sync {
+    /// These changes are in the store. All of one kind.
+    fn on_changes(&self, batch: &[Delta]);
+    /// The cache of this kind has reached a later resourceVersion (also called after `on_changes`), or is now complete.
+    fn on_progress(&self, kind: &Kind);
+}
+
+/// What a run sees besides the caches.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// RFC 3339 with microseconds, UTC.
+    pub now: String,
+    /// The plugin's configuration.
+    pub config: Arc<str>,
+    /// The plugin's keyed state.
+    pub state: imbl::OrdMap<Arc<str>, Arc<str>>,
+    /// Failures of the key in a row.
+    pub attempt: u32,
+    /// Of the key's previous outcome.
+    pub failures: Vec<MutationFailure>,
+    /// To the needs of this run's previous round.
+    pub answers: Answers,
+}
+
+/// Of somebody who looks without a run: no time, no state, an empty configuration.
+impl Default for RunContext {
+    fn default() -> Self {
+        Self {
+            now: String::new(),
+            config: "{}".into(),
+            state: imbl::OrdMap::new(),
+            attempt: 0,
+            failures: Vec::new(),
+            answers: Answers::new(),
+        }
+    }
+}
