@@ -28,7 +28,7 @@ pub(crate) trait Bind: Send + Sync {
 }
 
 /// Objects that are lost to a subscription because their kind is gone.
-pub(crate) type Lost = Vec<Vec<Delta>>;
+pub(crate) type Lost = Vec<Arc<[Delta]>>;
 
 /// The shared caches.
 pub struct Caches {

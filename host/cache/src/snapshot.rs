@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::object::{Meta, Object};
-use pintle_core::rules::RuleCache;
+use pintle_core::rules::{Delta, Enqueued, RuleCache};
 use pintle_core::version::Uid;
 
 use crate::bindings::{KindBinding, KindTable, PreparedManifest, PreparedWatch};
@@ -49,6 +49,30 @@ impl Snapshot {
     /// What the API server offers; `None` before discovery has succeeded once.
     pub(crate) fn resources(&self) -> Option<&Resources> {
         self.0.resources.as_deref()
+    }
+
+    /// Keys that the manifest's rules give for a change; not those that the plugin maps by itself.
+    pub fn keys(&self, delta: &Delta) -> Vec<Enqueued> {
+        self.watched_of(&delta.kind).map_or_else(Vec::new, |watched| watched.rules.keys(delta, self))
+    }
+
+    /// Whether the plugin's mapping is to be asked about this change.
+    pub fn wants_mapping(&self, delta: &Delta) -> bool {
+        self.watched_of(&delta.kind).is_some_and(|watched| watched.rules.wants_mapping(delta, self))
+    }
+
+    /// The plugin's projection of an object of a delta.
+    pub fn projection(&self, kind: &Kind, object: &Object) -> Option<Arc<str>> {
+        let (bound, _) = self.kind(kind)?;
+        object.text(bound.claim()?.slot.into()).cloned()
+    }
+
+    /// All objects of a kind, as a subscription first sees them.
+    pub fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
+        let objects = self.store(kind).into_iter().flat_map(|store| store.iter());
+        let delta =
+            |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
+        objects.map(delta).collect()
     }
 
     /// Kinds with their objects, as far as they are listed, ordered by kind.

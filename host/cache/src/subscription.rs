@@ -7,7 +7,6 @@ use parking_lot::RwLock;
 use pintle_core::api::{Detail, Target};
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::Manifest;
-use pintle_core::object::Object;
 use pintle_core::pending::PendingWrite;
 use pintle_core::version::{ResourceVersion, Uid};
 use tokio::sync::watch;
@@ -18,7 +17,7 @@ use crate::caches::{Bind, Caches, Lost};
 use crate::informer::{Informer, Informers, NewListener, Scope};
 use crate::resources::Resources;
 use crate::snapshot::Snapshot;
-use crate::types::{ChangeHandler, Delta, Enqueued};
+use crate::types::{ChangeHandler, Delta};
 
 /// One plugin's share of the caches. Dropping it ends it; informers that nobody needs any more stop.
 pub struct Subscription {
@@ -85,27 +84,6 @@ impl Subscription {
         let resources = caches.resources();
         let own = Snapshot::new(self.state.plugin.clone(), own.clone(), stores, resources.clone());
         (own, Snapshot::new(other.state.plugin.clone(), others.clone(), of_other, resources))
-    }
-
-    /// Keys that the manifest's rules give for a change; not those that the plugin maps by itself.
-    pub fn keys(&self, delta: &Delta, snapshot: &Snapshot) -> Vec<Enqueued> {
-        match snapshot.watched_of(&delta.kind) {
-            Some(watched) => watched.rules.keys(delta, snapshot),
-            None => Vec::new(),
-        }
-    }
-
-    /// Whether the plugin's mapping is to be asked about this change.
-    pub fn wants_mapping(&self, delta: &Delta) -> bool {
-        let snapshot = self.snapshot();
-        snapshot.watched_of(&delta.kind).is_some_and(|watched| watched.rules.wants_mapping(delta, &snapshot))
-    }
-
-    /// The plugin's projection of an object of a delta.
-    pub fn text(&self, kind: &Kind, object: &Object) -> Option<Arc<str>> {
-        let table = self.state.table();
-        let (_, bound) = table.find(kind)?;
-        object.text(bound.claim()?.slot.into()).cloned()
     }
 
     /// The keys of all cached objects that are keys themselves (`to: self`): what a resync enqueues.

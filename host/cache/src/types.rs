@@ -43,10 +43,10 @@ impl Default for CachesConfig {
     }
 }
 
-/// Hears of changes of the kinds that a subscription watches, from the informers' tasks: it must be quick and never block.
+/// Hears of changes of the kinds that a subscription watches, on the informers' tasks: it must be quick and never block.
 pub trait ChangeHandler: Send + Sync {
-    /// These changes are in the store. All of one kind.
-    fn on_changes(&self, batch: &[Delta]);
+    /// These changes are in the store. All of one kind, in order.
+    fn on_changes(&self, batch: &Arc<[Delta]>);
     /// The cache of this kind has reached a later resourceVersion (also called after `on_changes`), or is now complete.
     fn on_progress(&self, kind: &Kind);
 }

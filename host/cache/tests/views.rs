@@ -229,15 +229,15 @@ struct Keys {
 }
 
 impl ChangeHandler for Keys {
-    fn on_changes(&self, batch: &[Delta]) {
+    fn on_changes(&self, batch: &Arc<[Delta]>) {
         let Some(subscription) = self.subscription.lock().unwrap().clone() else { return };
         let snapshot = subscription.snapshot();
-        for delta in batch {
-            for enqueued in subscription.keys(delta, &snapshot) {
+        for delta in &**batch {
+            for enqueued in snapshot.keys(delta) {
                 let delay = enqueued.delay.map_or(String::new(), |delay| format!("+{}", delay.as_millis()));
                 self.keys.lock().unwrap().push(format!("{}:{}{delay}", enqueued.key.queue, enqueued.key));
             }
-            if subscription.wants_mapping(delta) {
+            if snapshot.wants_mapping(delta) {
                 self.keys.lock().unwrap().push("plugin".into());
             }
         }

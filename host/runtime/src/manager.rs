@@ -34,7 +34,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::controller::{Controller, ControllerParts, Handler, Share, Subscribed, Version};
+use crate::controller::{ChangeSink, Controller, ControllerParts, Share, Subscribed, Version};
 use crate::failures::{self, Failures, Kept};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
@@ -373,7 +373,7 @@ impl Manager {
 
     /// A share of the caches for a version; its changes wait until the version takes over.
     fn share(&self, controller: &Arc<Controller>, version: &Version) -> Share {
-        let handler = Handler::new(controller);
+        let handler = ChangeSink::new(controller);
         let subscription = self.caches.subscribe(version.manifest().clone(), handler.clone());
         Share { world: Arc::new(Subscribed { caches: self.caches.clone(), subscription }), handler }
     }

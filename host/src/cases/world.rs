@@ -123,7 +123,7 @@ impl World {
 struct Deaf;
 
 impl ChangeHandler for Deaf {
-    fn on_changes(&self, _: &[Delta]) {}
+    fn on_changes(&self, _: &Arc<[Delta]>) {}
     fn on_progress(&self, _: &Kind) {}
 }
 

@@ -110,7 +110,7 @@ enum Done {
 struct Wake(Arc<Notify>);
 
 impl ChangeHandler for Wake {
-    fn on_changes(&self, _: &[Delta]) {
+    fn on_changes(&self, _: &Arc<[Delta]>) {
         self.0.notify_one();
     }
 

@@ -193,7 +193,7 @@ mod tests {
     struct Count(AtomicU64);
 
     impl ChangeHandler for Count {
-        fn on_changes(&self, batch: &[Delta]) {
+        fn on_changes(&self, batch: &Arc<[Delta]>) {
             self.0.fetch_add(batch.len() as u64, Ordering::SeqCst);
         }
 

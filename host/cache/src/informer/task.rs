@@ -109,7 +109,7 @@ impl Task {
             let filled = store.generation();
             filled > 0 && listener.claim.generation <= filled
         });
-        let mut initial: Option<Vec<Delta>> = None;
+        let mut initial: Option<Arc<[Delta]>> = None;
         for listener in ready {
             let initial = initial.get_or_insert_with(|| self.all_as_new(&store));
             if !initial.is_empty() {
@@ -121,7 +121,7 @@ impl Task {
         }
     }
 
-    fn all_as_new(&self, store: &Store) -> Vec<Delta> {
+    fn all_as_new(&self, store: &Store) -> Arc<[Delta]> {
         let kind = &self.shared.scope.kind;
         let delta =
             |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
@@ -315,7 +315,7 @@ impl Task {
         if let Some(version) = version {
             self.machine.heard(&version.to_string());
         }
-        self.tell(&deltas, |listener| listener.served.load(Ordering::Acquire));
+        self.tell(deltas, |listener| listener.served.load(Ordering::Acquire));
     }
 
     /// Puts a complete list in place of the store.
@@ -334,23 +334,24 @@ impl Task {
                 new,
                 initial: false,
             });
-            self.tell(&deltas.collect::<Vec<_>>(), |listener| listener.served.load(Ordering::Acquire));
+            self.tell(deltas.collect(), |listener| listener.served.load(Ordering::Acquire));
         }
         self.serve();
     }
 
-    fn tell(&self, deltas: &[Delta], to: impl Fn(&Listener) -> bool) {
+    fn tell(&self, deltas: Vec<Delta>, to: impl Fn(&Listener) -> bool) {
         let kind = &self.shared.scope.kind;
         if !deltas.is_empty() && matches!(&*kind.name, "CustomResourceDefinition" | "APIService") {
             self.env.rounds.hint();
         }
         let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
+        let deltas: Arc<[Delta]> = deltas.into();
         for listener in listeners.iter().filter(|listener| to(listener)) {
             if listener.gone.load(Ordering::Acquire) {
                 continue;
             }
             if !deltas.is_empty() {
-                listener.handler.on_changes(deltas);
+                listener.handler.on_changes(&deltas);
             }
             listener.handler.on_progress(kind);
         }

@@ -20,9 +20,9 @@ impl Heard {
 }
 
 impl ChangeHandler for Heard {
-    fn on_changes(&self, batch: &[Delta]) {
+    fn on_changes(&self, batch: &Arc<[Delta]>) {
         let mut heard = self.0.lock().unwrap();
-        for delta in batch {
+        for delta in &**batch {
             let sign = match (&delta.old, &delta.new) {
                 _ if delta.initial => '*',
                 (None, _) => '+',

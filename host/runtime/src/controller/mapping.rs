@@ -1,6 +1,6 @@
 //! Changes that the plugin maps to keys by itself.
 //!
-//! Flow: the informers' tasks queue changes here; one task of the controller asks the plugin, one change at a time and in order.
+//! Flow: the controller queues the changes that its rules leave to the plugin; one task of the controller asks the plugin, one change at a time and in order.
 //!
 //! Invariants:
 //! 1. Queueing never waits. When [`QUEUE`] changes wait, further ones are merged by object: there are never more than the objects

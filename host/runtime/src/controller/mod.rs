@@ -5,11 +5,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. What a plugin does costs other plugins nothing but their share of the processor: no lock, queue or task is shared.
+//! 1. Each plugin has queues, tasks and a lock of its own: its rules, mapping and runs cost other plugins nothing but their share of
+//!    the processors. Plugins share the caches, whose lock is held to change a store and to take a snapshot, never while rules or
+//!    a plugin run.
 //! 2. The lock is never held across an await, and nothing is called under it that waits.
 //!
 //! Not here: which plugins there are (`manager`), the caches (`caches`), writes (`writer`).
 
+mod changes;
 mod dispatch;
 mod health;
 mod lane;
@@ -44,9 +47,10 @@ use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;
 use crate::writer::Writer;
 
+pub(crate) use changes::ChangeSink;
 pub use status::{PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
-pub(crate) use version::{Handler, LaneParts, Share, Version, VersionParts};
+pub(crate) use version::{LaneParts, Share, Version, VersionParts};
 #[cfg(test)]
 pub(crate) use world::Mappable;
 pub(crate) use world::{Subscribed, World};
@@ -92,12 +96,14 @@ pub(crate) struct Controller {
     mapping: mapping::Mapping,
     /// Bounds the questions about lost writes.
     asking: Semaphore,
+    /// Wakes the task that takes changes; sinks hold the other end.
+    changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
     wake: Notify,
     activity: Arc<Notify>,
     changes: watch::Sender<u64>,
     stopped: CancellationToken,
-    /// The dispatcher, the mapping and the workers.
+    /// The dispatcher, the task that takes changes, the mapping and the workers.
     tasks: TaskTracker,
 }
 
@@ -150,6 +156,7 @@ impl Controller {
             failures: parts.failures,
             mapping: mapping::Mapping::default(),
             asking: Semaphore::new(settle::MAX_ASKING),
+            changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             activity: parts.activity,
             changes: parts.changes,
@@ -163,7 +170,8 @@ impl Controller {
     /// Begins to work with the first version. To be called once, within a tokio runtime.
     pub(crate) fn start(self: &Arc<Self>, share: Share) {
         self.version().attach(share.clone());
-        share.handler.live(&share.world);
+        share.handler.activate();
+        self.tasks.spawn(self.clone().take_changes());
         self.tasks.spawn(self.clone().dispatch());
         self.tasks.spawn(self.clone().map_changes());
         self.bump();
@@ -216,7 +224,7 @@ impl Controller {
         rests
             && self.mapping.is_idle()
             && self.writer.recorder.is_idle()
-            && self.version().share().is_some_and(|share| share.world.is_synced() && !share.handler.is_early())
+            && self.version().share().is_some_and(|share| share.world.is_synced() && share.handler.is_idle())
     }
 
     /// Brings those metrics up to date that are of the moment.

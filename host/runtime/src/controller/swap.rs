@@ -204,11 +204,11 @@ impl Controller {
         self.metrics.quarantined(false);
         self.count_workers();
         if let Some(share) = to.share() {
-            share.handler.live(&share.world);
+            share.handler.activate();
         }
         // Not before: what comes in between becomes keys twice, which costs nothing, and never not at all.
         if let Some(share) = from.share().filter(|_| !to.shares_with(from)) {
-            share.handler.idle();
+            share.handler.detach();
         }
         // The new version's caches decide from now on what is seen.
         for kind in kinds {

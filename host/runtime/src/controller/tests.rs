@@ -1,3 +1,4 @@
+mod changes;
 mod lost;
 mod swapping;
 pub(super) mod world;
@@ -61,10 +62,10 @@ impl Fixture {
     }
 
     fn start(&self) {
-        self.start_with(Handler::new(&self.controller));
+        self.start_with(ChangeSink::new(&self.controller));
     }
 
-    fn start_with(&self, handler: Arc<Handler>) {
+    fn start_with(&self, handler: Arc<ChangeSink>) {
         self.controller.start(Share { world: self.world.clone(), handler });
     }
 
@@ -579,15 +580,15 @@ async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
         }
     });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    let handler = Handler::new(&fixture.controller);
+    let handler = ChangeSink::new(&fixture.controller);
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
     // Before the controller has started, changes are kept.
-    handler.on_changes(&[delta()]);
+    handler.on_changes(&[delta()].into());
     fixture.start_with(handler.clone());
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock()[0].1, "mapped");
     assert_eq!(fixture.controller.status().n_faults, 1);
-    handler.on_changes(&[delta()]);
+    handler.on_changes(&[delta()].into());
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!((calls.lock().len(), n_asked.load(Ordering::Relaxed)), (1, 7));
     let status = fixture.controller.status();

@@ -2,18 +2,16 @@
 //!
 //! Queues, their rate limiters, the keyed state and what waits for the caches belong to the controller and stay.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_cache::{ChangeHandler, Delta};
 use pintle_core::grants::Grants;
 use pintle_core::guest::Guest;
-use pintle_core::id::Kind;
 use pintle_core::lifecycle::{Spec, VersionInfo};
 use pintle_core::manifest::{EffectiveLimits, Manifest};
 
-use super::{Controller, World};
+use super::{ChangeSink, World};
 use crate::metrics::{DeclaredMetrics, QueueMetrics};
 
 /// What a version is made of.
@@ -62,7 +60,7 @@ pub(crate) struct Version {
 #[derive(Clone)]
 pub(crate) struct Share {
     pub(crate) world: Arc<dyn World>,
-    pub(crate) handler: Arc<Handler>,
+    pub(crate) handler: Arc<ChangeSink>,
 }
 
 impl Version {
@@ -142,75 +140,5 @@ impl Version {
         let (own, others) = (self.manifest(), other.manifest());
         // Rules name queues, and those that name none mean the first.
         own.watches == others.watches && own.discovery == others.discovery && names(self) == names(other)
-    }
-}
-
-/// The end of a subscription that the caches call. It does not keep the controller alive.
-pub(crate) struct Handler {
-    controller: Weak<Controller>,
-    state: Mutex<State>,
-}
-
-enum State {
-    /// The version has not taken over yet: changes wait.
-    Early(Vec<Delta>),
-    /// Changes become keys by the rules of this world.
-    Live(Weak<dyn World>),
-    /// Another version has taken over: its own subscription brings the changes.
-    Idle,
-}
-
-impl Handler {
-    pub(crate) fn new(controller: &Arc<Controller>) -> Arc<Self> {
-        Arc::new(Self { controller: Arc::downgrade(controller), state: Mutex::new(State::Early(Vec::new())) })
-    }
-
-    /// Changes that waited, and all that come, become keys.
-    pub(super) fn live(&self, world: &Arc<dyn World>) {
-        let Some(controller) = self.controller.upgrade() else { return };
-        loop {
-            let mut state = self.state.lock();
-            match &mut *state {
-                State::Early(changes) if !changes.is_empty() => {
-                    let changes = std::mem::take(changes);
-                    drop(state);
-                    controller.changed(&**world, &changes);
-                }
-                _ => {
-                    *state = State::Live(Arc::downgrade(world));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Changes are another subscription's business.
-    pub(super) fn idle(&self) {
-        *self.state.lock() = State::Idle;
-    }
-
-    /// Whether changes still wait.
-    pub(super) fn is_early(&self) -> bool {
-        matches!(&*self.state.lock(), State::Early(_))
-    }
-}
-
-impl ChangeHandler for Handler {
-    fn on_changes(&self, batch: &[Delta]) {
-        let Some(controller) = self.controller.upgrade() else { return };
-        let world = match &mut *self.state.lock() {
-            State::Early(changes) => return changes.extend_from_slice(batch),
-            State::Idle => return,
-            State::Live(world) => world.upgrade(),
-        };
-        if let Some(world) = world {
-            controller.changed(&*world, batch);
-        }
-    }
-
-    fn on_progress(&self, kind: &Kind) {
-        if let Some(controller) = self.controller.upgrade() {
-            controller.progressed(kind);
-        }
     }
 }

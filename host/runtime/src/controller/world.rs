@@ -46,6 +46,8 @@ pub(crate) trait World: Send + Sync {
     fn keys(&self, batch: &[Delta]) -> Vec<Enqueued>;
     /// The changes that the plugin maps.
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable>;
+    /// All cached objects of a kind, as a subscription first sees them.
+    fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
     fn sees(&self, write: &PendingWrite) -> bool;
@@ -101,16 +103,17 @@ impl World for Subscribed {
 
     fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {
         let snapshot = self.subscription.snapshot();
-        batch.iter().flat_map(|delta| self.subscription.keys(delta, &snapshot)).collect()
+        batch.iter().flat_map(|delta| snapshot.keys(delta)).collect()
     }
 
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {
-        let wanted = batch.iter().filter(|delta| self.subscription.wants_mapping(delta));
+        let snapshot = self.subscription.snapshot();
+        let wanted = batch.iter().filter(|delta| snapshot.wants_mapping(delta));
         wanted
             .map(|delta| {
                 let text = |object: &Option<_>| {
                     let object: &Arc<_> = object.as_ref()?;
-                    self.subscription.text(&delta.kind, object)
+                    snapshot.projection(&delta.kind, object)
                 };
                 Mappable {
                     kind: delta.kind.clone(),
@@ -121,6 +124,10 @@ impl World for Subscribed {
                 }
             })
             .collect()
+    }
+
+    fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
+        self.subscription.snapshot().all_as_new(kind)
     }
 
     fn all_keys(&self) -> Vec<Key> {

@@ -36,7 +36,7 @@ impl Fixture {
     /// A version with a share of the caches of its own.
     fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
-        version.attach(Share { world: self.world.clone(), handler: Handler::new(&self.controller) });
+        version.attach(Share { world: self.world.clone(), handler: ChangeSink::new(&self.controller) });
         version
     }
 
@@ -120,7 +120,7 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
     let new = fixture.attached(mapped("early"));
     let handler = new.share().unwrap().handler;
-    handler.on_changes(&[delta()]);
+    handler.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
     assert!(log.lock().is_empty());
     fixture.controller.switch(new, None, requested());
@@ -128,10 +128,10 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     assert_eq!(*log.lock(), ["2.0.0:early:0"]);
     // What the old version's subscription still brings is the new one's business.
     let old = fixture.controller.previous().unwrap().share().unwrap().handler;
-    old.on_changes(&[delta()]);
+    old.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
     assert_eq!(log.lock().len(), 1);
-    handler.on_changes(&[delta()]);
+    handler.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
     assert_eq!(log.lock().len(), 2);
 }

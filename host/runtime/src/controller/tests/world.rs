@@ -16,12 +16,19 @@ use tokio::sync::watch;
 
 use crate::controller::{Mappable, World};
 
+/// The keys that changes give.
+type Rules = dyn Fn(&[Delta]) -> Vec<Enqueued> + Send + Sync;
+
 /// A world without caches.
 pub(crate) struct FakeWorld {
+    /// None by default.
+    pub(crate) rules: Mutex<Option<Arc<Rules>>>,
     pub(crate) synced: watch::Sender<bool>,
     /// The newest resourceVersion that the caches show.
     pub(crate) version: AtomicU64,
     pub(crate) all_keys: Mutex<Vec<Key>>,
+    /// What the caches hold, as a subscription first sees it.
+    pub(crate) objects: Mutex<Vec<Delta>>,
     /// What was asked for, by `refreshed`; `Later` is known from the first of them on.
     pub(crate) refreshed: Mutex<Vec<Duration>>,
 }
@@ -30,9 +37,11 @@ impl FakeWorld {
     /// Filled caches that show every write at once.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
+            rules: Mutex::default(),
             synced: watch::Sender::new(true),
             version: AtomicU64::new(u64::MAX),
             all_keys: Mutex::default(),
+            objects: Mutex::default(),
             refreshed: Mutex::default(),
         })
     }
@@ -57,8 +66,9 @@ impl World for FakeWorld {
         Some(format!("uid-{}", object.name))
     }
 
-    fn keys(&self, _: &[Delta]) -> Vec<Enqueued> {
-        Vec::new()
+    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {
+        let rules = self.rules.lock().clone();
+        rules.map_or_else(Vec::new, |rules| rules(batch))
     }
 
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {
@@ -70,6 +80,10 @@ impl World for FakeWorld {
             initial: delta.initial,
         };
         batch.iter().map(one).collect()
+    }
+
+    fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
+        self.objects.lock().iter().filter(|delta| delta.kind == *kind).cloned().collect()
     }
 
     fn all_keys(&self) -> Vec<Key> {

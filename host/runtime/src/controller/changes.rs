@@ -1,0 +1,386 @@
+//! Changes of the caches on their way to keys.
+//!
+//! ```text
+//! informers ──batches, progress──> ChangeSink (bounded) ──take──> the controller's own task ──rules──> queues, mapping
+//! ```
+//!
+//! Invariants:
+//! 1. An informer only hands its changes over: what a plugin's rules cost delays that plugin alone.
+//! 2. Changes of a kind are taken in order. Progress of a kind is taken after all changes that came before it.
+//! 3. At most [`MAX_WAITING`] changes wait. Further ones are dropped; instead, all cached objects of their kind go through the rules
+//!    as at first sight, with those that are gone since, and every key that is an object itself is enqueued.
+//!
+//! Not here: the rules (`pintle_core::rules`), what the plugin maps by itself (`mapping`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pintle_cache::{ChangeHandler, Delta};
+use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::queue::Priority;
+use tokio::sync::Notify;
+
+use super::Controller;
+use super::world::World;
+
+/// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
+/// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
+/// shadow for long, pays with a run of every key.
+pub(super) const MAX_WAITING: usize = 65_536;
+/// Changes that go through the rules before other tasks get their turn.
+const AT_ONCE: usize = 256;
+
+/// The end of a subscription that the caches call. Versions that share a subscription share it.
+pub(crate) struct ChangeSink {
+    inbox: Mutex<Inbox>,
+    /// Wakes the controller's task.
+    arrived: Arc<Notify>,
+}
+
+/// What becomes of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    /// The version has not taken over yet: changes wait.
+    Buffering,
+    /// The controller takes them.
+    Active,
+    /// Another version has taken over, whose own subscription brings the changes.
+    Detached,
+}
+
+struct Inbox {
+    delivery: Delivery,
+    max_waiting: usize,
+    waiting: Changes,
+    /// Changes that wait, without those of initial lists.
+    n_waiting: usize,
+    /// The controller works on what it has taken.
+    is_busy: bool,
+}
+
+/// What the controller takes at once.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// In order, each of one kind.
+    batches: Vec<Arc<[Delta]>>,
+    /// Kinds of which changes were dropped, with the last states of objects that are gone since.
+    dropped: BTreeMap<Kind, BTreeMap<ObjectKey, Delta>>,
+    /// Kinds whose cache has moved on.
+    progress: BTreeSet<Kind>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.batches.is_empty() && self.dropped.is_empty() && self.progress.is_empty()
+    }
+}
+
+impl Inbox {
+    fn new(max_waiting: usize) -> Self {
+        Self { delivery: Delivery::Buffering, max_waiting, waiting: Changes::default(), n_waiting: 0, is_busy: false }
+    }
+
+    fn push(&mut self, batch: &Arc<[Delta]>) {
+        let Some(kind) = batch.first().map(|delta| &delta.kind).filter(|_| self.delivery != Delivery::Detached) else {
+            return;
+        };
+        let n_new = batch.iter().filter(|delta| !delta.initial).count();
+        let is_full = self.n_waiting + n_new > self.max_waiting;
+        // Later changes of a kind must not overtake those that were dropped.
+        if !is_full && !self.waiting.dropped.contains_key(kind) {
+            self.n_waiting += n_new;
+            self.waiting.batches.push(batch.clone());
+            return;
+        }
+        let gone = self.waiting.dropped.entry(kind.clone()).or_default();
+        for delta in &**batch {
+            let Some(object) = delta.object() else { continue };
+            if delta.new.is_none() {
+                gone.insert(object.clone(), delta.clone());
+            } else {
+                gone.remove(object);
+            }
+        }
+    }
+
+    fn progress(&mut self, kind: &Kind) {
+        if self.delivery != Delivery::Detached && !self.waiting.progress.contains(kind) {
+            self.waiting.progress.insert(kind.clone());
+        }
+    }
+
+    fn take(&mut self) -> Option<Changes> {
+        if self.delivery != Delivery::Active || self.waiting.is_empty() {
+            return None;
+        }
+        self.n_waiting = 0;
+        self.is_busy = true;
+        Some(std::mem::take(&mut self.waiting))
+    }
+}
+
+impl ChangeSink {
+    pub(crate) fn new(controller: &Controller) -> Arc<Self> {
+        Arc::new(Self { inbox: Mutex::new(Inbox::new(MAX_WAITING)), arrived: controller.changes_arrived.clone() })
+    }
+
+    /// Changes that wait, and all that come, become keys.
+    pub(super) fn activate(&self) {
+        self.inbox.lock().delivery = Delivery::Active;
+        self.arrived.notify_one();
+    }
+
+    /// Changes are another subscription's business.
+    pub(super) fn detach(&self) {
+        let waiting = {
+            let mut inbox = self.inbox.lock();
+            inbox.delivery = Delivery::Detached;
+            inbox.n_waiting = 0;
+            std::mem::take(&mut inbox.waiting)
+        };
+        // Freeing the objects takes a while.
+        drop(waiting);
+    }
+
+    /// Whether all changes so far have become keys.
+    pub(super) fn is_idle(&self) -> bool {
+        let inbox = self.inbox.lock();
+        inbox.delivery == Delivery::Active && inbox.waiting.is_empty() && !inbox.is_busy
+    }
+
+    pub(super) fn take(&self) -> Option<Changes> {
+        self.inbox.lock().take()
+    }
+
+    /// What was taken has become keys.
+    pub(super) fn done(&self) {
+        self.inbox.lock().is_busy = false;
+    }
+}
+
+impl ChangeHandler for ChangeSink {
+    fn on_changes(&self, batch: &Arc<[Delta]>) {
+        self.inbox.lock().push(batch);
+        self.arrived.notify_one();
+    }
+
+    fn on_progress(&self, kind: &Kind) {
+        self.inbox.lock().progress(kind);
+        self.arrived.notify_one();
+    }
+}
+
+impl Controller {
+    /// Turns changes into keys until the controller stops.
+    pub(super) async fn take_changes(self: Arc<Self>) {
+        loop {
+            while let Some(share) = self.version().share()
+                && let Some(changes) = share.handler.take()
+            {
+                self.apply_changes(&*share.world, changes).await;
+                share.handler.done();
+            }
+            self.activity.notify_waiters();
+            tokio::select! {
+                () = self.changes_arrived.notified() => {}
+                () = self.stopped.cancelled() => return,
+            }
+        }
+    }
+
+    async fn apply_changes(&self, world: &dyn World, changes: Changes) {
+        for batch in &changes.batches {
+            self.apply_batch(world, batch).await;
+        }
+        if !changes.dropped.is_empty() {
+            let kinds: Vec<String> = changes.dropped.keys().map(ToString::to_string).collect();
+            tracing::warn!(
+                plugin = %self.name, kinds = kinds.join(", "),
+                "changes came faster than they became keys: every key is enqueued"
+            );
+            for (kind, gone) in changes.dropped {
+                let gone: Vec<Delta> = gone.into_values().collect();
+                self.apply_batch(world, &gone).await;
+                self.apply_batch(world, &world.all_as_new(&kind)).await;
+            }
+            // For keys that saw only a state that was dropped.
+            self.enqueue(world.all_keys(), Priority::Low);
+        }
+        for kind in &changes.progress {
+            self.progressed(kind);
+        }
+    }
+
+    async fn apply_batch(&self, world: &dyn World, batch: &[Delta]) {
+        for (i, some) in batch.chunks(AT_ONCE).enumerate() {
+            if i > 0 {
+                tokio::task::yield_now().await;
+            }
+            self.changed(world, some);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pintle_core::object::Object;
+    use pintle_core::version::ResourceVersion;
+    use pintle_testing::cached;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kind(i: u8) -> Kind {
+        Kind::new("", "v1", ["Pod", "Node"][usize::from(i)])
+    }
+
+    /// The state of an object at this version.
+    fn state(name: u8, version: u64) -> Arc<Object> {
+        let mut object = cached(&format!("o{name}"), None);
+        Arc::get_mut(&mut object).unwrap().meta.resource_version = ResourceVersion::parse(&version.to_string());
+        object
+    }
+
+    type Model = BTreeMap<(u8, u8), Arc<Object>>;
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        /// Objects of a kind that are put (true) or deleted, as one batch.
+        Batch(u8, Vec<(u8, bool)>),
+        Progress(u8),
+        Take,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let objects = prop::collection::vec((0..4u8, any::<bool>()), 1..4);
+        prop_oneof![
+            6 => (0..2u8, objects).prop_map(|(kind, objects)| Event::Batch(kind, objects)),
+            1 => (0..2u8).prop_map(Event::Progress),
+            1 => Just(Event::Take),
+        ]
+    }
+
+    /// Brings a batch into the model, as an informer does before it hands it over.
+    fn apply(model: &mut Model, of: u8, objects: &[(u8, bool)], version: &mut u64) -> Arc<[Delta]> {
+        let deltas = objects.iter().filter_map(|&(name, put)| {
+            *version += 1;
+            let new = put.then(|| state(name, *version));
+            let old = match &new {
+                Some(new) => model.insert((of, name), new.clone()),
+                None => Some(model.remove(&(of, name))?),
+            };
+            Some(Delta { kind: kind(of), old, new, initial: false })
+        });
+        deltas.collect()
+    }
+
+    /// All deltas that the controller works on, in order.
+    fn deltas(changes: Changes, model: &Model) -> Vec<Delta> {
+        let mut all: Vec<Delta> = changes.batches.iter().flat_map(|batch| batch.iter().cloned()).collect();
+        for (of, gone) in changes.dropped {
+            all.extend(gone.into_values());
+            let cached = model.iter().filter(|((k, _), _)| kind(*k) == of);
+            all.extend(cached.map(|(_, object)| Delta {
+                kind: of.clone(),
+                old: None,
+                new: Some(object.clone()),
+                initial: true,
+            }));
+        }
+        all
+    }
+
+    proptest! {
+        /// The last state of every object that has changed is seen, whatever was dropped; without a rush, every change is, in order.
+        #[test]
+        fn nothing_is_lost(events in prop::collection::vec(event(), 0..60), max_waiting in 0..12usize) {
+            let mut inbox = Inbox::new(max_waiting);
+            inbox.delivery = Delivery::Active;
+            let (mut model, mut version) = (Model::new(), 0);
+            let (mut pushed, mut progress) = (Vec::new(), BTreeSet::new());
+            for event in events.into_iter().chain([Event::Take]) {
+                match event {
+                    Event::Batch(of, objects) => {
+                        let batch = apply(&mut model, of, &objects, &mut version);
+                        inbox.push(&batch);
+                        pushed.extend(batch.iter().cloned());
+                    }
+                    Event::Progress(of) => {
+                        inbox.progress(&kind(of));
+                        progress.insert(kind(of));
+                    }
+                    Event::Take => {
+                        let taken = inbox.take().unwrap_or_default();
+                        let n_kept: usize = taken.batches.iter().map(|batch| batch.len()).sum();
+                        prop_assert!(n_kept <= max_waiting);
+                        prop_assert_eq!(std::mem::take(&mut progress), taken.progress.clone());
+                        let dropped = !taken.dropped.is_empty();
+                        prop_assert_eq!(dropped, n_kept < pushed.len());
+                        let seen = deltas(taken, &model);
+                        let text = |delta: &Delta| format!("{:?} {:?}", delta.old, delta.new);
+                        if !dropped {
+                            let both = [&seen, &pushed].map(|all| all.iter().map(text).collect::<Vec<_>>());
+                            prop_assert_eq!(&both[0], &both[1]);
+                        }
+                        for delta in pushed.drain(..) {
+                            let same = |other: &&Delta| other.kind == delta.kind && other.object() == delta.object();
+                            let last = seen.iter().rfind(same).and_then(|delta| delta.new.clone());
+                            let of = u8::from(delta.kind == kind(1));
+                            let name: u8 = delta.object().unwrap().name[1..].parse().unwrap();
+                            let now = model.get(&(of, name));
+                            prop_assert!(seen.iter().any(|other| same(&other)));
+                            prop_assert_eq!(
+                                last.map(|object| object.meta.resource_version.clone()),
+                                now.map(|object| object.meta.resource_version.clone())
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn one(name: u8) -> Arc<[Delta]> {
+        [Delta { kind: kind(0), old: None, new: Some(state(name, 1)), initial: false }].into()
+    }
+
+    #[test]
+    fn a_version_in_the_shadow_keeps_changes_up_to_the_bound() {
+        let mut inbox = Inbox::new(2);
+        inbox.push(&one(0));
+        inbox.push(&one(1));
+        assert!(inbox.take().is_none(), "it has not taken over");
+        inbox.delivery = Delivery::Active;
+        let taken = inbox.take().unwrap();
+        assert_eq!((taken.batches.len(), taken.dropped.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_version_in_the_shadow_drops_changes_over_the_bound_and_runs_everything() {
+        let mut inbox = Inbox::new(2);
+        for name in 0..100 {
+            inbox.push(&one(name));
+        }
+        let gone: Arc<[Delta]> = [Delta { kind: kind(0), old: Some(state(99, 1)), new: None, initial: false }].into();
+        inbox.push(&gone);
+        inbox.delivery = Delivery::Active;
+        let taken = inbox.take().unwrap();
+        assert_eq!(taken.batches.len(), 2);
+        let gone: Vec<_> = taken.dropped[&kind(0)].keys().map(ToString::to_string).collect();
+        assert_eq!(gone, ["ns/o99"]);
+    }
+
+    #[test]
+    fn an_initial_list_of_any_size_waits() {
+        let mut inbox = Inbox::new(2);
+        let initial = (0..100).map(|name| Delta { initial: true, ..one(name)[0].clone() });
+        inbox.push(&initial.collect());
+        inbox.push(&one(1));
+        inbox.delivery = Delivery::Active;
+        let taken = inbox.take().unwrap();
+        assert_eq!((taken.batches.len(), taken.dropped.len()), (2, 0));
+    }
+}

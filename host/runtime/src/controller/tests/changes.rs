@@ -1,0 +1,128 @@
+//! From changes of the caches to keys, on the controller's own task.
+
+use std::sync::mpsc;
+
+use pintle_cache::{Delta, Enqueued};
+use pintle_core::version::ResourceVersion;
+use pintle_testing::cached;
+
+use super::*;
+use crate::controller::changes::MAX_WAITING;
+
+fn change() -> Delta {
+    Delta { kind: pod(), old: None, new: None, initial: false }
+}
+
+fn enqueued(name: &str) -> Enqueued {
+    Enqueued { key: key(name), delay: None, priority: Priority::Normal }
+}
+
+/// A plugin whose changes give the key of its name once `may_end` says so; its runs go into the log.
+fn plugin(name: &'static str, log: &Arc<Mutex<Vec<&'static str>>>) -> (Fixture, Arc<ChangeSink>, mpsc::Sender<()>) {
+    let log = log.clone();
+    let guest = FakeGuest::new(manifest(|_| {}), move |_, _| {
+        log.lock().push(name);
+        done()
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    let (end, may_end) = mpsc::channel();
+    let may_end = Mutex::new(may_end);
+    *fixture.world.rules.lock() = Some(Arc::new(move |_| {
+        // A test that fails ends as well.
+        let _ = may_end.lock().recv_timeout(Duration::from_secs(10));
+        vec![enqueued(name)]
+    }));
+    let sink = ChangeSink::new(&fixture.controller);
+    fixture.start_with(sink.clone());
+    (fixture, sink, end)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_slow_rule_of_one_plugin_does_not_delay_another() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (slow, slow_sink, end_slow) = plugin("slow", &log);
+    let (quick, quick_sink, end_quick) = plugin("quick", &log);
+    end_quick.send(()).unwrap();
+    let batch = [change()].into();
+    // As an informer does it, one after the other.
+    slow_sink.on_changes(&batch);
+    quick_sink.on_changes(&batch);
+    quick.idle(Duration::ZERO).await;
+    assert_eq!(*log.lock(), ["quick"]);
+    end_slow.send(()).unwrap();
+    slow.idle(Duration::ZERO).await;
+    assert_eq!(*log.lock(), ["quick", "slow"]);
+}
+
+/// What runs after so many changes have come before the controller has started. No rule gives a key for any of them.
+async fn runs_after(n_changes: usize) -> Vec<String> {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    *fixture.world.all_keys.lock() = vec![key("a"), key("b")];
+    let sink = ChangeSink::new(&fixture.controller);
+    for _ in 0..n_changes / 64 {
+        sink.on_changes(&vec![change(); 64].into());
+    }
+    sink.on_changes(&vec![change(); n_changes % 64].into());
+    fixture.start_with(sink);
+    fixture.idle(Duration::ZERO).await;
+    let calls = calls.lock();
+    calls.iter().map(|(_, key, _)| key.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_changes_wait_as_the_bound_allows() {
+    assert_eq!(runs_after(MAX_WAITING).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_changes_than_the_bound_allows_run_every_key() {
+    assert_eq!(runs_after(MAX_WAITING + 1).await, ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_dropped_changes_go_through_the_rules_again() {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    let names = |batch: &[Delta]| batch.iter().filter_map(|delta| Some(enqueued(&delta.object()?.name))).collect();
+    *fixture.world.rules.lock() = Some(Arc::new(names));
+    let state = |name: &str, version: &str| {
+        let mut object = cached(name, None);
+        Arc::get_mut(&mut object)?.meta.resource_version = ResourceVersion::parse(version);
+        Some(object)
+    };
+    *fixture.world.objects.lock() = vec![Delta { new: state("cached", "7"), initial: true, ..change() }];
+    let sink = ChangeSink::new(&fixture.controller);
+    sink.on_changes(&vec![change(); MAX_WAITING].into());
+    sink.on_changes(&[Delta { new: state("cached", "6"), ..change() }].into());
+    sink.on_changes(&[Delta { old: state("gone", "5"), ..change() }].into());
+    fixture.start_with(sink);
+    fixture.idle(Duration::ZERO).await;
+    let mut ran: Vec<String> = calls.lock().iter().map(|(_, key, _)| key.clone()).collect();
+    ran.sort();
+    assert_eq!(ran, ["cached", "gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_the_progress() {
+    let (guest, calls) =
+        scripted(
+            manifest(|m| m["queues"][0]["concurrency"] = 1.into()),
+            |i| if i == 0 { creates(&["p"]) } else { done() },
+        );
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.world.version.store(100, Ordering::Relaxed);
+    *fixture.world.rules.lock() = Some(Arc::new(|_| vec![enqueued("b")]));
+    let sink = ChangeSink::new(&fixture.controller);
+    fixture.start_with(sink.clone());
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // It is held, and wanted again.
+    fixture.add(&["a"]);
+    fixture.world.version.store(101, Ordering::Relaxed);
+    sink.on_changes(&[change()].into());
+    sink.on_progress(&pod());
+    fixture.idle(Duration::ZERO).await;
+    let ran: Vec<String> = calls.lock().iter().map(|(_, key, _)| key.clone()).collect();
+    assert_eq!(ran, ["a", "b", "a"]);
+}
