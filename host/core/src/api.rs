@@ -74,6 +74,13 @@ pub struct ListPage {
     pub next: Option<String>,
 }
 
+/// How long a watch lasts: readers ask the server to end it then, so that a hidden limit of a load balancer never does.
+/// kube-controller-manager asks for five to ten minutes as well.
+pub const WATCH_DURATION: Duration = Duration::from_secs(290);
+/// A connection on which nothing has arrived for so long is dead: an idle watch has a bookmark about once a minute, and ends after
+/// [`WATCH_DURATION`]. Readers give a request up then, informers a watch.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_DURATION.as_secs() + 40);
+
 /// How to start a watch.
 #[derive(Clone, Debug)]
 pub enum WatchStart {

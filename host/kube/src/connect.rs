@@ -11,7 +11,7 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use parking_lot::Mutex;
-use pintle_core::api::{ApiError, ApiReader, RequestObserver};
+use pintle_core::api::{ApiError, ApiReader, READ_TIMEOUT, RequestObserver};
 
 use crate::account::{self, Account};
 use crate::error;
@@ -115,8 +115,7 @@ impl Connection {
         config.default_retry = false;
         config.disable_compression = true;
         config.connect_timeout = Some(Duration::from_secs(10));
-        // Bookmarks arrive about once a minute on an idle watch; silence for much longer is a dead connection.
-        config.read_timeout = Some(Duration::from_secs(330));
+        config.read_timeout = Some(READ_TIMEOUT);
         let url = config.cluster_url.to_string();
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let root_ca = root_ca(&config);

@@ -9,7 +9,8 @@ use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::api::{
-    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WATCH_DURATION, WatchFrame, WatchStart,
+    WatchStream,
 };
 use pintle_core::id::ObjectKey;
 use serde::Deserialize;
@@ -18,10 +19,6 @@ use serde_json::value::RawValue;
 use crate::connect::{Connection, Unanswered};
 use crate::path::{self, Place};
 use crate::{discover, error};
-
-/// Watches are ended by the server after this long, so that a load balancer's hidden limit never is what ends them.
-/// kube-controller-manager asks for five to ten minutes as well.
-const WATCH_TIMEOUT_SECONDS: &str = "290";
 
 const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -94,7 +91,7 @@ impl Connection {
         path::selectors(&mut url, target);
         path::param(&mut url, "watch", "true");
         path::param(&mut url, "allowWatchBookmarks", "true");
-        path::param(&mut url, "timeoutSeconds", WATCH_TIMEOUT_SECONDS);
+        path::param(&mut url, "timeoutSeconds", &WATCH_DURATION.as_secs().to_string());
         match start {
             WatchStart::After(resource_version) => path::param(&mut url, "resourceVersion", &resource_version),
             WatchStart::InitialEvents => {

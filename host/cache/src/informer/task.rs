@@ -6,11 +6,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::StreamExt;
 use futures::stream::ReadyChunks;
-use pintle_core::api::{ApiError, Detail, ListPage, Target, WatchFrame, WatchStart, WatchStream};
+use pintle_core::api::{ApiError, Detail, ListPage, READ_TIMEOUT, Target, WatchFrame, WatchStart, WatchStream};
 use pintle_core::ingest::{IngestPlan, Ingester};
 use pintle_core::object::Object;
 use pintle_core::rules::Delta;
@@ -21,9 +21,6 @@ use super::machine::{Machine, Step, Verdict};
 use super::{Env, Listener, Shared};
 use crate::backoff::Backoff;
 use crate::store::Store;
-
-/// A watch that says nothing for so long, not even a bookmark (one a minute), is given up. Servers end a watch within 10 minutes.
-const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Runs until it is aborted.
 pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>) {
@@ -220,7 +217,7 @@ impl Task {
     }
 
     async fn read(&mut self, initial: bool) {
-        let limit = if initial { self.env.config.stream_quiet_limit } else { IDLE_LIMIT };
+        let limit = if initial { self.env.config.stream_quiet_limit } else { READ_TIMEOUT };
         let Some(stream) = &mut self.stream else {
             self.machine.ended(now());
             return;
