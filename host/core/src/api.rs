@@ -233,7 +233,7 @@ pub struct ApiError {
 /// Classes of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiErrorClass {
-    /// 404. Retrying does not help by itself.
+    /// 404.
     NotFound,
     /// 409 of a create.
     AlreadyExists,
@@ -259,17 +259,6 @@ pub enum ApiErrorClass {
     Malformed,
 }
 
-/// When trying the same again makes sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// With the usual backoff.
-    Backoff,
-    /// After this time.
-    After(Duration),
-    /// Not before something else changes.
-    Never,
-}
-
 impl ApiError {
     /// An error without an answer from the server.
     pub fn transport(message: impl Into<String>) -> Self {
@@ -282,20 +271,12 @@ impl ApiError {
         }
     }
 
-    /// When trying the same again makes sense.
-    pub fn retry(&self) -> Retry {
+    /// How long the server asks to wait before another try; the usual backoff if absent. Another try may help after every
+    /// failure: what makes a request wrong today (a schema, a missing namespace) may change.
+    pub fn retry_after(&self) -> Option<Duration> {
         match self.class {
-            ApiErrorClass::Throttled(Some(after)) => Retry::After(after),
-            ApiErrorClass::Throttled(None)
-            | ApiErrorClass::Server
-            | ApiErrorClass::Timeout
-            | ApiErrorClass::Transport
-            | ApiErrorClass::Conflict
-            | ApiErrorClass::Gone
-            | ApiErrorClass::Malformed
-            | ApiErrorClass::Unauthorized
-            | ApiErrorClass::Forbidden => Retry::Backoff,
-            ApiErrorClass::NotFound | ApiErrorClass::AlreadyExists | ApiErrorClass::Invalid => Retry::Never,
+            ApiErrorClass::Throttled(after) => after,
+            _ => None,
         }
     }
 

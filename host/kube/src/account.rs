@@ -159,5 +159,5 @@ async fn post(host: &Connection, path: &str, body: String) -> Result<bytes::Byte
         .body(Body::from(body.into_bytes()))
         .map_err(|why| error::malformed("address", why))?;
     let body = host.send(request, Some(n_bytes)).await?;
-    Ok(body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes())
+    Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
 }

@@ -2,6 +2,8 @@
 //!
 //! *Source*: `k8s.io/apimachinery/pkg/api/errors` (reasons and codes of a Status).
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
@@ -79,11 +81,37 @@ pub(crate) fn from_client(error: &kube::Error) -> ApiError {
         kube::Error::Service(why) => chain(why.source().unwrap_or(why.as_ref())),
         other => chain(other),
     };
-    let mut failure = ApiError::transport(message);
-    if failure.message.contains("timed out") || failure.message.contains("deadline has elapsed") {
-        failure.class = ApiErrorClass::Timeout;
+    broken(error, message)
+}
+
+/// A body that breaks off.
+pub(crate) fn from_body(error: &(dyn Error + 'static)) -> ApiError {
+    broken(error, chain(error))
+}
+
+fn broken(error: &(dyn Error + 'static), message: String) -> ApiError {
+    let failure = ApiError::transport(message);
+    match is_timeout(error) {
+        true => ApiError { class: ApiErrorClass::Timeout, ..failure },
+        false => failure,
     }
-    failure
+}
+
+/// Whether a wait that took too long is the cause: the client's own limits and those of the operating system are I/O errors.
+fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<tokio::time::error::Elapsed>() {
+            return true;
+        }
+        cause = match error.downcast_ref::<io::Error>() {
+            Some(error) if error.kind() == io::ErrorKind::TimedOut => return true,
+            // Its source is that of the error that it wraps.
+            Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 /// An answer that could not be understood.
@@ -98,7 +126,7 @@ pub(crate) fn malformed(what: &str, why: impl std::fmt::Display) -> ApiError {
 }
 
 /// An error with its causes in one line, without those that a cause's text repeats.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -137,6 +165,19 @@ mod tests {
             assert_eq!(error.class, class, "{code} {reason}");
             assert_eq!((error.message.as_str(), error.causes.as_slice()), ("no", &["Why".to_owned()][..]));
         }
+    }
+
+    #[test]
+    fn timeouts_are_told_by_their_type() {
+        let of = |kind, text: &'static str| {
+            let inner = io::Error::new(kind, text);
+            from_client(&kube::Error::Service(Box::new(io::Error::other(inner))))
+        };
+        let late = of(io::ErrorKind::TimedOut, "deadline");
+        assert_eq!((late.class, late.message.as_str()), (ApiErrorClass::Timeout, "deadline"));
+        assert_eq!(of(io::ErrorKind::ConnectionRefused, "refused").class, ApiErrorClass::Transport);
+        // The server may say what it likes.
+        assert_eq!(of(io::ErrorKind::Other, "webhook timed out").class, ApiErrorClass::Transport);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Connection {
             Err(why) if why.is::<http_body_util::LengthLimitError>() => {
                 Err(error::malformed("answer", format_args!("it is larger than {limit_bytes} bytes")))
             }
-            Err(why) => Err(ApiError::transport(error::chain(why.as_ref()))),
+            Err(why) => Err(error::from_body(why.as_ref())),
         }
     }
 
@@ -142,7 +142,7 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
                 }
                 Err(why) => {
                     // The server closes idle watches; what is lost with the connection comes with the next one.
-                    yield Err(ApiError::transport(error::chain(&why)));
+                    yield Err(error::from_body(&why));
                     return;
                 }
             }

@@ -108,7 +108,7 @@ impl Writer {
     async fn send(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
         let (request, n_bytes) = self.request(write).map_err(|why| error::malformed("address", why))?;
         let body = self.connection.send(request, Some(n_bytes)).await?;
-        Ok(body.collect().await.map_err(|why| ApiError::transport(error::chain(&why)))?.to_bytes())
+        Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
     }
 
     /// The request, and the length of its body.

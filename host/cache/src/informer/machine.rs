@@ -16,7 +16,7 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_core::api::{ApiError, ApiErrorClass, Retry, WatchStart};
+use pintle_core::api::{ApiError, ApiErrorClass, WatchStart};
 
 use crate::backoff::Backoff;
 
@@ -260,11 +260,7 @@ impl Machine {
     }
 
     fn wait(&mut self, error: &ApiError, now: Instant) {
-        let at_least = match error.retry() {
-            Retry::After(after) => after,
-            Retry::Backoff | Retry::Never => Duration::ZERO,
-        };
-        self.wait_for(at_least, now);
+        self.wait_for(error.retry_after().unwrap_or_default(), now);
     }
 
     fn wait_for(&mut self, at_least: Duration, now: Instant) {

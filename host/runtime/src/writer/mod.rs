@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Retry, Written};
+use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Written};
 use pintle_core::correlator::cut;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Kind, ObjectKey};
@@ -98,7 +98,7 @@ enum Done {
     Failed {
         failure: Box<MutationFailure>,
         class: Option<ApiErrorClass>,
-        retry: Retry,
+        retry_after: Option<Duration>,
         question: Option<Question>,
     },
 }
@@ -241,7 +241,7 @@ impl Writer {
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());
                 let failure = Box::new(failure);
-                return Done::Failed { failure, class: None, retry: Retry::Backoff, question: None };
+                return Done::Failed { failure, class: None, retry_after: None, question: None };
             }
         };
         if planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal)) {
@@ -252,11 +252,11 @@ impl Writer {
             Go::Send(request) if may_have_happened(&error) => question(target, request),
             _ => None,
         };
-        let (class, retry) = (Some(error.class), error.retry());
+        let (class, retry_after) = (Some(error.class), error.retry_after());
         Done::Failed {
             failure: Box::new(failure(planned, target, error.code, error.reason, &error.message, error.causes)),
             class,
-            retry,
+            retry_after,
             question,
         }
     }
@@ -275,12 +275,10 @@ impl Report {
             Done::Nothing => {}
             Done::Written(write) => self.writes.push(write),
             Done::Unclear(question) => self.questions.extend(question),
-            Done::Failed { failure, class, retry, question } => {
+            Done::Failed { failure, class, retry_after, question } => {
                 self.questions.extend(question);
                 self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
-                if let Retry::After(after) = retry {
-                    self.retry_after = self.retry_after.max(Some(after));
-                }
+                self.retry_after = self.retry_after.max(retry_after);
                 self.failures.push(*failure);
             }
         }
