@@ -55,6 +55,23 @@ impl<'a> Members<'a> {
         self.members.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 
+    /// The text of a member's value as it was parsed; absent if it was set since.
+    pub(crate) fn original(&self, name: &str) -> Option<&'a str> {
+        match self.members.iter().find(|(other, _)| other == name) {
+            Some((_, Cow::Borrowed(text))) => Some(text),
+            Some((_, Cow::Owned(_))) | None => None,
+        }
+    }
+
+    /// A member that is a string; absent as well if it is null.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn string(&self, name: &str) -> Result<Option<String>, String> {
+        let value = self.get(name).map(|text| serde_json::from_str::<Option<String>>(text));
+        value.transpose().map(Option::flatten).map_err(|why| format!("{name}: {why}"))
+    }
+
     /// The members' names, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|(name, _)| name.as_str())
@@ -111,33 +128,6 @@ pub(crate) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// What of an object's metadata the host looks at.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct MetaFields {
-    pub(crate) name: Option<String>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-}
-
-impl MetaFields {
-    /// Of the member `metadata`, which may be missing.
-    pub(crate) fn of(object: &Members<'_>) -> Result<Self, String> {
-        match object.get("metadata") {
-            None => Ok(Self::default()),
-            Some(text) => serde_json::from_str(text).map_err(|why| format!("metadata: {why}")),
-        }
-    }
-}
-
-/// Puts operations in front of a JSON patch.
-pub(crate) fn prepend_operations(patch: &str, operations: &[String]) -> Result<String, String> {
-    let theirs: Vec<&RawValue> = serde_json::from_str(patch).map_err(|why| why.to_string())?;
-    let all: Vec<&str> = operations.iter().map(String::as_str).chain(theirs.iter().map(|one| one.get())).collect();
-    Ok(format!("[{}]", all.join(",")))
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
@@ -178,14 +168,13 @@ mod tests {
             |members| members.edit("metadata", |_| {}),
             expect!["error: metadata: invalid type: null, expected an object at line 1 column 4"],
         );
-        let twice = Members::parse(r#"{"metadata":{"name":"a","name":"b"}}"#).unwrap();
-        assert!(MetaFields::of(&twice).is_err());
     }
 
     #[test]
-    fn operations_go_in_front_of_a_patch() {
-        let patch = r#"[ {"op":"remove","path":"/a"} ]"#;
-        assert_eq!(prepend_operations(patch, &["{}".into()]).unwrap(), r#"[{},{"op":"remove","path":"/a"}]"#);
-        assert!(prepend_operations("{}", &[]).is_err());
+    fn a_string_is_a_string_or_absent() {
+        let members = Members::parse(r#"{"name":"\u0061","uid":null,"n":1}"#).unwrap();
+        assert_eq!(members.string("name"), Ok(Some("a".to_owned())));
+        assert_eq!((members.string("uid"), members.string("other")), (Ok(None), Ok(None)));
+        assert!(members.string("n").is_err());
     }
 }

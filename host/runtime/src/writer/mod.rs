@@ -197,7 +197,7 @@ impl Writer {
             return Done::Nothing;
         };
         let error = match go {
-            Go::Send(request) => {
+            Go::Send { request, pinned } => {
                 let label = request.resource.kind.to_string();
                 let started = Instant::now();
                 let result = self.api.write(request).await;
@@ -217,7 +217,7 @@ impl Writer {
                         return pending(target, &Written::default()).map_or(Done::Nothing, Done::Written);
                     }
                     Err(error) => {
-                        let error = as_conflict(action, error);
+                        let error = as_conflict(action, *pinned, error);
                         self.metrics.mutation(target.verb, &label, result_label(&error, &planned.mutation.tolerate));
                         error
                     }
@@ -249,7 +249,7 @@ impl Writer {
         }
         self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
         let question = match go {
-            Go::Send(request) if may_have_happened(&error) => question(target, request),
+            Go::Send { request, .. } if may_have_happened(&error) => question(target, request),
             _ => None,
         };
         let (class, retry_after) = (Some(error.class), error.retry_after());

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::edit::Members;
+use super::request::{Body, ObjectText, ParsedWrite};
 
 /// The object of a key, as controller references name it.
 pub(super) struct Controller {
@@ -87,8 +88,8 @@ enum Sets {
 ///
 /// # Errors
 /// What it sets, or what cannot be understood.
-pub(super) fn sets_only(key: &Controller, action: &Action) -> Result<(), String> {
-    match (action, sets(key, action)?) {
+pub(super) fn sets_only(key: &Controller, write: &ParsedWrite<'_>) -> Result<(), String> {
+    match (write.action, sets(key, write)?) {
         (Action::Create { subresource: None, .. }, Sets::Nobody) => {
             Err(format!("what is created must name {} {} as its controller", key.kind, key.name))
         }
@@ -97,26 +98,27 @@ pub(super) fn sets_only(key: &Controller, action: &Action) -> Result<(), String>
 }
 
 /// Whether a write makes the key's object the controller, and nothing in it can undo that.
-pub(super) fn sets_key(key: &Controller, action: &Action) -> bool {
-    let is_plain = match action {
+pub(super) fn sets_key(key: &Controller, write: &ParsedWrite<'_>) -> bool {
+    let is_plain = match write.action {
         // A later operation, or a directive, may take the reference out again.
         Action::Patch { patch_type: PatchType::Json, .. } => false,
         Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => !body.contains('$'),
         _ => true,
     };
-    is_plain && sets(key, action) == Ok(Sets::TheKey)
+    is_plain && sets(key, write) == Ok(Sets::TheKey)
 }
 
-fn sets(key: &Controller, action: &Action) -> Result<Sets, String> {
-    Ok(match action {
-        Action::Create { object, .. } | Action::Update { object, .. } => of_object(key, object, Form::Whole)?,
-        Action::Patch { patch_type: PatchType::Json, body, .. } => of_operations(key, body)?,
-        Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => of_object(key, body, Form::Strategic)?,
-        Action::Patch { patch_type: PatchType::Merge | PatchType::Apply { .. }, body, .. } => {
-            of_object(key, body, Form::Merge)?
-        }
-        Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => Sets::Nobody,
-    })
+fn sets(key: &Controller, write: &ParsedWrite<'_>) -> Result<Sets, String> {
+    let form = match write.action {
+        Action::Patch { patch_type: PatchType::StrategicMerge, .. } => Form::Strategic,
+        Action::Patch { .. } => Form::Merge,
+        _ => Form::Whole,
+    };
+    match &write.body {
+        Body::Object(text) => of_object(key, text, form),
+        Body::Operations(operations) => of_operations(key, operations),
+        Body::Nothing => Ok(Sets::Nobody),
+    }
 }
 
 /// What a text about an object is.
@@ -130,16 +132,14 @@ enum Form {
     Strategic,
 }
 
-fn of_object(key: &Controller, text: &str, form: Form) -> Result<Sets, String> {
-    let body = Members::parse(text)?;
+fn of_object(key: &Controller, text: &ObjectText<'_>, form: Form) -> Result<Sets, String> {
     let plain = |members: &Members<'_>| match members.names().find(|name| name.starts_with('$')) {
         Some(name) => Err(format!("the directive {name:?} is not understood")),
         None => Ok(()),
     };
-    plain(&body)?;
-    let Some(text) = body.get("metadata") else { return Ok(Sets::Nobody) };
-    let metadata = Members::parse(text).map_err(|why| format!("metadata: {why}"))?;
-    plain(&metadata)?;
+    plain(&text.members)?;
+    let Some(metadata) = text.metadata()? else { return Ok(Sets::Nobody) };
+    plain(metadata)?;
     of_list(key, metadata.get("ownerReferences"), form)
 }
 
@@ -213,10 +213,11 @@ fn place(path: &str) -> Place {
     }
 }
 
-fn of_operations(key: &Controller, text: &str) -> Result<Sets, String> {
-    let operations: Vec<Operation<'_>> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+fn of_operations(key: &Controller, operations: &[&RawValue]) -> Result<Sets, String> {
     let mut sets = Sets::Nobody;
-    for Operation { op, path, from, value } in operations {
+    for operation in operations {
+        let Operation { op, path, from, value } =
+            serde_json::from_str(operation.get()).map_err(|why| why.to_string())?;
         let unclear = || Err(format!("what {op:?} does at {path:?} is not understood"));
         let value = value.map(RawValue::get);
         let found = match (op.as_str(), place(&path)) {
@@ -282,12 +283,17 @@ mod tests {
             body: body.to_string(),
             preconditions: Preconditions::default(),
         };
-        sets_only(&key(), &action)
+        judged(&action)
+    }
+
+    fn judged(action: &Action) -> Result<(), String> {
+        let write = ParsedWrite::parse(action, None)?;
+        sets_only(&key(), &write.unwrap())
     }
 
     fn created(object: impl ToString) -> Result<(), String> {
         let (kind, namespace) = ("v1/Pod".parse().unwrap(), "ns".to_owned());
-        sets_only(&key(), &Action::Create { kind, namespace, object: object.to_string(), subresource: None })
+        judged(&Action::Create { kind, namespace, object: object.to_string(), subresource: None })
     }
 
     fn owners(references: impl Into<Value>) -> Value {

@@ -14,7 +14,7 @@ use pintle_core::manifest::Manifest;
 use pintle_core::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
 use pintle_core::view::View;
 
-use super::request::{Target, kind_of, pin, prepare};
+use super::request::{ParsedWrite, Target, kind_of};
 use super::rights::Rights;
 
 /// An outcome that is well formed.
@@ -47,18 +47,23 @@ pub(super) struct Planned {
 impl Planned {
     /// Whether nothing of the next steps is carried out unless this one has made the target the key's own.
     fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
-        let Some((own, Go::Send(_))) = &self.write else { return false };
+        let Some((own, Go::Send { .. })) = &self.write else { return false };
         // An object that is not found cannot be hit later either; other refusals that count as success would leave it as it is.
         let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
         is_certain
             && own.kind == target.kind
             && own.object == target.object
-            && rights.adopts(&self.mutation.action, own)
+            && ParsedWrite::parse(&self.mutation.action, None)
+                .is_ok_and(|write| write.is_some_and(|w| rights.adopts(&w)))
     }
 }
 
 pub(super) enum Go {
-    Send(WriteRequest),
+    Send {
+        request: WriteRequest,
+        /// The host has added the uid of the object that it must hit.
+        pinned: bool,
+    },
     /// The operator or the manifest does not allow it.
     Denied(Denial),
     /// The API server has no such kind.
@@ -123,22 +128,20 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
             }
         }
         let resource = kind_of(&mutation.action).and_then(&self.resolve);
-        let Some((target, request)) = prepare(&mutation.action, resource.as_ref(), self.name)? else {
+        let Some(write) = ParsedWrite::parse(&mutation.action, resource.as_deref())? else {
             return Ok((None, n_refused));
         };
+        let target = write.target.clone();
         let adopted = || before.iter().flat_map(|step| &step.mutations).any(|earlier| earlier.adopts(&target, rights));
-        let allowed = rights.write(&mutation.action, &target, adopted);
-        let go = match (allowed, request) {
+        let go = match (rights.write(&write, adopted), resource) {
             (Err(denial), _) => {
                 n_refused += 1;
                 Go::Denied(denial)
             }
             (Ok(_), None) => Go::NoKind,
-            (Ok(None), Some(request)) => Go::Send(request),
-            (Ok(Some(uid)), Some(_)) => {
-                pin(&mut mutation.action, &uid)?;
-                let pinned = prepare(&mutation.action, resource.as_ref(), self.name)?;
-                pinned.and_then(|(_, request)| request).map_or(Go::NoKind, Go::Send)
+            (Ok(pin), Some(resource)) => {
+                let request = write.render(&resource, self.name, pin.as_ref())?;
+                Go::Send { request, pinned: pin.is_some() }
             }
         };
         Ok((Some((target, go)), n_refused))

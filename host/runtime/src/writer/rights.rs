@@ -19,7 +19,7 @@ use pintle_core::version::Uid;
 use pintle_core::view::View;
 
 use super::ownership::{Controller, sets_key, sets_only};
-use super::request::Target;
+use super::request::ParsedWrite;
 
 /// What a run may do, and by what that is judged.
 #[derive(Clone, Copy)]
@@ -40,15 +40,11 @@ impl Rights<'_> {
     ///
     /// `adopted` says whether an object will be the key's own by the time of this write, because it is written only after an
     /// earlier write of the same outcome has adopted it.
-    pub(crate) fn write(
-        &self,
-        action: &Action,
-        target: &Target,
-        adopted: impl Fn() -> bool,
-    ) -> Result<Option<Uid>, Denial> {
-        let owns = |of| self.owns(of, action, target, &adopted);
+    pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
+        let ParsedWrite { action, target, .. } = write;
+        let owns = |of| self.owns(of, write, &adopted);
         match self.grants.check(&target.access(), owns)? {
-            Allowed::Owned if self.makes(action, target) => {
+            Allowed::Owned if self.makes(write) => {
                 self.grants.check(&Access { verb: "create", ..target.access() }, owns).map(|_| None)
             }
             Allowed::Owned if !is_new(action) => {
@@ -110,17 +106,19 @@ impl Rights<'_> {
     }
 
     /// Whether a write, if it is carried out, makes an object the key's own that nobody controls.
-    pub(crate) fn adopts(&self, action: &Action, target: &Target) -> bool {
+    pub(super) fn adopts(&self, write: &ParsedWrite<'_>) -> bool {
+        let ParsedWrite { action, target, .. } = write;
         let Ok(key) = self.controller() else { return false };
         let Ok(object) = self.shown(&target.kind, &target.object) else { return false };
         matches!(action, Action::Update { .. } | Action::Patch { .. })
             && target.subresource.is_none()
             && object.meta.controller().is_none()
-            && hits(action, &object).is_ok()
-            && sets_key(&key, action)
+            && hits(write, &object).is_ok()
+            && sets_key(&key, write)
     }
 
-    fn owns(&self, of: Of, action: &Action, target: &Target, adopted: &impl Fn() -> bool) -> Result<(), String> {
+    fn owns(&self, of: Of, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
+        let ParsedWrite { action, target, .. } = write;
         match of {
             Of::Any => Ok(()),
             Of::Key => {
@@ -130,24 +128,25 @@ impl Rights<'_> {
                 self.is_key(&target.kind, &target.object)?;
                 match is_new(action) {
                     true => Ok(()),
-                    false => self.shown(&target.kind, &target.object).and_then(|object| hits(action, &object)),
+                    false => self.shown(&target.kind, &target.object).and_then(|object| hits(write, &object)),
                 }
             }
-            Of::Controlled => self.controls(action, target, adopted),
+            Of::Controlled => self.controls(write, adopted),
         }
     }
 
-    fn controls(&self, action: &Action, target: &Target, adopted: &impl Fn() -> bool) -> Result<(), String> {
+    fn controls(&self, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
+        let ParsedWrite { action, target, .. } = write;
         let key = self.controller()?;
         key.reaches(&target.object.namespace)?;
         match action {
             Action::DeleteCollection { .. } => return Err("a collection is of many objects".into()),
             Action::Event(_) => return Err("it writes no object".into()),
             _ if is_new(action) => {}
-            _ if self.makes(action, target) => {
+            _ if self.makes(write) => {
                 self.sees_all(&target.kind, &target.object)?;
-                sets_only(&key, action)?;
-                return match sets_key(&key, action) {
+                sets_only(&key, write)?;
+                return match sets_key(&key, write) {
                     true => Ok(()),
                     false => Err(format!("what is applied anew must name {} {} as its controller", key.kind, key.name)),
                 };
@@ -160,14 +159,15 @@ impl Rights<'_> {
                 if !(is_orphan && (adopts || adopted())) {
                     key.controls(&object)?;
                 }
-                hits(action, &object)?;
+                hits(write, &object)?;
             }
         }
-        sets_only(&key, action)
+        sets_only(&key, write)
     }
 
     /// Whether it is a server-side apply of an object that, as far as the caches show, is not there.
-    fn makes(&self, action: &Action, target: &Target) -> bool {
+    fn makes(&self, write: &ParsedWrite<'_>) -> bool {
+        let ParsedWrite { action, target, .. } = write;
         let Action::Patch { patch_type: PatchType::Apply { .. }, preconditions, .. } = action else { return false };
         target.subresource.is_none()
             && preconditions.uid.is_none()
@@ -224,14 +224,9 @@ fn is_same(one: &Kind, other: &Kind) -> bool {
 }
 
 /// A write that means another object of that name than the caches show is not about what was judged.
-fn hits(action: &Action, object: &Object) -> Result<(), String> {
-    let given = match action {
-        Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } => preconditions.uid.clone(),
-        Action::Update { object, .. } => super::request::uid_of(object)?,
-        Action::Create { .. } | Action::DeleteCollection { .. } | Action::Event(_) => None,
-    };
-    match given {
-        Some(uid) if Uid::parse(&uid) != object.meta.uid => {
+fn hits(write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
+    match &write.uid {
+        Some(uid) if Uid::parse(uid) != object.meta.uid => {
             Err(format!("the caches show {} with another uid than {uid:?}", object.meta.key))
         }
         _ => Ok(()),
