@@ -3,6 +3,8 @@
 //! Invariant: an outcome that passes can be carried out without further checks of its shape; what remains are grants, and the
 //! JSON texts, which the writer looks into.
 
+use std::borrow::Borrow;
+use std::ops::Deref;
 use std::time::Duration;
 
 use crate::grants::is_path_segment;
@@ -25,11 +27,55 @@ const MAX_TOLERATED: usize = 6;
 /// Longest name of a value of the keyed state.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
+/// An outcome that keeps the rules of the contract, its manifest and its limits: nobody has to check it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedOutcome(Outcome);
+
+impl CheckedOutcome {
+    /// The outcome, which may be changed from now on.
+    pub fn into_inner(self) -> Outcome {
+        self.0
+    }
+}
+
+impl Deref for CheckedOutcome {
+    type Target = Outcome;
+
+    fn deref(&self) -> &Outcome {
+        &self.0
+    }
+}
+
+impl Borrow<Outcome> for CheckedOutcome {
+    fn borrow(&self) -> &Outcome {
+        &self.0
+    }
+}
+
+/// Keys of one change that keep the rules of the contract and their manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappedKeys(Vec<Key>);
+
+impl MappedKeys {
+    /// No keys.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// The keys.
+    pub fn into_inner(self) -> Vec<Key> {
+        self.0
+    }
+}
+
 /// Checks an outcome against the contract, the manifest and the limits. The text says what is wrong.
 ///
 /// # Errors
 /// The fault's message; retrying helps only if the plugin decides differently.
-pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<(), String> {
+pub fn outcome(outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
+    check_outcome(&outcome, manifest, limits)?;
+    Ok(CheckedOutcome(outcome))
+}
+
+fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<(), String> {
     let n_mutations: usize = outcome.steps.iter().map(|step| step.mutations.len()).sum();
     if n_mutations > limits.mutations as usize {
         return Err(format!("the outcome has {n_mutations} mutations, more than the limit of {}", limits.mutations));
@@ -93,11 +139,11 @@ pub fn outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits)
 ///
 /// # Errors
 /// The fault's message.
-pub fn mapped_keys(keys: &[Key], manifest: &Manifest) -> Result<(), String> {
+pub fn mapped_keys(keys: Vec<Key>, manifest: &Manifest) -> Result<MappedKeys, String> {
     if keys.len() > MAX_MAPPED_KEYS {
         return Err(format!("the mapping has {} keys for one change, more than {MAX_MAPPED_KEYS}", keys.len()));
     }
-    for key in keys {
+    for key in &keys {
         if !manifest.queues.iter().any(|queue| *queue.name == *key.queue) {
             let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
             return Err(format!("queue {:?} is not declared; declared are {}", key.queue, known.join(", ")));
@@ -105,7 +151,7 @@ pub fn mapped_keys(keys: &[Key], manifest: &Manifest) -> Result<(), String> {
         check_object(&key.object)?;
         check_kind(&key.kind)?;
     }
-    Ok(())
+    Ok(MappedKeys(keys))
 }
 
 fn check_kind(kind: &Kind) -> Result<(), String> {
@@ -263,7 +309,7 @@ mod tests {
 
     fn check(outcome: Outcome, expect: Expect) {
         let manifest = manifest();
-        let result = super::outcome(&outcome, &manifest, &manifest.limits.effective());
+        let result = super::outcome(outcome, &manifest, &manifest.limits.effective());
         expect.assert_eq(result.err().as_deref().unwrap_or("ok"));
     }
 
@@ -325,8 +371,8 @@ mod tests {
     #[test]
     fn the_keys_of_a_change_are_limited() {
         let key = Key { queue: "widgets".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
-        let keys = |n| mapped_keys(&vec![key.clone(); n], &manifest());
-        assert_eq!(keys(10_000), Ok(()));
+        let keys = |n| mapped_keys(vec![key.clone(); n], &manifest());
+        assert_eq!(keys(10_000), Ok(MappedKeys(vec![key.clone(); 10_000])));
         assert_eq!(keys(10_001), Err("the mapping has 10001 keys for one change, more than 10000".to_owned()));
     }
 

@@ -3,16 +3,15 @@
 //! Objects and patches are compared as JSON values: the order of fields and white space mean nothing. Log lines and observations
 //! are left out: they change nothing in the cluster.
 
+use std::borrow::Borrow;
+
 use serde_json::{Map, Value, json};
 
-use crate::guest::PluginFault;
+use crate::guest::Answer;
 use crate::outcome::{Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, ReconcileError};
 
-/// What a call of `reconcile` answered.
-pub type Answer = Result<Result<Outcome, ReconcileError>, PluginFault>;
-
 /// What a call answered, for comparing and for showing. `{}`: nothing is wanted.
-pub fn shown(answer: &Answer) -> Value {
+pub fn shown<O: Borrow<Outcome>>(answer: &Answer<O>) -> Value {
     match answer {
         Err(fault) => json!({"fault": fault.kind.as_str(), "message": fault.message}),
         Ok(Err(ReconcileError::Retry { message, after })) => {
@@ -21,7 +20,7 @@ pub fn shown(answer: &Answer) -> Value {
             json!({"retry": retry})
         }
         Ok(Err(ReconcileError::Terminal(message))) => json!({"terminal": message}),
-        Ok(Ok(outcome)) => wanted(outcome),
+        Ok(Ok(outcome)) => wanted(outcome.borrow()),
     }
 }
 
@@ -142,11 +141,11 @@ fn action(action: &Action) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::FaultKind;
+    use crate::guest::{FaultKind, PluginFault};
     use crate::id::Kind;
     use crate::outcome::{Observation, Step};
 
-    fn create(object: &str) -> Answer {
+    fn create(object: &str) -> Answer<Outcome> {
         let kind = Kind::new("", "v1", "Pod");
         let action = Action::Create { kind, namespace: "ns".into(), object: object.into(), subresource: None };
         let mutation = Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() };
@@ -171,9 +170,9 @@ mod tests {
     #[test]
     fn errors_and_faults_are_shown() {
         let fault = PluginFault { kind: FaultKind::Trap, message: "unreachable".into() };
-        assert_eq!(shown(&Err(fault)), json!({"fault": "trap", "message": "unreachable"}));
+        assert_eq!(shown::<Outcome>(&Err(fault)), json!({"fault": "trap", "message": "unreachable"}));
         let retry = ReconcileError::Retry { message: "not yet".into(), after: None };
-        assert_eq!(shown(&Ok(Err(retry))), json!({"retry": {"message": "not yet"}}));
-        assert_ne!(shown(&Ok(Err(ReconcileError::Terminal("x".into())))), json!({}));
+        assert_eq!(shown::<Outcome>(&Ok(Err(retry))), json!({"retry": {"message": "not yet"}}));
+        assert_ne!(shown::<Outcome>(&Ok(Err(ReconcileError::Terminal("x".into())))), json!({}));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use crate::check::{self, CheckedOutcome, MappedKeys};
 use crate::id::{Key, Kind};
 use crate::manifest::{EffectiveLimits, Limits, Manifest};
 use crate::outcome::{Outcome, ReconcileError};
@@ -94,11 +95,14 @@ pub struct LogLine {
     pub message: String,
 }
 
+/// What a call of `reconcile` answered. Outer error: the plugin's fault. Inner error: what it declared.
+pub type Answer<O = CheckedOutcome> = Result<Result<O, ReconcileError>, PluginFault>;
+
 /// Result of one call of `reconcile`.
 #[derive(Debug)]
 pub struct Run {
-    /// Outer error: the plugin's fault. Inner error: what it declared.
-    pub result: Result<Result<Outcome, ReconcileError>, PluginFault>,
+    /// What it answered.
+    pub result: Answer,
     /// What it cost.
     pub usage: Usage,
     /// What it logged; of very much the end.
@@ -107,8 +111,19 @@ pub struct Run {
 
 impl Run {
     /// A run that cost nothing and logged nothing.
-    pub fn of(result: Result<Result<Outcome, ReconcileError>, PluginFault>) -> Self {
+    pub fn of(result: Answer) -> Self {
         Self { result, usage: Usage::default(), log: Vec::new() }
+    }
+
+    /// The same for an answer that nobody has checked yet; an outcome that breaks a rule is a fault.
+    pub fn checked(answer: Answer<Outcome>, manifest: &Manifest, limits: &EffectiveLimits) -> Self {
+        Self::of(answer.and_then(|answer| match answer {
+            Ok(outcome) => match check::outcome(outcome, manifest, limits) {
+                Ok(outcome) => Ok(Ok(outcome)),
+                Err(message) => Err(PluginFault { kind: FaultKind::Output, message }),
+            },
+            Err(error) => Ok(Err(error)),
+        }))
     }
 }
 
@@ -148,8 +163,8 @@ pub trait Guest: Send + Sync {
         _old: Option<&'a str>,
         _new: Option<&'a str>,
         _view: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+    ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
+        Box::pin(std::future::ready(Ok(MappedKeys::NONE)))
     }
 }
 

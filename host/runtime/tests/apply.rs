@@ -43,7 +43,8 @@ impl Guest for Scripted {
             let state = self.keeps.iter().map(|value| ("kept".to_owned(), Some(value.clone()))).collect();
             Ok(Ok(Outcome { state, ..Outcome::default() }))
         };
-        async move { Run::of(result) }.boxed()
+        let run = Run::checked(result, &self.manifest, &self.limits());
+        async move { run }.boxed()
     }
 }
 

@@ -315,7 +315,8 @@ impl Guest for Greedy {
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let is_key = &*key.object.name == "key" && !self.is_done.load(Ordering::Relaxed);
         let outcome = if is_key { self.answer(&*view) } else { Outcome::default() };
-        async { Run::of(Ok(Ok(outcome))) }.boxed()
+        let run = Run::checked(Ok(Ok(outcome)), &self.manifest, &self.limits());
+        async { run }.boxed()
     }
 }
 

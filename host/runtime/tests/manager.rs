@@ -37,7 +37,7 @@ impl Guest for Closure {
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let result = (self.reconcile)(key.clone(), view);
-        async move { Run::of(result.await) }.boxed()
+        async move { Run::checked(result.await, &self.manifest, &self.limits()) }.boxed()
     }
 }
 

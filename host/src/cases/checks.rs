@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_core::check::CheckedOutcome;
 use pintle_core::guest::{Guest, PluginFault, Usage};
 use pintle_core::id::Key;
 use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
@@ -248,7 +249,7 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
         let run = guest.reconcile(&world.key, world.view(&answers)).await;
         usage = usage.most(run.usage);
         let result = match run.result {
-            Ok(result) => result,
+            Ok(result) => result.map(CheckedOutcome::into_inner),
             Err(fault) => return Ran { shown: Err(fault), wanted: None, usage },
         };
         let needs = result.as_ref().map(|outcome| outcome.needs.clone()).unwrap_or_default();

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use pintle_core::guest::{Guest, PluginFault, Run};
+use pintle_core::check::{self, MappedKeys};
+use pintle_core::guest::{Answer, FaultKind, Guest, PluginFault, Run};
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Outcome, ReconcileError};
+use pintle_core::outcome::Outcome;
 use pintle_core::view::View;
 
-/// What a reconcile gives.
-pub type GuestResult = Result<Result<Outcome, ReconcileError>, PluginFault>;
+/// What a reconcile gives; it is checked before the host sees it.
+pub type GuestResult = Answer<Outcome>;
 type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync;
 type KeysOf = dyn Fn(Option<&str>, Option<&str>) -> Result<Vec<Key>, PluginFault> + Send + Sync;
 
@@ -61,7 +62,7 @@ impl Guest for FakeGuest {
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         let result = (self.reconcile)(key.clone(), view);
-        Box::pin(async move { Run::of(result.await) })
+        Box::pin(async move { Run::checked(result.await, &self.manifest, &self.limits()) })
     }
 
     fn keys_of<'a>(
@@ -70,8 +71,11 @@ impl Guest for FakeGuest {
         old: Option<&'a str>,
         new: Option<&'a str>,
         _: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
-        let result = self.keys_of.as_ref().map_or_else(|| Ok(Vec::new()), |keys_of| keys_of(old, new));
+    ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
+        let keys = self.keys_of.as_ref().map_or_else(|| Ok(Vec::new()), |keys_of| keys_of(old, new));
+        let result = keys.and_then(|keys| {
+            check::mapped_keys(keys, &self.manifest).map_err(|message| PluginFault { kind: FaultKind::Output, message })
+        });
         Box::pin(async move { result })
     }
 }

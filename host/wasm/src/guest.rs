@@ -10,11 +10,10 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pintle_core::check;
-use pintle_core::guest::{Guest, LogLine, PluginFault, Run, Usage};
+use pintle_core::check::{self, MappedKeys};
+use pintle_core::guest::{Answer, Guest, LogLine, PluginFault, Run, Usage};
 use pintle_core::id::{Key, Kind};
 use pintle_core::manifest::{EffectiveLimits, Instances, Manifest};
-use pintle_core::outcome::{Outcome, ReconcileError};
 use pintle_core::view::View;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
@@ -153,17 +152,10 @@ impl WasmGuest {
         Run { result: result.and_then(|answer| self.check(answer)), usage, log }
     }
 
-    fn check(
-        &self,
-        answer: Result<types::Outcome, types::ReconcileError>,
-    ) -> Result<Result<Outcome, ReconcileError>, PluginFault> {
+    fn check(&self, answer: Result<types::Outcome, types::ReconcileError>) -> Answer {
         let fault = |why: String| fault::output(&why);
         match answer {
-            Ok(outcome) => {
-                let outcome = lift::outcome(outcome);
-                check::outcome(&outcome, &self.manifest, &self.limits).map_err(fault)?;
-                Ok(Ok(outcome))
-            }
+            Ok(outcome) => check::outcome(lift::outcome(outcome), &self.manifest, &self.limits).map(Ok).map_err(fault),
             Err(error) => lift::reconcile_error(error).map(Err).map_err(fault),
         }
     }
@@ -174,7 +166,7 @@ impl WasmGuest {
         old: Option<&str>,
         new: Option<&str>,
         view: Arc<dyn View>,
-    ) -> Result<Vec<Key>, PluginFault> {
+    ) -> Result<MappedKeys, PluginFault> {
         let Some(keys_of) = self.keys_of else {
             return Err(fault::output(&"the component does not export the mapping"));
         };
@@ -182,8 +174,7 @@ impl WasmGuest {
         let (mut call, lister) = begun.map_err(|stopped| stopped.fault)?;
         let result = call.keys_of(&keys_of, &lift::lower_kind(kind), old, new, lister).await;
         let keys: Vec<Key> = call.finish(result).result?.into_iter().map(lift::key).collect();
-        check::mapped_keys(&keys, &self.manifest).map_err(|why| fault::output(&why))?;
-        Ok(keys)
+        check::mapped_keys(keys, &self.manifest).map_err(|why| fault::output(&why))
     }
 }
 
@@ -276,7 +267,7 @@ impl Guest for WasmGuest {
         old: Option<&'a str>,
         new: Option<&'a str>,
         view: Arc<dyn View>,
-    ) -> BoxFuture<'a, Result<Vec<Key>, PluginFault>> {
+    ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
         self.map(kind, old, new, view).boxed()
     }
 }

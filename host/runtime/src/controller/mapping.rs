@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use pintle_core::check;
 use pintle_core::guest::{FaultKind, PluginFault};
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::queue::Priority;
@@ -177,9 +176,7 @@ impl Controller {
         let Some(world) = version.world().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
         let view = world.view(self.context(&version, None, Vec::new()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
-        check::mapped_keys(&keys, version.manifest())
-            .map_err(|message| PluginFault { kind: FaultKind::Output, message })?;
-        Ok(keys)
+        Ok(keys.into_inner())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! snapshot ──> guest.reconcile ──> needs? ──perform──> again with a fresh snapshot (at most MAX_ROUNDS times)
-//!                              └─> outcome ──check──> plan ──> state ──> writes ──> verdict
+//!                              └─> outcome ──> plan ──> state ──> writes ──> verdict
 //! ```
 //!
 //! Invariants:
@@ -143,11 +143,8 @@ impl Controller {
                 Err(fault) => return Verdict::Fault(fault),
                 Ok(Err(ReconcileError::Retry { message, after })) => return Verdict::Retry { message, after },
                 Ok(Err(ReconcileError::Terminal(message))) => return Verdict::Terminal(message),
-                Ok(Ok(outcome)) => outcome,
+                Ok(Ok(outcome)) => outcome.into_inner(),
             };
-            if let Err(why) = check::outcome(&outcome, version.manifest(), &version.limits) {
-                return fault(FaultKind::Output, why);
-            }
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
                 return self.carry_out(version, &**world, &rights, outcome).await;

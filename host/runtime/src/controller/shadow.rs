@@ -13,7 +13,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_core::comparison::{self, Answer};
+use pintle_core::comparison;
+use pintle_core::guest::Answer;
 use pintle_core::id::Key;
 use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
 use pintle_core::view::View;

@@ -83,7 +83,7 @@ pub fn run_with(guest: &dyn Guest, name: &str, view: TestView) -> Run {
 }
 
 pub fn outcome(run: Run) -> Outcome {
-    run.result.expect("no fault").expect("no declared error")
+    run.result.expect("no fault").expect("no declared error").into_inner()
 }
 
 /// `kind: message` of the fault, or what came instead.

@@ -87,8 +87,8 @@ fn outcome() {
     Target { cases: 10_000, ..Target::new("outcome") }.run(|bytes| {
         let run = runtime.block_on(guest::run(&*guest, bytes));
         match run.result {
-            Ok(Ok(outcome)) => pintle_core::check::outcome(&outcome, &manifest, &limits)
-                .map(|()| true)
+            Ok(Ok(outcome)) => pintle_core::check::outcome(outcome.into_inner(), &manifest, &limits)
+                .map(|_| true)
                 .map_err(|why| format!("an outcome was taken that breaks a rule: {why}")),
             Ok(Err(_)) => Ok(true),
             Err(fault) => {
