@@ -12,7 +12,7 @@ use tracing::error;
 use crate::informer::plan::{Claim, Demand};
 use crate::informer::{Informers, Listener, Scope};
 use crate::store::Store;
-use crate::store::world::StoreId;
+use crate::store::set::StoreId;
 
 /// A manifest with its watches, prepared.
 pub(crate) struct PreparedManifest {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::discovery::{self, Follower, Rounds};
 use crate::informer::{Env, Informers};
 use crate::resources::Resources;
-use crate::store::world::World;
+use crate::store::set::StoreSet;
 use crate::types::{CachesConfig, Delta};
 
 /// What changes its kinds when discovery finds others.
@@ -73,7 +73,7 @@ pub struct InformerStats {
 impl Caches {
     /// Caches that read from this API server. Nothing is read before somebody asks.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
-        let env = Env { reader, config, world: World::default(), rounds: Arc::<Rounds>::default() };
+        let env = Env { reader, config, stores: StoreSet::default(), rounds: Arc::<Rounds>::default() };
         Arc::new(Self {
             env: Arc::new(env),
             registry: Mutex::default(),
@@ -132,7 +132,7 @@ impl Caches {
         let registry = self.registry.lock();
         let stats = registry.informers.iter().map(|(scope, informer)| {
             let shared = informer.shared();
-            let held = self.env.world.look(shared.store, |store| {
+            let held = self.env.stores.read(shared.store, |store| {
                 (store.generation() > 0, store.len() as u64, store.meta_bytes() + store.text_bytes())
             });
             let (filled, n_objects, cached_bytes) = held.unwrap_or_default();

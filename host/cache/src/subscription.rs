@@ -70,7 +70,7 @@ impl Subscription {
     /// All kinds of the plugin at one instant; cheap.
     pub fn snapshot(&self) -> Snapshot {
         let table = self.state.table();
-        let stores = self.state.caches.env().world.stores(table.bound.iter().map(KindBinding::store));
+        let stores = self.state.caches.env().stores.at_once(table.bound.iter().map(KindBinding::store));
         Snapshot::new(self.state.plugin.clone(), table, stores, self.state.caches.resources())
     }
 
@@ -79,7 +79,7 @@ impl Subscription {
         let caches = &self.state.caches;
         let (own, others) = (self.state.table(), other.state.table());
         let ids = own.bound.iter().chain(&others.bound).map(KindBinding::store);
-        let mut stores = caches.env().world.stores(ids);
+        let mut stores = caches.env().stores.at_once(ids);
         let of_other = stores.split_off(own.bound.len());
         let resources = caches.resources();
         let own = Snapshot::new(self.state.plugin.clone(), own.clone(), stores, resources.clone());
@@ -112,7 +112,7 @@ impl Subscription {
         }
         let Some(id) = bound.store() else { return true };
         let version = ResourceVersion::parse(&write.resource_version);
-        let seen = self.state.caches.env().world.look(id, |store| {
+        let seen = self.state.caches.env().stores.read(id, |store| {
             if version != ResourceVersion::Unknown && store.version().reaches(&version) {
                 return true;
             }
@@ -281,7 +281,7 @@ impl Bind for SubscriptionState {
             if stays {
                 continue;
             }
-            if let Some(store) = gone.usable(gone.store().and_then(|id| self.caches.env().world.store(id)).as_ref()) {
+            if let Some(store) = gone.usable(gone.store().and_then(|id| self.caches.env().stores.store(id)).as_ref()) {
                 info!(plugin = self.plugin.manifest.name, kind = %gone.kind, objects = store.len(), "kind is gone");
                 lost.push(
                     store

@@ -92,7 +92,7 @@ pub struct Record {
 
 /// What becomes of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EventDecision {
     /// The object has had its share of events.
     Drop,
     /// Write a new Event.
@@ -129,7 +129,7 @@ impl Correlator {
     }
 
     /// Decides about one event. `at` is the wall clock, for what is written; `now` measures intervals.
-    pub fn correlate(&mut self, event: &Event, now: Instant, at: Timestamp) -> Verdict {
+    pub fn correlate(&mut self, event: &Event, now: Instant, at: Timestamp) -> EventDecision {
         let about = About {
             kind: event.regarding_kind.clone(),
             object: event.regarding.clone(),
@@ -158,10 +158,10 @@ impl Correlator {
         };
         let bucket = self.spam.get_or_insert_mut(about, || TokenBucket::new(SPAM_RATE, SPAM_BURST));
         if !bucket.try_take(now) {
-            return Verdict::Drop;
+            return EventDecision::Drop;
         }
         let record = Record { name: observed.name, first: observed.first, last: at, count: observed.count, message };
-        if record.count > 1 { Verdict::Count(record) } else { Verdict::Create(record) }
+        if record.count > 1 { EventDecision::Count(record) } else { EventDecision::Create(record) }
     }
 
     /// Whether this event is one of many that differ in their message only.
@@ -220,7 +220,7 @@ mod tests {
             Self { correlator: Correlator::new(), start: Instant::now(), elapsed: Duration::ZERO }
         }
 
-        fn event(&mut self, object: &str, reason: &str, message: &str) -> Verdict {
+        fn event(&mut self, object: &str, reason: &str, message: &str) -> EventDecision {
             let event = Event {
                 regarding_kind: Kind::new("apps", "v1", "ReplicaSet"),
                 regarding: ObjectKey::new("ns", object),
@@ -234,21 +234,21 @@ mod tests {
         }
     }
 
-    fn summary(verdict: &Verdict) -> String {
-        match verdict {
-            Verdict::Drop => "drop".into(),
-            Verdict::Create(record) => format!("create {}", record.message),
-            Verdict::Count(record) => format!("count {} {}", record.count, record.message),
+    fn summary(decision: &EventDecision) -> String {
+        match decision {
+            EventDecision::Drop => "drop".into(),
+            EventDecision::Create(record) => format!("create {}", record.message),
+            EventDecision::Count(record) => format!("count {} {}", record.count, record.message),
         }
     }
 
     #[test]
     fn the_same_event_is_counted() {
         let mut fixture = Fixture::new();
-        let Verdict::Create(first) = fixture.event("a", "R", "m") else { panic!("not created") };
+        let EventDecision::Create(first) = fixture.event("a", "R", "m") else { panic!("not created") };
         assert!(first.name.starts_with("a.18fae27693b4"), "{}", first.name);
         fixture.elapsed = Duration::from_secs(7);
-        let Verdict::Count(second) = fixture.event("a", "R", "m") else { panic!("not counted") };
+        let EventDecision::Count(second) = fixture.event("a", "R", "m") else { panic!("not counted") };
         assert_eq!((second.count, &second.name, second.first), (2, &first.name, first.first));
         assert_eq!(second.last.duration_since(first.last).as_secs(), 7);
     }
@@ -271,15 +271,15 @@ mod tests {
     #[test]
     fn after_a_burst_one_event_in_five_minutes_passes() {
         let mut fixture = Fixture::new();
-        let passed = (0..40).filter(|_| fixture.event("a", "R", "m") != Verdict::Drop).count();
+        let passed = (0..40).filter(|_| fixture.event("a", "R", "m") != EventDecision::Drop).count();
         assert_eq!(passed, 25);
         assert_eq!(summary(&fixture.event("b", "R", "m")), "create m");
         fixture.elapsed = Duration::from_secs(299);
-        assert_eq!(fixture.event("a", "R", "m"), Verdict::Drop);
+        assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
         fixture.elapsed = Duration::from_secs(301);
         // Dropped ones were counted: 40 and the one before.
         assert_eq!(summary(&fixture.event("a", "R", "m")), "count 42 m");
-        assert_eq!(fixture.event("a", "R", "m"), Verdict::Drop);
+        assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
         let mut names = HashSet::new();
         for object in ["a", "b", "system:node", "UPPER", &"x".repeat(250)] {
             for reason in ["R", "S"] {
-                let Verdict::Create(record) = fixture.event(object, reason, "m") else { panic!("not created") };
+                let EventDecision::Create(record) = fixture.event(object, reason, "m") else { panic!("not created") };
                 assert!(is_subdomain(&record.name), "{}", record.name);
                 assert!(names.insert(record.name));
             }
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn long_messages_are_cut_at_a_character() {
         let mut fixture = Fixture::new();
-        let Verdict::Create(record) = fixture.event("a", "R", &"ä".repeat(600)) else { panic!("not created") };
+        let EventDecision::Create(record) = fixture.event("a", "R", &"ä".repeat(600)) else { panic!("not created") };
         assert_eq!(record.message.len(), 1024);
-        let Verdict::Create(record) = fixture.event("a", "R", &format!("x{}", "ä".repeat(600))) else {
+        let EventDecision::Create(record) = fixture.event("a", "R", &format!("x{}", "ä".repeat(600))) else {
             panic!("not created")
         };
         assert_eq!(record.message.len(), 1023);

@@ -193,7 +193,7 @@ impl Connection {
         let _ = self.observer.set(observer);
     }
 
-    pub(crate) fn tell(&self, what: impl FnOnce(&dyn RequestObserver)) {
+    pub(crate) fn report(&self, what: impl FnOnce(&dyn RequestObserver)) {
         if let Some(observer) = self.observer.get() {
             what(&**observer);
         }

@@ -32,7 +32,7 @@ impl Connection {
         let started = Instant::now();
         let result = self.get_body(url, accept, limit_bytes).await;
         let received = result.as_ref().map(Bytes::len).ok();
-        self.tell(|observer| observer.finished("GET", &self.host, started.elapsed(), received));
+        self.report(|observer| observer.finished("GET", &self.host, started.elapsed(), received));
         result
     }
 
@@ -57,7 +57,7 @@ impl Connection {
         let answer = self.answer(request).await;
         if !matches!(answer, Err(Unanswered::NotSent(_))) {
             let code = answer.as_ref().map(|response| response.status().as_u16()).ok();
-            self.tell(|observer| observer.attempted(method, &self.host, code, sent_bytes));
+            self.report(|observer| observer.attempted(method, &self.host, code, sent_bytes));
         }
         let response = match answer {
             Ok(response) => response,

@@ -65,7 +65,7 @@ impl ApiWriter for Writer {
             let answer = self.answer(request).await;
             let received = answer.as_ref().map(Bytes::len).ok();
             let connection = &self.connection;
-            connection.tell(|observer| observer.finished(method, &connection.host, started.elapsed(), received));
+            connection.report(|observer| observer.finished(method, &connection.host, started.elapsed(), received));
             let body = answer?;
             if matches!(request.verb, WriteVerb::DeleteCollection { .. }) {
                 return Ok(Written::default());
@@ -102,7 +102,7 @@ impl Writer {
         if delay > Duration::ZERO {
             tokio::time::sleep(delay).await;
         }
-        self.connection.tell(|observer| observer.delayed(method, &self.connection.host, delay));
+        self.connection.report(|observer| observer.delayed(method, &self.connection.host, delay));
     }
 
     async fn send(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {

@@ -34,7 +34,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::controller::{ChangeSink, Controller, ControllerParts, Share, Subscribed, Version};
+use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version};
 use crate::failures::{self, Failures, Kept};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
@@ -368,14 +368,14 @@ impl Manager {
     }
 
     fn start(&self, controller: &Arc<Controller>) {
-        controller.start(self.share(controller, &controller.version()));
+        controller.start(self.subscribe(controller, &controller.version()));
     }
 
-    /// A share of the caches for a version; its changes wait until the version takes over.
-    fn share(&self, controller: &Arc<Controller>, version: &Version) -> Share {
-        let handler = ChangeSink::new(controller);
-        let subscription = self.caches.subscribe(version.manifest().clone(), handler.clone());
-        Share { world: Arc::new(Subscribed { caches: self.caches.clone(), subscription }), handler }
+    /// Subscribes a version to what its manifest watches. Changes wait until the version takes over.
+    fn subscribe(&self, controller: &Arc<Controller>, version: &Version) -> CacheSubscription {
+        let sink = ChangeSink::new(controller);
+        let subscription = self.caches.subscribe(version.manifest().clone(), sink.clone());
+        CacheSubscription { cache: Arc::new(Subscribed { caches: self.caches.clone(), subscription }), sink }
     }
 
     async fn stop(&self, plugin: Plugin) {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use jiff::Timestamp;
 use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
-use pintle_core::correlator::{Correlator, Record, Verdict};
+use pintle_core::correlator::{Correlator, EventDecision, Record};
 use pintle_core::id::Kind;
 use pintle_core::outcome::{Event, PatchType};
 use rand::rngs::StdRng;
@@ -169,9 +169,9 @@ impl Task {
     async fn event(&mut self, queued: &Queued) -> &'static str {
         let now = Instant::now().into_std();
         let (record, counted) = match self.correlator.correlate(&queued.event, now, queued.at) {
-            Verdict::Drop => return "filtered",
-            Verdict::Create(record) => (record, false),
-            Verdict::Count(record) => (record, true),
+            EventDecision::Drop => return "filtered",
+            EventDecision::Create(record) => (record, false),
+            EventDecision::Count(record) => (record, true),
         };
         for attempt in 1..=MAX_TRIES {
             let error = match self.write(&queued.event, &record, counted).await {

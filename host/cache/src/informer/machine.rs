@@ -38,9 +38,9 @@ pub(crate) enum Step {
 
 /// What a failure means for those who wait for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FailureKind {
     /// It may pass.
-    Passing,
+    Transient,
     /// The server has no such resource, or does not let us read it.
     Refused,
 }
@@ -180,19 +180,19 @@ impl Machine {
     }
 
     /// A page, or the opening of a watch, failed.
-    pub(crate) fn failed(&mut self, error: &ApiError, now: Instant) -> Verdict {
+    pub(crate) fn failed(&mut self, error: &ApiError, now: Instant) -> FailureKind {
         let refused = refuses(error);
         match &self.state {
             State::OpeningStream if !refused && is_invalid(error) => {
                 self.streams = false;
                 self.state = State::Start;
-                return Verdict::Passing;
+                return FailureKind::Transient;
             }
             // Some servers can list but not watch this way.
             State::OpeningStream if error.code == 405 => {
                 self.streams = false;
                 self.state = State::Start;
-                return Verdict::Passing;
+                return FailureKind::Transient;
             }
             State::OpeningStream => self.stream_failed(),
             // The pages are too old: begin anew.
@@ -200,13 +200,13 @@ impl Machine {
             State::Paging(_) | State::Start => self.state = State::Start,
             State::Opening if error.class == ApiErrorClass::Gone => {
                 self.gone(now);
-                return Verdict::Passing;
+                return FailureKind::Transient;
             }
             State::Opening if refused || is_invalid(error) => self.state = State::Start,
             _ => {}
         }
         self.wait(error, now);
-        if refused { Verdict::Refused } else { Verdict::Passing }
+        if refused { FailureKind::Refused } else { FailureKind::Transient }
     }
 
     /// The watch ended with an error.
@@ -449,17 +449,17 @@ mod tests {
 
     #[test]
     fn refusals_are_told_apart_from_failures() {
-        for (failure, verdict) in [
-            (error(ApiErrorClass::NotFound, 404), Verdict::Refused),
-            (error(ApiErrorClass::Forbidden, 403), Verdict::Refused),
-            (error(ApiErrorClass::Invalid, 405), Verdict::Refused),
-            (error(ApiErrorClass::Server, 500), Verdict::Passing),
-            (error(ApiErrorClass::Unauthorized, 401), Verdict::Passing),
+        for (failure, failure_kind) in [
+            (error(ApiErrorClass::NotFound, 404), FailureKind::Refused),
+            (error(ApiErrorClass::Forbidden, 403), FailureKind::Refused),
+            (error(ApiErrorClass::Invalid, 405), FailureKind::Refused),
+            (error(ApiErrorClass::Server, 500), FailureKind::Transient),
+            (error(ApiErrorClass::Unauthorized, 401), FailureKind::Transient),
         ] {
             let mut bench = Bench::new();
             // The streaming list is given up first.
             bench.run("invalid");
-            assert_eq!(bench.machine.failed(&failure, bench.now), verdict, "{failure:?}");
+            assert_eq!(bench.machine.failed(&failure, bench.now), failure_kind, "{failure:?}");
         }
     }
 }

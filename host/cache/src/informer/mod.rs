@@ -25,14 +25,14 @@ use tokio::task::AbortHandle;
 
 use self::plan::{Claim, Demand, PlanBook};
 use crate::discovery::Rounds;
-use crate::store::world::{StoreId, World};
+use crate::store::set::{StoreId, StoreSet};
 use crate::types::{CachesConfig, ChangeHandler};
 
 /// What all informers share.
 pub(crate) struct Env {
     pub(crate) reader: Arc<dyn ApiReader>,
     pub(crate) config: CachesConfig,
-    pub(crate) world: World,
+    pub(crate) stores: StoreSet,
     /// Between the discovery task and those who want to know more.
     pub(crate) rounds: Arc<Rounds>,
 }
@@ -110,7 +110,7 @@ impl Informer {
     /// Starts an informer; it does nothing before somebody joins.
     pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
         let book = PlanBook::new(scope.kind.clone());
-        let store = env.world.add(&book.plan().0);
+        let store = env.stores.add(&book.plan().0);
         let shared = Arc::new(Shared {
             scope,
             store,
@@ -170,7 +170,7 @@ impl Informer {
 impl Drop for Informer {
     fn drop(&mut self) {
         self.task.abort();
-        self.env.world.remove(self.shared.store);
+        self.env.stores.remove(self.shared.store);
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         let config = CachesConfig::default();
         let server = FakeServer::new();
         server.put("pods", "ns", "a", json!({}));
-        let env = Env { reader: server, config, world: World::default(), rounds: Arc::default() };
+        let env = Env { reader: server, config, stores: StoreSet::default(), rounds: Arc::default() };
         let env = Arc::new(env);
         let scope =
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };
@@ -219,7 +219,7 @@ mod tests {
         });
         // Time passes only when every task has come to rest.
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
-        assert_eq!(env.world.look(informer.shared().store, |store| store.len()), Some(1));
+        assert_eq!(env.stores.read(informer.shared().store, |store| store.len()), Some(1));
         assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (0, false));
         informer.arm(&listener);
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;

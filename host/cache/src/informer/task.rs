@@ -17,7 +17,7 @@ use pintle_core::rules::Delta;
 use pintle_core::version::ResourceVersion;
 use tracing::{debug, info, warn};
 
-use super::machine::{Machine, Step, Verdict};
+use super::machine::{FailureKind, Machine, Step};
 use super::{Env, Listener, Shared};
 use crate::backoff::Backoff;
 use crate::store::Store;
@@ -101,7 +101,7 @@ impl Task {
         if newcomers.is_empty() {
             return;
         }
-        let Some(store) = self.env.world.store(self.shared.store) else { return };
+        let Some(store) = self.env.stores.store(self.shared.store) else { return };
         let ready = newcomers.iter().filter(|listener| {
             let filled = store.generation();
             filled > 0 && listener.claim.generation <= filled
@@ -301,7 +301,7 @@ impl Task {
         }
         let kind = &self.shared.scope.kind;
         let mut deltas = Vec::with_capacity(changes.len());
-        let version = self.env.world.change(self.shared.store, |store| {
+        let version = self.env.stores.change(self.shared.store, |store| {
             for change in changes {
                 if let Some((old, new)) = apply(store, change) {
                     deltas.push(Delta { kind: kind.clone(), old, new, initial: false });
@@ -312,7 +312,7 @@ impl Task {
         if let Some(version) = version {
             self.machine.heard(&version.to_string());
         }
-        self.tell(deltas, |listener| listener.served.load(Ordering::Acquire));
+        self.notify(deltas, |listener| listener.served.load(Ordering::Acquire));
     }
 
     /// Puts a complete list in place of the store.
@@ -320,10 +320,10 @@ impl Task {
         list.reach(&ResourceVersion::parse(version));
         self.building = None;
         debug!(kind = %self.shared.scope.kind, objects = list.len(), version, "list is complete");
-        let Some(old) = self.env.world.store(self.shared.store) else { return };
+        let Some(old) = self.env.stores.store(self.shared.store) else { return };
         let was_filled = old.generation() > 0;
         let new = list.clone();
-        drop(self.env.world.replace(self.shared.store, list));
+        drop(self.env.stores.replace(self.shared.store, list));
         if was_filled {
             let deltas = difference(&old, &new).map(|(old, new)| Delta {
                 kind: self.shared.scope.kind.clone(),
@@ -331,12 +331,12 @@ impl Task {
                 new,
                 initial: false,
             });
-            self.tell(deltas.collect(), |listener| listener.served.load(Ordering::Acquire));
+            self.notify(deltas.collect(), |listener| listener.served.load(Ordering::Acquire));
         }
         self.serve();
     }
 
-    fn tell(&self, deltas: Vec<Delta>, to: impl Fn(&Listener) -> bool) {
+    fn notify(&self, deltas: Vec<Delta>, to: impl Fn(&Listener) -> bool) {
         let kind = &self.shared.scope.kind;
         if !deltas.is_empty() && matches!(&*kind.name, "CustomResourceDefinition" | "APIService") {
             self.env.rounds.hint();
@@ -380,12 +380,12 @@ impl Task {
             self.machine.restart();
             return;
         }
-        let verdict = self.machine.failed(error, now());
+        let failure_kind = self.machine.failed(error, now());
         if self.building.is_some() {
             self.building = None;
         }
         warn!(%kind, %error, code = error.code, "{what} failed");
-        if verdict == Verdict::Refused {
+        if failure_kind == FailureKind::Refused {
             if error.code == 404 {
                 self.env.rounds.hint();
             }

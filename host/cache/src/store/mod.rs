@@ -4,12 +4,12 @@
 //! 1. Every index holds exactly the objects of `objects` that it is about.
 //! 2. Everything is ordered by namespace and name within what was asked for.
 //!
-//! Not here: who may change it (`world`), how objects are made (`pintle_core::ingest`).
+//! Not here: who may change it (`set`), how objects are made (`pintle_core::ingest`).
 
 mod entry;
+pub(crate) mod set;
 #[cfg(test)]
 mod tests;
-pub(crate) mod world;
 
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;

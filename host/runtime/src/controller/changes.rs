@@ -22,7 +22,7 @@ use pintle_core::queue::Priority;
 use tokio::sync::Notify;
 
 use super::Controller;
-use super::world::World;
+use super::cache::PluginCache;
 
 /// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
@@ -175,11 +175,11 @@ impl Controller {
     /// Turns changes into keys until the controller stops.
     pub(super) async fn take_changes(self: Arc<Self>) {
         loop {
-            while let Some(share) = self.version().share()
-                && let Some(changes) = share.handler.take()
+            while let Some(subscription) = self.version().subscription()
+                && let Some(changes) = subscription.sink.take()
             {
-                self.apply_changes(&*share.world, changes).await;
-                share.handler.done();
+                self.apply_changes(&*subscription.cache, changes).await;
+                subscription.sink.done();
             }
             self.activity.notify_waiters();
             tokio::select! {
@@ -189,9 +189,9 @@ impl Controller {
         }
     }
 
-    async fn apply_changes(&self, world: &dyn World, changes: Changes) {
+    async fn apply_changes(&self, cache: &dyn PluginCache, changes: Changes) {
         for batch in &changes.batches {
-            self.apply_batch(world, batch).await;
+            self.apply_batch(cache, batch).await;
         }
         if !changes.dropped.is_empty() {
             let kinds: Vec<String> = changes.dropped.keys().map(ToString::to_string).collect();
@@ -201,23 +201,23 @@ impl Controller {
             );
             for (kind, gone) in changes.dropped {
                 let gone: Vec<Delta> = gone.into_values().collect();
-                self.apply_batch(world, &gone).await;
-                self.apply_batch(world, &world.all_as_new(&kind)).await;
+                self.apply_batch(cache, &gone).await;
+                self.apply_batch(cache, &cache.all_as_new(&kind)).await;
             }
             // For keys that saw only a state that was dropped.
-            self.enqueue(world.all_keys(), Priority::Low);
+            self.enqueue(cache.all_keys(), Priority::Low);
         }
         for kind in &changes.progress {
             self.progressed(kind);
         }
     }
 
-    async fn apply_batch(&self, world: &dyn World, batch: &[Delta]) {
+    async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
         for (i, some) in batch.chunks(AT_ONCE).enumerate() {
             if i > 0 {
                 tokio::task::yield_now().await;
             }
-            self.changed(world, some);
+            self.changed(cache, some);
         }
     }
 }

@@ -27,10 +27,10 @@ use pintle_core::pending::PendingWrite;
 use pintle_core::probation::Probation;
 use pintle_core::queue::{Priority, Taken};
 
-use super::lane::Lane;
-use super::run::Verdict;
-use super::settle::Questions;
-use super::{Controller, Inner, Version};
+use super::lost_writes::WriteProbes;
+use super::queue::ControllerQueue;
+use super::run::RunResult;
+use super::{Controller, ControllerState, Version};
 use crate::panic_text;
 use crate::writer::NOT_GRANTED;
 
@@ -46,9 +46,9 @@ pub(super) fn now() -> Instant {
 /// What the dispatcher has to do without the lock.
 #[derive(Default)]
 struct Due {
-    /// (lane, key) to start workers with.
+    /// (queue, key) to start workers with.
     starts: Vec<(usize, Taken<Key>)>,
-    /// Lanes whose resync is due.
+    /// Queues whose resync is due.
     resyncs: Vec<usize>,
     /// A probation is over.
     conclude: bool,
@@ -57,18 +57,18 @@ struct Due {
 }
 
 /// What a run leads to, besides its key's next turn.
-struct Judged {
+struct Disposition {
     /// The label of the metric.
     result: &'static str,
     /// What the caches must show before the key runs again.
     writes: Vec<PendingWrite>,
     /// What has to be asked to know the rest of it.
-    questions: Questions,
+    probes: WriteProbes,
 }
 
-impl Judged {
+impl Disposition {
     fn without_writes(result: &'static str) -> Self {
-        Self { result, writes: Vec::new(), questions: Vec::new() }
+        Self { result, writes: Vec::new(), probes: Vec::new() }
     }
 }
 
@@ -79,15 +79,15 @@ impl Controller {
             return;
         }
         tracing::info!(plugin = %self.name, "caches are filled");
-        self.bump();
+        self.mark_changed();
         self.inner.lock().start_clocks(now());
         while !self.stopped.is_cancelled() {
             let due = self.due();
-            for (lane, taken) in due.starts {
-                self.tasks.spawn(self.clone().work(lane, taken));
+            for (queue, taken) in due.starts {
+                self.tasks.spawn(self.clone().work(queue, taken));
             }
-            for lane in due.resyncs {
-                self.resync(lane);
+            for queue in due.resyncs {
+                self.resync(queue);
             }
             if due.conclude {
                 self.follow_probation();
@@ -111,9 +111,9 @@ impl Controller {
     pub(super) async fn filled(&self) -> bool {
         let mut switches = self.switches.subscribe();
         loop {
-            let world = self.world();
+            let cache = self.cache();
             tokio::select! {
-                () = world.synced() => return true,
+                () = cache.synced() => return true,
                 // Another version has taken over: its caches count. The sender lives as long as `self`.
                 _ = switches.changed() => {}
                 () = self.stopped.cancelled() => return false,
@@ -136,8 +136,8 @@ impl Controller {
             );
             inner.release(&key);
         }
-        for i in 0..inner.lanes.len() {
-            if inner.lanes[i].clocks_due(now) {
+        for i in 0..inner.queues.len() {
+            if inner.queues[i].clocks_due(now) {
                 due.resyncs.push(i);
             }
             while let Some(taken) = inner.take(i, now) {
@@ -151,9 +151,9 @@ impl Controller {
         due
     }
 
-    fn resync(&self, lane: usize) {
-        let Some(name) = self.inner.lock().lanes.get(lane).map(|lane| lane.name.clone()) else { return };
-        let keys = self.world().all_keys().into_iter().filter(|key| key.queue == name).collect();
+    fn resync(&self, queue: usize) {
+        let Some(name) = self.inner.lock().queues.get(queue).map(|queue| queue.name.clone()) else { return };
+        let keys = self.cache().all_keys().into_iter().filter(|key| key.queue == name).collect();
         self.enqueue(keys, Priority::Low);
     }
 
@@ -164,13 +164,15 @@ impl Controller {
         for key in keys {
             inner.add(key, None, priority, now);
         }
-        self.wake_if_due(inner);
+        self.wake_dispatcher(inner);
     }
 
     /// Wakes the dispatcher if it would sleep too long.
-    pub(super) fn wake_if_due(&self, inner: MutexGuard<'_, Inner>) {
-        let idle_worker =
-            inner.lanes.iter().any(|lane| lane.queue.n_ready() > 0 && lane.queue.n_running() < lane.concurrency);
+    pub(super) fn wake_dispatcher(&self, inner: MutexGuard<'_, ControllerState>) {
+        let idle_worker = inner
+            .queues
+            .iter()
+            .any(|queue| queue.work_queue.n_ready() > 0 && queue.work_queue.n_running() < queue.concurrency);
         let idle_worker = idle_worker && inner.health.supervisor.is_open(now());
         let earlier = inner.next_wakeup().is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
@@ -179,18 +181,18 @@ impl Controller {
         }
     }
 
-    async fn work(self: Arc<Self>, lane: usize, mut taken: Taken<Key>) {
+    async fn work(self: Arc<Self>, queue: usize, mut taken: Taken<Key>) {
         self.metrics.active.inc();
         loop {
             let started = now();
             let version = self.version();
             let run = AssertUnwindSafe(self.run(&version, &taken.key)).catch_unwind().await;
             // A panic here is a bug of the host. It costs the key what a fault costs, and nobody else anything.
-            let verdict = run.unwrap_or_else(|panic| {
+            let run_result = run.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
-                Verdict::Fault(PluginFault { kind: FaultKind::HostCall, message })
+                RunResult::Fault(PluginFault { kind: FaultKind::HostCall, message })
             });
-            match self.finish(lane, &version, &taken.key, verdict, started) {
+            match self.finish(queue, &version, &taken.key, run_result, started) {
                 Some(next) => taken = next,
                 None => break,
             }
@@ -203,62 +205,69 @@ impl Controller {
     /// Draws the consequences of a run, and takes the next key for the worker.
     fn finish(
         self: &Arc<Self>,
-        lane: usize,
+        queue: usize,
         version: &Arc<Version>,
         key: &Key,
-        verdict: Verdict,
+        run_result: RunResult,
         started: Instant,
     ) -> Option<Taken<Key>> {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
-        version.declared.ran(verdict.code(), took);
-        let world = self.world();
+        version.declared.ran(run_result.code(), took);
+        let cache = self.cache();
         let mut inner = self.inner.lock();
         inner.n_runs += 1;
         let attempt = inner.attempt(key);
-        let ended = verdict.ended();
-        let Judged { result, writes, questions } = self.judge(&mut inner, lane, key, verdict, now);
+        let ended = run_result.ended();
+        let Disposition { result, writes, probes } = self.dispose(&mut inner, queue, key, run_result, now);
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, ended, now);
         self.metrics.reconciled(result);
-        let (n_writes, n_questions) = (writes.len(), questions.len());
-        tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_questions, "reconciled");
+        let (n_writes, n_probes) = (writes.len(), probes.len());
+        tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
         let deadline = now + self.stale_bound;
-        let hold = inner.pending.wait(key, writes, !questions.is_empty(), deadline, |write| world.sees(write));
-        if let Some(id) = hold.filter(|_| !questions.is_empty()) {
-            self.tasks.spawn(self.clone().settle(key.clone(), id, questions, deadline));
+        let hold = inner.pending.wait(key, writes, !probes.is_empty(), deadline, |write| cache.sees(write));
+        if let Some(id) = hold.filter(|_| !probes.is_empty()) {
+            self.tasks.spawn(self.clone().resolve_lost_writes(key.clone(), id, probes, deadline));
         }
-        let Inner { lanes, .. } = &mut *inner;
-        let own = lanes.get_mut(lane)?;
+        let ControllerState { queues, .. } = &mut *inner;
+        let own = queues.get_mut(queue)?;
         let worked = if hold.is_some() {
             self.metrics.stale_waits.inc();
-            own.queue.hold(key, now)
+            own.work_queue.hold(key, now)
         } else {
-            own.queue.done(key, now)
+            own.work_queue.done(key, now)
         };
         own.metrics.work_duration.observe(worked.unwrap_or_default().as_secs_f64());
         let concluded = inner.history.has_concluded();
-        let next = inner.take(lane, now);
-        self.wake_if_due(inner);
+        let next = inner.take(queue, now);
+        self.wake_dispatcher(inner);
         if concluded {
             self.follow_probation();
         }
         next
     }
 
-    fn judge(&self, inner: &mut Inner, lane: usize, key: &Key, verdict: Verdict, now: Instant) -> Judged {
+    fn dispose(
+        &self,
+        inner: &mut ControllerState,
+        queue: usize,
+        key: &Key,
+        run_result: RunResult,
+        now: Instant,
+    ) -> Disposition {
         let attempt = inner.attempt(key);
-        match verdict {
-            Verdict::Done { requeue_after, mut report } => {
-                let questions = self.relevant(std::mem::take(&mut report.questions));
+        match run_result {
+            RunResult::Done { requeue_after, mut report } => {
+                let probes = self.relevant(std::mem::take(&mut report.probes));
                 if let Some(after) = requeue_after {
                     inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                 }
                 if report.failures.is_empty() {
-                    inner.forget(lane, key);
+                    inner.forget(queue, key);
                     let result = if requeue_after.is_some() { "requeue_after" } else { "success" };
-                    return Judged { result, writes: report.writes, questions };
+                    return Disposition { result, writes: report.writes, probes };
                 }
                 let first = &report.failures[0];
                 let n_failures = report.failures.len();
@@ -279,36 +288,36 @@ impl Controller {
                     self.run_faulted(inner, key, FaultKind::Grant, &text, attempt == 0);
                 }
                 inner.failures.insert(key.clone(), report.failures);
-                self.retry(inner, lane, key, report.retry_after.unwrap_or_default(), now);
-                Judged { result: "error", writes: report.writes, questions }
+                self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), now);
+                Disposition { result: "error", writes: report.writes, probes }
             }
-            Verdict::Retry { message, after } => {
+            RunResult::Retry { message, after } => {
                 let message = cut(&message, 1024);
                 tracing::info!(plugin = %self.name, %key, attempt, message, "the plugin asks for another try");
                 inner.last_error = Some(format!("{key}: {message}"));
                 match after {
                     Some(after) => {
-                        if !self.give_up(inner, lane, key) {
-                            if let Some(own) = inner.lanes.get_mut(lane) {
+                        if !self.give_up(inner, queue, key) {
+                            if let Some(own) = inner.queues.get_mut(queue) {
                                 own.limiter.count(key);
                                 own.metrics.retries.inc();
                             }
                             inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                         }
                     }
-                    None => self.retry(inner, lane, key, Duration::ZERO, now),
+                    None => self.retry(inner, queue, key, Duration::ZERO, now),
                 }
-                Judged::without_writes("error")
+                Disposition::without_writes("error")
             }
-            Verdict::Terminal(message) => {
+            RunResult::Terminal(message) => {
                 let message = cut(&message, 1024);
                 tracing::warn!(plugin = %self.name, %key, attempt, message, "the plugin gives the key up until it changes");
                 inner.last_error = Some(format!("{key}: {message}"));
                 self.metrics.dropped_key("terminal");
-                inner.forget(lane, key);
-                Judged::without_writes("terminal_error")
+                inner.forget(queue, key);
+                Disposition::without_writes("terminal_error")
             }
-            Verdict::Fault(fault) => {
+            RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), attempt == 0);
                 inner.last_error = Some(format!("{key}: {fault}"));
@@ -318,95 +327,95 @@ impl Controller {
                 } else {
                     tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
                 }
-                self.retry(inner, lane, key, Duration::ZERO, now);
-                Judged::without_writes("fault")
+                self.retry(inner, queue, key, Duration::ZERO, now);
+                Disposition::without_writes("fault")
             }
         }
     }
 
     /// The key runs again after its backoff, and not before `at_least`.
-    fn retry(&self, inner: &mut Inner, lane: usize, key: &Key, at_least: Duration, now: Instant) {
-        if self.give_up(inner, lane, key) {
+    fn retry(&self, inner: &mut ControllerState, queue: usize, key: &Key, at_least: Duration, now: Instant) {
+        if self.give_up(inner, queue, key) {
             return;
         }
-        let Some(own) = inner.lanes.get_mut(lane) else { return };
+        let Some(own) = inner.queues.get_mut(queue) else { return };
         let delay = own.limiter.when(key, now).max(at_least);
         own.metrics.retries.inc();
         inner.add(key.clone(), Some(delay), Priority::Normal, now);
     }
 
     /// Drops a key that has failed too often in a row.
-    fn give_up(&self, inner: &mut Inner, lane: usize, key: &Key) -> bool {
-        let Some(own) = inner.lanes.get(lane) else { return true };
+    fn give_up(&self, inner: &mut ControllerState, queue: usize, key: &Key) -> bool {
+        let Some(own) = inner.queues.get(queue) else { return true };
         let failures = own.limiter.failures(key);
         if own.max_retries.is_none_or(|max| failures < max) {
             return false;
         }
         tracing::warn!(plugin = %self.name, %key, failures, "the key is given up until it changes: too many retries");
         self.metrics.dropped_key("max_retries");
-        inner.forget(lane, key);
+        inner.forget(queue, key);
         true
     }
 }
 
-impl Inner {
+impl ControllerState {
     pub(super) fn start_clocks(&mut self, now: Instant) {
-        self.lanes.iter_mut().for_each(|lane| lane.start_clocks(now));
+        self.queues.iter_mut().for_each(|queue| queue.start_clocks(now));
     }
 
-    /// Adds a key to its lane, now or after a delay. A key of an unknown queue is none of ours.
+    /// Adds a key to its queue, now or after a delay. A key of an unknown queue is none of ours.
     pub(super) fn add(&mut self, key: Key, delay: Option<Duration>, priority: Priority, now: Instant) {
         if self.stopping {
             return;
         }
-        let wanted = |lane: &&mut Lane| lane.name == key.queue && !lane.retired;
-        let Some(lane) = self.lanes.iter_mut().find(wanted) else { return };
+        let wanted = |queue: &&mut ControllerQueue| queue.name == key.queue && !queue.retired;
+        let Some(queue) = self.queues.iter_mut().find(wanted) else { return };
         let news = match delay {
-            Some(delay) => lane.queue.add_after(key, delay, priority, now),
-            None => lane.queue.add(key, priority, now),
+            Some(delay) => queue.work_queue.add_after(key, delay, priority, now),
+            None => queue.work_queue.add(key, priority, now),
         };
-        lane.count_adds(usize::from(news));
+        queue.count_adds(usize::from(news));
     }
 
-    /// The next key of a lane, if it has a free worker.
-    fn take(&mut self, lane: usize, now: Instant) -> Option<Taken<Key>> {
+    /// The next key of a queue, if it has a free worker.
+    fn take(&mut self, queue: usize, now: Instant) -> Option<Taken<Key>> {
         let stopping = self.stopping;
-        let lane = self.lanes.get_mut(lane)?;
-        let n_added = lane.queue.advance(now);
-        lane.count_adds(n_added);
-        let closed = stopping || lane.retired || !self.health.supervisor.is_open(now);
-        if closed || lane.queue.n_running() >= lane.concurrency {
+        let queue = self.queues.get_mut(queue)?;
+        let n_added = queue.work_queue.advance(now);
+        queue.count_adds(n_added);
+        let closed = stopping || queue.retired || !self.health.supervisor.is_open(now);
+        if closed || queue.work_queue.n_running() >= queue.concurrency {
             return None;
         }
-        let taken = lane.queue.take(now)?;
+        let taken = queue.work_queue.take(now)?;
         self.health.supervisor.took();
-        lane.metrics.queue_duration.observe(taken.waited.as_secs_f64());
-        lane.count_adds(0);
+        queue.metrics.queue_duration.observe(taken.waited.as_secs_f64());
+        queue.count_adds(0);
         Some(taken)
     }
 
     pub(super) fn release(&mut self, key: &Key) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == key.queue) {
-            lane.queue.release(key);
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == key.queue) {
+            queue.work_queue.release(key);
         }
     }
 
-    fn forget(&mut self, lane: usize, key: &Key) {
+    fn forget(&mut self, queue: usize, key: &Key) {
         self.failures.remove(key);
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.limiter.forget(key);
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.limiter.forget(key);
         }
     }
 
     pub(super) fn attempt(&self, key: &Key) -> u32 {
-        self.lanes.iter().find(|lane| lane.name == key.queue).map_or(0, |lane| lane.limiter.failures(key))
+        self.queues.iter().find(|queue| queue.name == key.queue).map_or(0, |queue| queue.limiter.failures(key))
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let lanes = self.lanes.iter().filter(|lane| !lane.retired);
-        let of_lanes = lanes.flat_map(|lane| [lane.queue.next_due(), lane.next_tick, lane.next_resync]);
+        let queues = self.queues.iter().filter(|queue| !queue.retired);
+        let of_queues = queues.flat_map(|queue| [queue.work_queue.next_due(), queue.next_tick, queue.next_resync]);
         let of_probation = self.history.probation.as_ref().and_then(Probation::next_wakeup);
         let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(), of_probation];
-        of_lanes.chain(others).flatten().min()
+        of_queues.chain(others).flatten().min()
     }
 }

@@ -14,7 +14,7 @@ use pintle_core::outcome::Event;
 use pintle_core::probation::Ended;
 use pintle_core::supervisor::{Change, Supervisor};
 
-use super::{Controller, Inner};
+use super::{Controller, ControllerState};
 
 /// Keys whose last run faulted that are remembered by name.
 const MAX_FAULTY: usize = 1_000;
@@ -73,7 +73,7 @@ impl Health {
     }
 }
 
-impl Inner {
+impl ControllerState {
     pub(super) fn phase(&self, synced: bool) -> Phase {
         let supervisor = &self.health.supervisor;
         if supervisor.is_disabled() {
@@ -121,35 +121,35 @@ impl Controller {
         drop(inner);
         if first {
             let version = self.version().manifest().version.clone();
-            self.tell_of_plugin(true, "PluginFault", format!("plugin {} {version}: {text}", self.name));
-            self.bump();
+            self.record_plugin_event(true, "PluginFault", format!("plugin {} {version}: {text}", self.name));
+            self.mark_changed();
         }
     }
 
     /// A mapping has ended well.
     pub(super) fn mapping_went_well(&self) {
         if self.inner.lock().health.mapping_fault.take().is_some() {
-            self.bump();
+            self.mark_changed();
         }
     }
 
     /// Counts a fault of a run that has not been counted yet; the first in a row of a key becomes an event.
-    pub(super) fn run_faulted(&self, inner: &mut Inner, key: &Key, kind: FaultKind, text: &str, first: bool) {
+    pub(super) fn run_faulted(&self, inner: &mut ControllerState, key: &Key, kind: FaultKind, text: &str, first: bool) {
         inner.health.count(kind, text);
         if first {
             let version = self.version();
             let message = format!("plugin {} {}: {text}", self.name, version.manifest().version);
-            let uid = version.world().and_then(|world| world.uid(&key.kind, &key.object));
+            let uid = version.cache().and_then(|cache| cache.uid(&key.kind, &key.object));
             match uid {
-                Some(uid) => self.tell(&key.kind, &key.object, uid, true, "PluginFault", message),
+                Some(uid) => self.record_event(&key.kind, &key.object, uid, true, "PluginFault", message),
                 // The object is gone, or there never was one (ticks).
-                None => self.tell_of_plugin(true, "PluginFault", format!("{message} (key {key})")),
+                None => self.record_plugin_event(true, "PluginFault", format!("{message} (key {key})")),
             }
         }
     }
 
     /// What a run says of the plugin as a whole.
-    pub(super) fn supervise(&self, inner: &mut Inner, key: &Key, ended: Ended, now: Instant) {
+    pub(super) fn supervise(&self, inner: &mut ControllerState, key: &Key, ended: Ended, now: Instant) {
         let faulted = ended == Ended::Fault;
         let toggled = inner.health.key_ran(key, faulted);
         let change = inner.health.supervisor.ran(key, faulted, now);
@@ -163,7 +163,7 @@ impl Controller {
                     "plugin {} takes no keys for {pause:?}: {n_in_a_row} faults without a success; the last: {last}",
                     self.name
                 );
-                self.tell_of_plugin(true, "Quarantined", message);
+                self.record_plugin_event(true, "Quarantined", message);
             }
             Some(Change::Disabled) => {
                 inner.health.disabled_why =
@@ -173,17 +173,17 @@ impl Controller {
                     "plugin {} is disabled by its failure policy after {n_in_a_row} faults; the last: {last}; `pintle plugin enable {}` starts it again",
                     self.name, self.name
                 );
-                self.tell_of_plugin(true, "Disabled", message);
+                self.record_plugin_event(true, "Disabled", message);
             }
             Some(Change::Recovered) => {
                 self.metrics.quarantined(false);
                 tracing::info!(plugin = %self.name, "the plugin works again: the quarantine is over");
-                self.tell_of_plugin(false, "Recovered", format!("plugin {} works again", self.name));
+                self.record_plugin_event(false, "Recovered", format!("plugin {} works again", self.name));
             }
             None if !toggled => return,
             None => {}
         }
-        self.bump();
+        self.mark_changed();
     }
 
     /// Takes no keys until it is enabled; runs in flight end. Keys are still collected.
@@ -193,8 +193,8 @@ impl Controller {
         inner.health.disabled_why = Some(why.to_owned());
         drop(inner);
         tracing::info!(plugin = %self.name, why, "disabled");
-        self.tell_of_plugin(false, "Disabled", format!("plugin {} is disabled: {why}", self.name));
-        self.bump();
+        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled: {why}", self.name));
+        self.mark_changed();
     }
 
     /// Takes keys again, those that were collected first. Ends a quarantine, too.
@@ -205,13 +205,13 @@ impl Controller {
         drop(inner);
         self.metrics.quarantined(false);
         tracing::info!(plugin = %self.name, "enabled");
-        self.tell_of_plugin(false, "Enabled", format!("plugin {} is enabled", self.name));
+        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled", self.name));
         self.wake.notify_one();
-        self.bump();
+        self.mark_changed();
     }
 
     /// An event about an object of the cluster, told by the host.
-    fn tell(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
+    fn record_event(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
         self.writer.recorder.record(Event {
             regarding_kind: kind.clone(),
             regarding: object.clone(),
@@ -223,19 +223,19 @@ impl Controller {
     }
 
     /// An event about the plugin: about its resource, even if it has none, so that there is one place to look.
-    pub(super) fn tell_of_plugin(&self, warning: bool, reason: &str, message: String) {
+    pub(super) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
         let kind = lifecycle::resource_kind();
         let uid = self.resource_uid.lock().clone();
-        self.tell(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
+        self.record_event(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
     }
 
     /// The state of the plugin has changed in substance.
-    pub(super) fn bump(&self) {
+    pub(super) fn mark_changed(&self) {
         self.changes.send_modify(|n| *n += 1);
     }
 
     /// Brings the conditions up to date; those that say the same keep their time.
-    pub(super) fn refresh_conditions(&self, inner: &mut Inner, synced: bool) {
+    pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, synced: bool) {
         let at = &self.wall_time();
         let (health, history) = (&inner.health, &inner.history);
         let ready = match inner.phase(synced) {

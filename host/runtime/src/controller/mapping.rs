@@ -22,7 +22,7 @@ use pintle_core::queue::Priority;
 use tokio::sync::Notify;
 
 use super::Controller;
-use super::world::Mappable;
+use super::cache::Mappable;
 use crate::panic_text;
 
 /// Changes that wait before they are merged. Each holds two references to texts of the cache.
@@ -128,7 +128,7 @@ impl Controller {
                 Some(Next::Change(change)) => self.map(&change).await,
                 Some(Next::Everything) => {
                     tracing::warn!(plugin = %self.name, "changes came faster than they were mapped: every key is enqueued");
-                    self.enqueue(self.world().all_keys(), Priority::Low);
+                    self.enqueue(self.cache().all_keys(), Priority::Low);
                 }
                 None => {
                     self.activity.notify_waiters();
@@ -173,8 +173,8 @@ impl Controller {
 
     async fn ask(&self, change: &Mappable) -> Result<Vec<Key>, PluginFault> {
         let version = self.version();
-        let Some(world) = version.world().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
-        let view = world.view(self.context(&version, None, Vec::new()));
+        let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
+        let view = cache.view(self.context(&version, None, Vec::new()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
         Ok(keys.into_inner())
     }

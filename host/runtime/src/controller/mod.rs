@@ -12,20 +12,20 @@
 //!
 //! Not here: which plugins there are (`manager`), the caches (`caches`), writes (`writer`).
 
+mod cache;
 mod changes;
 mod dispatch;
 mod health;
-mod lane;
+mod lost_writes;
 mod mapping;
 mod needs;
+mod queue;
 mod run;
-mod settle;
 mod shadow;
 mod state;
 mod status;
 mod swap;
 mod version;
-mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;
 use crate::writer::Writer;
 
+#[cfg(test)]
+pub(crate) use cache::Mappable;
+pub(crate) use cache::{PluginCache, Subscribed};
 pub(crate) use changes::ChangeSink;
 pub use status::{PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
-pub(crate) use version::{LaneParts, Share, Version, VersionParts};
-#[cfg(test)]
-pub(crate) use world::Mappable;
-pub(crate) use world::{Subscribed, World};
+pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 
 /// What a controller is made of, besides its first version.
 pub(crate) struct ControllerParts {
@@ -92,10 +92,10 @@ pub(crate) struct Controller {
     clock: WallClock,
     stale_bound: Duration,
     failures: Arc<Failures>,
-    inner: Mutex<Inner>,
+    inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
-    /// Bounds the questions about lost writes.
-    asking: Semaphore,
+    /// Bounds the probes about lost writes.
+    probing: Semaphore,
     /// Wakes the task that takes changes; sinks hold the other end.
     changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
@@ -108,8 +108,8 @@ pub(crate) struct Controller {
 }
 
 /// What changes, under one lock.
-struct Inner {
-    lanes: Vec<lane::Lane>,
+struct ControllerState {
+    queues: Vec<queue::ControllerQueue>,
     pending: Pending<Key>,
     /// Of each key's last outcome, until it succeeds.
     failures: HashMap<Key, Vec<MutationFailure>>,
@@ -126,16 +126,16 @@ struct Inner {
 impl Controller {
     pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
         let manifest = version.manifest().clone();
-        let queues = manifest.queues.iter().zip(&version.queues);
-        let lanes = queues.map(|(queue, parts)| lane::Lane::new(queue, parts)).collect();
+        let declared = manifest.queues.iter().zip(&version.queues);
+        let queues = declared.map(|(declared, config)| queue::ControllerQueue::new(declared, config)).collect();
         let controller = Self {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
             live: parts.live,
             writer: parts.writer,
             metrics: parts.metrics,
-            inner: Mutex::new(Inner {
-                lanes,
+            inner: Mutex::new(ControllerState {
+                queues,
                 pending: Pending::new(),
                 failures: HashMap::new(),
                 state: state::KeyedState::default(),
@@ -155,7 +155,7 @@ impl Controller {
             stale_bound: parts.stale_bound,
             failures: parts.failures,
             mapping: mapping::Mapping::default(),
-            asking: Semaphore::new(settle::MAX_ASKING),
+            probing: Semaphore::new(lost_writes::MAX_PROBES),
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             activity: parts.activity,
@@ -168,17 +168,17 @@ impl Controller {
     }
 
     /// Begins to work with the first version. To be called once, within a tokio runtime.
-    pub(crate) fn start(self: &Arc<Self>, share: Share) {
-        self.version().attach(share.clone());
-        share.handler.activate();
+    pub(crate) fn start(self: &Arc<Self>, subscription: CacheSubscription) {
+        self.version().attach(subscription.clone());
+        subscription.sink.activate();
         self.tasks.spawn(self.clone().take_changes());
         self.tasks.spawn(self.clone().dispatch());
         self.tasks.spawn(self.clone().map_changes());
-        self.bump();
+        self.mark_changed();
     }
 
     pub(crate) fn has_started(&self) -> bool {
-        self.version().share().is_some()
+        self.version().subscription().is_some()
     }
 
     /// The uid of the plugin's resource, for events about the plugin; empty if there is none.
@@ -191,15 +191,15 @@ impl Controller {
     }
 
     fn count_workers(&self) {
-        let lanes = &self.inner.lock().lanes;
-        let workers: usize = lanes.iter().filter(|lane| !lane.retired).map(|lane| lane.concurrency).sum();
+        let queues = &self.inner.lock().queues;
+        let workers: usize = queues.iter().filter(|queue| !queue.retired).map(|queue| queue.concurrency).sum();
         self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
     /// The present version's share of the caches.
-    fn world(&self) -> Arc<dyn World> {
+    fn cache(&self) -> Arc<dyn PluginCache> {
         // The first version has it before the first task of the controller starts, later ones before they take over.
-        self.version().world().expect("the controller has not started")
+        self.version().cache().expect("the controller has not started")
     }
 
     /// Takes no more keys, and waits for the runs in flight and their writes.
@@ -217,57 +217,60 @@ impl Controller {
     /// Whether nothing runs, is ready, is held, is mapped, or is delayed for less than `quiet`, and all events are written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
         let until = dispatch::now() + quiet;
-        let rests = self.inner.lock().lanes.iter().filter(|lane| !lane.retired).all(|lane| {
-            let queue = &lane.queue;
+        let rests = self.inner.lock().queues.iter().filter(|queue| !queue.retired).all(|queue| {
+            let queue = &queue.work_queue;
             queue.n_dirty() + queue.n_running() + queue.n_held() == 0 && queue.n_waiting_until(until) == 0
         });
         rests
             && self.mapping.is_idle()
             && self.writer.recorder.is_idle()
-            && self.version().share().is_some_and(|share| share.world.is_synced() && share.handler.is_idle())
+            && self
+                .version()
+                .subscription()
+                .is_some_and(|subscription| subscription.cache.is_synced() && subscription.sink.is_idle())
     }
 
     /// Brings those metrics up to date that are of the moment.
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
-        for lane in &self.inner.lock().lanes {
-            let unfinished = lane.queue.unfinished(now);
-            lane.metrics.unfinished.set(unfinished.total.as_secs_f64());
-            lane.metrics.longest.set(unfinished.longest.as_secs_f64());
+        for queue in &self.inner.lock().queues {
+            let unfinished = queue.work_queue.unfinished(now);
+            queue.metrics.unfinished.set(unfinished.total.as_secs_f64());
+            queue.metrics.longest.set(unfinished.longest.as_secs_f64());
         }
         let version = self.version();
         self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
-        if let Some(world) = version.world() {
-            self.metrics.cached_bytes.set(i64::try_from(world.cached_bytes()).unwrap_or(i64::MAX));
+        if let Some(cache) = version.cache() {
+            self.metrics.cached_bytes.set(i64::try_from(cache.cached_bytes()).unwrap_or(i64::MAX));
         }
     }
 
-    /// Changes become keys by the rules of this world.
-    fn changed(&self, world: &dyn World, batch: &[Delta]) {
-        let keys = world.keys(batch);
+    /// Changes become keys by the rules of this cache.
+    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+        let keys = cache.keys(batch);
         let now = dispatch::now();
         if !keys.is_empty() {
             let mut inner = self.inner.lock();
             for enqueued in keys {
                 inner.add(enqueued.key, enqueued.delay, enqueued.priority, now);
             }
-            self.wake_if_due(inner);
+            self.wake_dispatcher(inner);
         }
         if self.version().guest.maps() {
-            self.mapping.push(world.mappable(batch));
+            self.mapping.push(cache.mappable(batch));
         }
     }
 
     /// The caches of a kind have moved on: keys that waited for it may run.
     fn progressed(&self, kind: &Kind) {
-        let Some(world) = self.version().world() else { return };
+        let Some(cache) = self.version().cache() else { return };
         let mut inner = self.inner.lock();
-        let free = inner.pending.recheck(kind, |write| world.sees(write));
+        let free = inner.pending.recheck(kind, |write| cache.sees(write));
         for key in &free {
             inner.release(key);
         }
         if !free.is_empty() {
-            self.wake_if_due(inner);
+            self.wake_dispatcher(inner);
             self.activity.notify_waiters();
         }
     }

@@ -11,7 +11,7 @@ use pintle_core::api::{ApiError, ApiReader, ApiResource, Detail, Target};
 use pintle_core::id::Kind;
 use pintle_core::outcome::{Answers, Need, NeedError};
 
-use super::World;
+use super::PluginCache;
 use crate::writer::{Members, Rights, quote};
 
 /// Reads of one round that are under way at once.
@@ -29,7 +29,7 @@ pub(crate) async fn perform(
     answers: &mut Answers,
     reader: &dyn ApiReader,
     rights: &Rights<'_>,
-    world: &dyn World,
+    cache: &dyn PluginCache,
 ) -> usize {
     let mut n_denied = 0;
     let needs: Vec<_> = needs
@@ -47,7 +47,7 @@ pub(crate) async fn perform(
         .map(|(need, denied)| async move {
             let answer = match denied {
                 Some(denial) => Err(denial),
-                None => read(&need, reader, world).await,
+                None => read(&need, reader, cache).await,
             };
             (need, answer)
         })
@@ -91,9 +91,9 @@ fn too_long(limit: usize) -> NeedError {
     NeedError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {limit} bytes") }
 }
 
-async fn read(need: &Need, reader: &dyn ApiReader, world: &dyn World) -> Result<String, NeedError> {
+async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> Result<String, NeedError> {
     let resource = |kind: &Kind| {
-        world.resource(kind).ok_or_else(|| NeedError {
+        cache.resource(kind).ok_or_else(|| NeedError {
             code: 404,
             reason: "NotFound".into(),
             message: format!("the API server has no kind {kind}"),
@@ -115,7 +115,7 @@ async fn read(need: &Need, reader: &dyn ApiReader, world: &dyn World) -> Result<
             list(&resource, namespace, label_selector.as_deref(), *limit, reader).await?
         }
         Need::RawPath(path) => reader.raw(path, MAX_ANSWER_BYTES).await.map_err(refused)?.into_string(),
-        Need::Discovery => serde_json::Value::from(world.refreshed(Duration::ZERO).await.map_err(refused)?).to_string(),
+        Need::Discovery => serde_json::Value::from(cache.refreshed(Duration::ZERO).await.map_err(refused)?).to_string(),
     };
     if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
 }
@@ -179,7 +179,7 @@ mod tests {
     use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
     use serde_json::json;
 
-    use super::super::tests::world::FakeWorld;
+    use super::super::tests::cache::FakeCache;
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -219,8 +219,8 @@ mod tests {
             list("v1/Node", "one"),
         ];
         let mut answers = Answers::new();
-        let world = FakeWorld::new();
-        let n_denied = perform(needs, &mut answers, &*FakeServer::answering_needs(), &rights, &*world).await;
+        let cache = FakeCache::new();
+        let n_denied = perform(needs, &mut answers, &*FakeServer::answering_needs(), &rights, &*cache).await;
         assert_eq!(n_denied, 5);
         let lines: Vec<String> = answers
             .into_iter()

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! snapshot ──> guest.reconcile ──> needs? ──perform──> again with a fresh snapshot (at most MAX_ROUNDS times)
-//!                              └─> outcome ──> plan ──> state ──> writes ──> verdict
+//!                              └─> outcome ──> plan ──> state ──> writes ──> result
 //! ```
 //!
 //! Invariants:
 //! 1. A fault carries out nothing of the outcome.
 //! 2. The guest's future is polled to its end.
 //!
-//! Not here: what a verdict means for the queue (`dispatch`).
+//! Not here: what a result means for the queue (`dispatch`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use pintle_core::probation::Ended;
 use pintle_core::view::View;
 
 use super::shadow::Sample;
-use super::{Controller, Version, World, needs};
+use super::{Controller, PluginCache, Version, needs};
 use crate::failures::{FailedRun, Failure, How, MAX_MESSAGE_BYTES};
 use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 
@@ -36,7 +36,7 @@ pub(crate) const MAX_ROUNDS: usize = 8;
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum RunResult {
     /// The outcome was carried out, but for what the report says.
     Done { requeue_after: Option<Duration>, report: Report },
     /// The plugin wants to try again.
@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
     Fault(PluginFault),
 }
 
-impl Verdict {
+impl RunResult {
     /// The HTTP status code that says best how the run ended: that of the first write that failed, 500 for other failures.
     pub(super) fn code(&self) -> u16 {
         match self {
@@ -61,7 +61,7 @@ impl Verdict {
     }
 }
 
-impl Verdict {
+impl RunResult {
     /// How the run ended, as far as it speaks for or against the version.
     pub(super) fn ended(&self) -> Ended {
         match self {
@@ -73,7 +73,7 @@ impl Verdict {
     }
 }
 
-impl Verdict {
+impl RunResult {
     /// How the run failed by what the plugin did, and what is told of it. Writes that the API server refuses are none of that.
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
@@ -94,8 +94,8 @@ struct LastCall {
     log: Vec<LogLine>,
 }
 
-fn fault(kind: FaultKind, message: impl Into<String>) -> Verdict {
-    Verdict::Fault(PluginFault { kind, message: message.into() })
+fn fault(kind: FaultKind, message: impl Into<String>) -> RunResult {
+    RunResult::Fault(PluginFault { kind, message: message.into() })
 }
 
 impl Controller {
@@ -103,35 +103,35 @@ impl Controller {
     ///
     /// # Cancel safety
     /// Must be polled to its end.
-    pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> Verdict {
+    pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> RunResult {
         // A version that takes keys has its share of the caches; it is given up only by a later version, for good.
-        let Some(world) = version.world() else {
-            return Verdict::Retry { message: "another version has taken over".into(), after: None };
+        let Some(cache) = version.cache() else {
+            return RunResult::Retry { message: "another version has taken over".into(), after: None };
         };
         let mut sample = self.sample();
         let mut last = None;
-        let verdict = self.rounds(version, &world, key, &mut sample, &mut last).await;
-        if let Some((last, (failure, message))) = last.zip(verdict.failure()) {
+        let result = self.rounds(version, &cache, key, &mut sample, &mut last).await;
+        if let Some((last, (failure, message))) = last.zip(result.failure()) {
             self.keep_failed(version, key, last, failure, message);
         }
         if let Some(sample) = sample {
             self.tasks.spawn(self.clone().compare(key.clone(), sample));
         }
-        verdict
+        result
     }
 
     async fn rounds(
         &self,
         version: &Version,
-        world: &Arc<dyn World>,
+        cache: &Arc<dyn PluginCache>,
         key: &Key,
         sample: &mut Option<Sample>,
         last: &mut Option<LastCall>,
-    ) -> Verdict {
+    ) -> RunResult {
         let mut answers: Answers = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answers.clone());
-            let (view, beside) = views(&**world, context, sample.as_ref());
+            let (view, beside) = views(&**cache, context, sample.as_ref());
             let run = version.guest.reconcile(key, view.clone()).await;
             self.metrics.host_calls.inc_by(run.usage.host_calls.into());
             self.metrics.bytes_read.inc_by(run.usage.bytes_read);
@@ -140,21 +140,21 @@ impl Controller {
             }
             *last = Some(LastCall { view: view.clone(), log: run.log });
             let outcome = match run.result {
-                Err(fault) => return Verdict::Fault(fault),
-                Ok(Err(ReconcileError::Retry { message, after })) => return Verdict::Retry { message, after },
-                Ok(Err(ReconcileError::Terminal(message))) => return Verdict::Terminal(message),
+                Err(fault) => return RunResult::Fault(fault),
+                Ok(Err(ReconcileError::Retry { message, after })) => return RunResult::Retry { message, after },
+                Ok(Err(ReconcileError::Terminal(message))) => return RunResult::Terminal(message),
                 Ok(Ok(outcome)) => outcome.into_inner(),
             };
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**world, &rights, outcome).await;
+                return self.carry_out(version, &**cache, &rights, outcome).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
                 Need::RawPath(_) | Need::Discovery => None,
             });
-            know(&**world, kinds).await;
-            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.live, &rights, &**world).await;
+            know(&**cache, kinds).await;
+            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.live, &rights, &**cache).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
@@ -206,12 +206,18 @@ impl Controller {
         }
     }
 
-    async fn carry_out(&self, version: &Version, world: &dyn World, rights: &Rights<'_>, outcome: Outcome) -> Verdict {
+    async fn carry_out(
+        &self,
+        version: &Version,
+        cache: &dyn PluginCache,
+        rights: &Rights<'_>,
+        outcome: Outcome,
+    ) -> RunResult {
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
-        know(world, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        let plan = match self.writer.plan(rights, outcome.steps, |kind| world.resource(kind)) {
+        know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
+        let plan = match self.writer.plan(rights, outcome.steps, |kind| cache.resource(kind)) {
             Ok(plan) => plan,
-            Err(fault) => return Verdict::Fault(fault),
+            Err(fault) => return RunResult::Fault(fault),
         };
         // State belongs to an outcome that is accepted as a whole.
         if plan.n_denied() == 0
@@ -224,27 +230,31 @@ impl Controller {
             tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
         }
         let report = self.writer.carry_out(plan).await;
-        Verdict::Done { requeue_after: outcome.requeue_after, report }
+        RunResult::Done { requeue_after: outcome.requeue_after, report }
     }
 }
 
 /// What the run sees, and what a version in the shadow is to see.
-fn views(world: &dyn World, context: RunContext, sample: Option<&Sample>) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
+fn views(
+    cache: &dyn PluginCache,
+    context: RunContext,
+    sample: Option<&Sample>,
+) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
     let candidate = sample.map(|sample| &sample.shadowing.candidate);
-    match candidate.and_then(|candidate| Some((candidate, candidate.world()?))) {
-        None => (world.view(context), None),
+    match candidate.and_then(|candidate| Some((candidate, candidate.cache()?))) {
+        None => (cache.view(context), None),
         Some((candidate, others)) => {
             let of_other = RunContext { config: candidate.config.clone(), ..context.clone() };
-            let (own, other) = world.views(context, &*others, of_other);
+            let (own, other) = cache.views(context, &*others, of_other);
             (own, Some(other))
         }
     }
 }
 
 /// Looks again for kinds that are not known: they may have come since the last discovery.
-async fn know<'k>(world: &dyn World, mut kinds: impl Iterator<Item = &'k Kind>) {
-    if kinds.any(|kind| world.resource(kind).is_none()) {
+async fn know<'k>(cache: &dyn PluginCache, mut kinds: impl Iterator<Item = &'k Kind>) {
+    if kinds.any(|kind| cache.resource(kind).is_none()) {
         // If it fails, the kind is still not known, and that is what is told.
-        let _ = world.refreshed(UNKNOWN_PAUSE).await;
+        let _ = cache.refreshed(UNKNOWN_PAUSE).await;
     }
 }

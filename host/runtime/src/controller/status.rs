@@ -3,7 +3,7 @@
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, SwapReport, VersionInfo};
 use serde::Serialize;
 
-use super::{Controller, Inner};
+use super::{Controller, ControllerState};
 
 /// State of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,16 +62,16 @@ pub struct PluginStatus {
     pub cached_bytes: u64,
 }
 
-impl Inner {
+impl ControllerState {
     pub(super) fn queue_status(&self) -> Vec<QueueStatus> {
-        let lanes = self.lanes.iter().filter(|lane| !lane.retired);
-        lanes
-            .map(|lane| QueueStatus {
-                name: lane.name.to_string(),
-                n_dirty: lane.queue.n_dirty(),
-                n_waiting: lane.queue.n_waiting(),
-                n_running: lane.queue.n_running(),
-                n_held: lane.queue.n_held(),
+        let queues = self.queues.iter().filter(|queue| !queue.retired);
+        queues
+            .map(|queue| QueueStatus {
+                name: queue.name.to_string(),
+                n_dirty: queue.work_queue.n_dirty(),
+                n_waiting: queue.work_queue.n_waiting(),
+                n_running: queue.work_queue.n_running(),
+                n_held: queue.work_queue.n_held(),
             })
             .collect()
     }
@@ -82,7 +82,7 @@ impl Controller {
         let version = self.version();
         // Read before the lock: it takes locks of the caches.
         let (synced, cached_bytes) =
-            version.world().map_or((false, 0), |world| (world.is_synced(), world.cached_bytes()));
+            version.cache().map_or((false, 0), |cache| (cache.is_synced(), cache.cached_bytes()));
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, synced);
         let history = &inner.history;

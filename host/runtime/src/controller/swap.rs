@@ -24,8 +24,8 @@ use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, 
 use pintle_core::probation::{Ended, ErrorShare, Judgement, Probation};
 use pintle_core::queue::Priority;
 
-use super::lane::Lane;
-use super::{Controller, Inner, Version};
+use super::queue::ControllerQueue;
+use super::{Controller, ControllerState, Version};
 
 /// Keys that are enqueued under one lock after a swap: others want it, too.
 const KEYS_AT_ONCE: usize = 500;
@@ -98,7 +98,7 @@ impl Attempt {
             inner.history.incoming = incoming;
         }
         drop(inner);
-        self.controller.bump();
+        self.controller.mark_changed();
     }
 }
 
@@ -108,7 +108,7 @@ impl Drop for Attempt {
         inner.history.stage = None;
         inner.history.incoming = None;
         drop(inner);
-        self.controller.bump();
+        self.controller.mark_changed();
     }
 }
 
@@ -131,7 +131,7 @@ impl Controller {
         }
         inner.history.stage = Some(Stage::Validating);
         drop(inner);
-        self.bump();
+        self.mark_changed();
         Some(Attempt { controller: self.clone() })
     }
 
@@ -151,8 +151,8 @@ impl Controller {
         drop(inner);
         self.metrics.swapped("refused");
         tracing::warn!(plugin = %self.name, reason = word, message, "a new version is refused; the running one stays");
-        self.tell_of_plugin(true, "SwapRefused", format!("{word}: {message}"));
-        self.bump();
+        self.record_plugin_event(true, "SwapRefused", format!("{word}: {message}"));
+        self.mark_changed();
     }
 
     /// `to`, whose caches are filled, takes over between two runs of each key.
@@ -164,7 +164,7 @@ impl Controller {
     /// The switch from `started` on, which is when somebody began to wait for the lock.
     fn hand_over(
         self: &Arc<Self>,
-        mut inner: MutexGuard<'_, Inner>,
+        mut inner: MutexGuard<'_, ControllerState>,
         started: Instant,
         to: Arc<Version>,
         rules: Option<Rules>,
@@ -203,12 +203,12 @@ impl Controller {
     fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::id::Kind]) {
         self.metrics.quarantined(false);
         self.count_workers();
-        if let Some(share) = to.share() {
-            share.handler.activate();
+        if let Some(subscription) = to.subscription() {
+            subscription.sink.activate();
         }
         // Not before: what comes in between becomes keys twice, which costs nothing, and never not at all.
-        if let Some(share) = from.share().filter(|_| !to.shares_with(from)) {
-            share.handler.detach();
+        if let Some(subscription) = from.subscription().filter(|_| !to.shares_with(from)) {
+            subscription.sink.detach();
         }
         // The new version's caches decide from now on what is seen.
         for kind in kinds {
@@ -217,20 +217,20 @@ impl Controller {
         self.switches.send_modify(|n| *n += 1);
         self.run_all_again();
         self.wake.notify_one();
-        self.bump();
+        self.mark_changed();
     }
 
     /// Every key runs again, at low priority and little by little.
     pub(super) fn run_all_again(&self) {
         let mut delay = Duration::ZERO;
-        for keys in self.world().all_keys().chunks(KEYS_AT_ONCE) {
+        for keys in self.cache().all_keys().chunks(KEYS_AT_ONCE) {
             let now = super::dispatch::now();
             let mut inner = self.inner.lock();
             for key in keys {
                 inner.add(key.clone(), Some(delay), Priority::Low, now);
                 delay += Duration::from_secs(1) / AGAIN_PER_SECOND;
             }
-            self.wake_if_due(inner);
+            self.wake_dispatcher(inner);
         }
     }
 
@@ -246,20 +246,20 @@ impl Controller {
         let pause_micros = report.pause_micros;
         if rolled_back {
             tracing::error!(plugin = %self.name, from, to, reason = report.reason, message = report.message, "rolled back");
-            self.tell_of_plugin(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
+            self.record_plugin_event(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
         } else {
             tracing::info!(plugin = %self.name, from, to, reason = report.reason, pause_micros, "swapped");
-            self.tell_of_plugin(false, "Swapped", format!("from {from} to {to}: {}", report.message));
+            self.record_plugin_event(false, "Swapped", format!("from {from} to {to}: {}", report.message));
         }
     }
 
     /// What a run says of a version on probation. To be followed by [`Controller::follow_probation`] without the lock.
-    pub(super) fn judge_version(&self, inner: &mut Inner, ran: &Arc<Version>, ended: Ended, now: Instant) {
+    pub(super) fn judge_version(&self, inner: &mut ControllerState, ran: &Arc<Version>, ended: Ended, now: Instant) {
         // Runs of the version before say nothing of this one.
         if !Arc::ptr_eq(ran, &*self.current.read()) {
             return;
         }
-        let Inner { history, last_error, .. } = inner;
+        let ControllerState { history, last_error, .. } = inner;
         history.errors.ran(ended);
         let what = last_error.as_deref().unwrap_or_default();
         let judgement = history.probation.as_mut().and_then(|probation| probation.ran(ended, what, now));
@@ -267,7 +267,7 @@ impl Controller {
     }
 
     /// The time of a probation may be over.
-    pub(super) fn check_probation(&self, inner: &mut Inner, now: Instant) {
+    pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
         let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
         inner.history.conclude(judgement);
     }
@@ -303,7 +303,7 @@ impl Controller {
         }
         tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version has proven itself");
         self.metrics.swapped("proven");
-        self.bump();
+        self.mark_changed();
     }
 }
 
@@ -349,19 +349,19 @@ impl History {
     }
 }
 
-impl Inner {
+impl ControllerState {
     /// Queues follow the version's manifest.
     fn adopt(&mut self, version: &Version, now: Instant) {
         let manifest = version.manifest();
-        for lane in &mut self.lanes {
-            if !manifest.queues.iter().any(|queue| *queue.name == *lane.name) {
-                lane.retire();
+        for queue in &mut self.queues {
+            if !manifest.queues.iter().any(|declared| *declared.name == *queue.name) {
+                queue.retire();
             }
         }
-        for (queue, parts) in manifest.queues.iter().zip(&version.queues) {
-            match self.lanes.iter_mut().find(|lane| *lane.name == *queue.name) {
-                Some(lane) => lane.retune(queue, parts),
-                None => self.lanes.push(Lane::new(queue, parts)),
+        for (declared, config) in manifest.queues.iter().zip(&version.queues) {
+            match self.queues.iter_mut().find(|queue| *queue.name == *declared.name) {
+                Some(queue) => queue.retune(declared, config),
+                None => self.queues.push(ControllerQueue::new(declared, config)),
             }
         }
         self.start_clocks(now);

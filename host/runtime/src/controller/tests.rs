@@ -1,7 +1,7 @@
+pub(super) mod cache;
 mod changes;
 mod lost;
 mod swapping;
-pub(super) mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use pintle_testing::{
 };
 use tokio::time::Instant;
 
-use self::world::FakeWorld;
+use self::cache::FakeCache;
 use super::*;
 use crate::failures::{self, Failures};
 use crate::metrics::Metrics;
@@ -26,7 +26,7 @@ use crate::recorder::{Recorder, RecorderConfig};
 
 struct Fixture {
     controller: Arc<Controller>,
-    world: Arc<FakeWorld>,
+    cache: Arc<FakeCache>,
     api: Arc<FakeWriter>,
     metrics: Arc<Metrics>,
     activity: Arc<Notify>,
@@ -58,15 +58,15 @@ impl Fixture {
             changes: watch::Sender::new(0),
         };
         let controller = Controller::new(parts, version(guest, &metrics));
-        Self { controller, world: FakeWorld::new(), api, metrics, activity, events }
+        Self { controller, cache: FakeCache::new(), api, metrics, activity, events }
     }
 
     fn start(&self) {
         self.start_with(ChangeSink::new(&self.controller));
     }
 
-    fn start_with(&self, handler: Arc<ChangeSink>) {
-        self.controller.start(Share { world: self.world.clone(), handler });
+    fn start_with(&self, sink: Arc<ChangeSink>) {
+        self.controller.start(CacheSubscription { cache: self.cache.clone(), sink });
     }
 
     fn add(&self, names: &[&str]) {
@@ -108,7 +108,7 @@ impl Fixture {
 /// A version with all that its manifest asks for.
 fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
-    let lane = |queue: &pintle_core::manifest::Queue| LaneParts {
+    let config = |queue: &pintle_core::manifest::Queue| QueueConfig {
         metrics: metrics.queue(&queue.name),
         concurrency: queue.concurrency as usize,
         resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
@@ -120,7 +120,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         config: "{}".into(),
         grants: Grants::new(&manifest.grants, None),
         declared: metrics.declare(&manifest.metrics).unwrap(),
-        queues: manifest.queues.iter().map(lane).collect(),
+        queues: manifest.queues.iter().map(config).collect(),
         guest: Arc::new(guest),
     })
 }
@@ -175,12 +175,12 @@ async fn a_key_runs_and_its_writes_are_carried_out() {
 async fn no_key_runs_before_the_caches_are_filled() {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.world.synced.send_replace(false);
+    fixture.cache.synced.send_replace(false);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(calls.lock().is_empty() && !fixture.controller.is_idle(Duration::ZERO));
-    fixture.world.synced.send_replace(true);
+    fixture.cache.synced.send_replace(true);
     fixture.idle(Duration::ZERO).await;
     assert_eq!(calls.lock().len(), 1);
 }
@@ -351,7 +351,7 @@ async fn output_beyond_the_limits_carries_out_nothing() {
 async fn a_key_waits_until_the_caches_show_its_writes() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p", "q"]) } else { done() });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -359,10 +359,10 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The other key runs, this one is held.
     assert_eq!(calls.lock().iter().map(|(_, key, _)| key.clone()).collect::<Vec<_>>(), ["a", "b"]);
-    fixture.world.version.store(101, Ordering::Relaxed);
+    fixture.cache.version.store(101, Ordering::Relaxed);
     fixture.controller.progressed(&pod());
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
-    fixture.world.version.store(102, Ordering::Relaxed);
+    fixture.cache.version.store(102, Ordering::Relaxed);
     fixture.controller.progressed(&pod());
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock().len(), 3);
@@ -374,7 +374,7 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
 async fn a_wait_for_the_caches_is_bounded() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
     fixture.add(&["a"]);
     tokio::task::yield_now().await;
@@ -463,7 +463,7 @@ async fn needs_are_answered_in_a_second_round() {
     let state = fixture.controller.inner.lock().state.snapshot();
     expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted | ["example.com/v1"]"#]]
         .assert_eq(state.get("answers").unwrap());
-    assert_eq!(*fixture.world.refreshed.lock(), [Duration::ZERO], "who needs discovery is not content with an old one");
+    assert_eq!(*fixture.cache.refreshed.lock(), [Duration::ZERO], "who needs discovery is not content with an old one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,7 +489,7 @@ async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
             (fixture.api.log(), seen.lock().first().copied().unwrap_or_default()),
             (log.iter().map(|l| (*l).to_owned()).collect(), code)
         );
-        assert_eq!(*fixture.world.refreshed.lock(), [Duration::from_secs(5)]);
+        assert_eq!(*fixture.cache.refreshed.lock(), [Duration::from_secs(5)]);
     }
 }
 
@@ -559,7 +559,7 @@ async fn ticks_and_resyncs_come_by_the_clock() {
     });
     let (guest, calls) = scripted(manifest, |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    *fixture.world.all_keys.lock() = vec![key("a"), Key { queue: "other".into(), ..key("b") }];
+    *fixture.cache.all_keys.lock() = vec![key("a"), Key { queue: "other".into(), ..key("b") }];
     fixture.start();
     tokio::time::sleep(Duration::from_secs(52)).await;
     let calls: Vec<String> = calls.lock().iter().map(|(at, key, _)| format!("{}:{key}", at / 1000)).collect();

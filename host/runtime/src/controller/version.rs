@@ -11,7 +11,7 @@ use pintle_core::guest::Guest;
 use pintle_core::lifecycle::{Spec, VersionInfo};
 use pintle_core::manifest::{EffectiveLimits, Manifest};
 
-use super::{ChangeSink, World};
+use super::{ChangeSink, PluginCache};
 use crate::metrics::{DeclaredMetrics, QueueMetrics};
 
 /// What a version is made of.
@@ -28,12 +28,12 @@ pub(crate) struct VersionParts {
     pub(crate) grants: Grants,
     pub(crate) declared: DeclaredMetrics,
     /// One for each queue of the manifest.
-    pub(crate) queues: Vec<LaneParts>,
+    pub(crate) queues: Vec<QueueConfig>,
 }
 
 /// What the operator has to say of a queue.
 #[derive(Clone)]
-pub(crate) struct LaneParts {
+pub(crate) struct QueueConfig {
     pub(crate) metrics: QueueMetrics,
     /// Its workers.
     pub(crate) concurrency: usize,
@@ -49,18 +49,18 @@ pub(crate) struct Version {
     pub(super) config: Arc<str>,
     pub(super) grants: Grants,
     pub(super) declared: DeclaredMetrics,
-    pub(super) queues: Vec<LaneParts>,
+    pub(super) queues: Vec<QueueConfig>,
     digest: String,
     origin: String,
     /// Its share of the caches. Absent before it is subscribed, and again when it is kept for a rollback only.
-    share: Mutex<Option<Share>>,
+    subscription: Mutex<Option<CacheSubscription>>,
 }
 
 /// A subscription and the end of it that the caches call. Versions that watch the same share it.
 #[derive(Clone)]
-pub(crate) struct Share {
-    pub(crate) world: Arc<dyn World>,
-    pub(crate) handler: Arc<ChangeSink>,
+pub(crate) struct CacheSubscription {
+    pub(crate) cache: Arc<dyn PluginCache>,
+    pub(crate) sink: Arc<ChangeSink>,
 }
 
 impl Version {
@@ -75,7 +75,7 @@ impl Version {
             queues: parts.queues,
             digest: parts.digest,
             origin: parts.origin,
-            share: Mutex::new(None),
+            subscription: Mutex::new(None),
         })
     }
 
@@ -107,29 +107,29 @@ impl Version {
         }
     }
 
-    pub(crate) fn attach(&self, share: Share) {
-        *self.share.lock() = Some(share);
+    pub(crate) fn attach(&self, subscription: CacheSubscription) {
+        *self.subscription.lock() = Some(subscription);
     }
 
     /// Gives up its share of the caches.
     pub(super) fn detach(&self) {
-        let share = self.share.lock().take();
+        let subscription = self.subscription.lock().take();
         // Ends the subscription, which takes locks of the caches.
-        drop(share);
+        drop(subscription);
     }
 
-    pub(crate) fn share(&self) -> Option<Share> {
-        self.share.lock().clone()
+    pub(crate) fn subscription(&self) -> Option<CacheSubscription> {
+        self.subscription.lock().clone()
     }
 
-    pub(crate) fn world(&self) -> Option<Arc<dyn World>> {
-        self.share.lock().as_ref().map(|share| share.world.clone())
+    pub(crate) fn cache(&self) -> Option<Arc<dyn PluginCache>> {
+        self.subscription.lock().as_ref().map(|subscription| subscription.cache.clone())
     }
 
     /// Whether both have one subscription.
     pub(super) fn shares_with(&self, other: &Self) -> bool {
-        let handlers = self.share().zip(other.share());
-        handlers.is_some_and(|(own, others)| Arc::ptr_eq(&own.handler, &others.handler))
+        let handlers = self.subscription().zip(other.subscription());
+        handlers.is_some_and(|(own, others)| Arc::ptr_eq(&own.sink, &others.sink))
     }
 
     /// Whether this version reads the same from the caches as the other one, so that both can have one subscription.

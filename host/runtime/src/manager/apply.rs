@@ -283,16 +283,16 @@ impl Manager {
 
     /// Gives the version its share of the caches, and waits until they are filled.
     async fn sync(&self, controller: &Arc<Controller>, version: &Arc<Version>) -> Result<(), SwapError> {
-        if version.share().is_none() {
+        if version.subscription().is_none() {
             let present = controller.version();
-            let shared = present.share().filter(|_| version.reads_as(&present));
-            version.attach(shared.unwrap_or_else(|| self.share(controller, version)));
+            let shared = present.subscription().filter(|_| version.reads_as(&present));
+            version.attach(shared.unwrap_or_else(|| self.subscribe(controller, version)));
         }
-        let Some(world) = version.world() else { return Ok(()) };
+        let Some(cache) = version.cache() else { return Ok(()) };
         let patience = Duration::from_millis(version.spec.strategy.sync_timeout_ms.unwrap_or(60_000).into());
         // A plugin whose present version waits for its caches may get another one all the same.
-        if tokio::time::timeout(patience, world.synced()).await.is_err() {
-            let kinds = world.unsynced().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if tokio::time::timeout(patience, cache.synced()).await.is_err() {
+            let kinds = cache.unsynced().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let message = format!(
                 "its caches were not filled within {patience:?}; missing: {kinds}. Does the host's own role allow to list and watch them?"
             );

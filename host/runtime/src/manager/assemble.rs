@@ -10,7 +10,7 @@ use pintle_core::manifest::{Grant, Manifest, To};
 use pintle_core::settings;
 
 use super::{Manager, ManagerError, PluginOptions};
-use crate::controller::{LaneParts, Version, VersionParts};
+use crate::controller::{QueueConfig, Version, VersionParts};
 
 impl Manager {
     /// A version out of a compiled component. `given`: what the operator grants; all that is asked for if absent.
@@ -37,8 +37,8 @@ impl Manager {
             .metrics
             .declare(&manifest.metrics)
             .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
-        let lanes = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
-        let queues = lanes.map(|(queue, (concurrency, resync))| LaneParts {
+        let queues = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
+        let queues = queues.map(|(queue, (concurrency, resync))| QueueConfig {
             metrics: self.metrics.queue(&queue.name),
             concurrency,
             resync,

@@ -19,9 +19,9 @@
 pub(crate) mod edit;
 mod ownership;
 mod plan;
+mod probe;
 mod request;
 mod rights;
-mod unclear;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,15 +40,15 @@ use tokio::time::Instant;
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
 use plan::{Go, Planned, PlannedStep, Planner};
+use probe::{may_have_happened, probe};
 use request::{Target, as_conflict};
-use unclear::{may_have_happened, question};
 
 pub(crate) use edit::{Members, quote};
 pub(crate) use plan::Plan;
 pub use plan::denials;
+pub(crate) use probe::WriteProbe;
 pub(crate) use request::kind_of;
 pub(crate) use rights::Rights;
-pub(crate) use unclear::Question;
 
 /// Writes of one run that are under way at once; who waits is the same run.
 pub(crate) const MAX_PARALLEL: usize = 64;
@@ -74,7 +74,7 @@ pub(crate) struct Report {
     /// Accepted by the API server.
     pub(crate) writes: Vec<PendingWrite>,
     /// About writes that may have been carried out, or that left a version which the answer did not tell.
-    pub(crate) questions: BTreeSet<Question>,
+    pub(crate) probes: BTreeSet<WriteProbe>,
     /// The server asked for this much patience.
     pub(crate) retry_after: Option<Duration>,
     /// There are failures, and all are conflicts: ordinary, the cache was behind.
@@ -94,12 +94,12 @@ enum Done {
     Nothing,
     Written(PendingWrite),
     /// It is done, but the answer does not say what the caches must show.
-    Unclear(Option<Question>),
+    Unconfirmed(Option<WriteProbe>),
     Failed {
         failure: Box<MutationFailure>,
         class: Option<ApiErrorClass>,
         retry_after: Option<Duration>,
-        question: Option<Question>,
+        probe: Option<WriteProbe>,
     },
 }
 
@@ -114,9 +114,9 @@ impl Writer {
         steps: Vec<Step>,
         resolve: impl Fn(&Kind) -> Option<Arc<ApiResource>>,
     ) -> Result<Plan, PluginFault> {
-        let mut planner = Planner { name: &self.name, rights, resolve, untold: Vec::new() };
+        let mut planner = Planner { name: &self.name, rights, resolve, refused_events: Vec::new() };
         let plan = planner.plan(steps);
-        for message in &planner.untold {
+        for message in &planner.refused_events {
             self.metrics.fault(FaultKind::Grant);
             self.metrics.event("not_granted");
             tracing::warn!(plugin = %self.name, "{message}");
@@ -208,7 +208,7 @@ impl Writer {
                         self.record(&planned.mutation.on_success, name_of(target, &written), "");
                         return match pending(target, &written) {
                             Some(write) => Done::Written(write),
-                            None => Done::Unclear(question(target, request)),
+                            None => Done::Unconfirmed(probe(target, request)),
                         };
                     }
                     // Gone is what a delete wants. No event: nothing was deleted.
@@ -241,15 +241,15 @@ impl Writer {
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());
                 let failure = Box::new(failure);
-                return Done::Failed { failure, class: None, retry_after: None, question: None };
+                return Done::Failed { failure, class: None, retry_after: None, probe: None };
             }
         };
         if planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal)) {
             return Done::Nothing;
         }
         self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
-        let question = match go {
-            Go::Send { request, .. } if may_have_happened(&error) => question(target, request),
+        let probe = match go {
+            Go::Send { request, .. } if may_have_happened(&error) => probe(target, request),
             _ => None,
         };
         let (class, retry_after) = (Some(error.class), error.retry_after());
@@ -257,7 +257,7 @@ impl Writer {
             failure: Box::new(failure(planned, target, error.code, error.reason, &error.message, error.causes)),
             class,
             retry_after,
-            question,
+            probe,
         }
     }
 
@@ -274,9 +274,9 @@ impl Report {
         match done {
             Done::Nothing => {}
             Done::Written(write) => self.writes.push(write),
-            Done::Unclear(question) => self.questions.extend(question),
-            Done::Failed { failure, class, retry_after, question } => {
-                self.questions.extend(question);
+            Done::Unconfirmed(probe) => self.probes.extend(probe),
+            Done::Failed { failure, class, retry_after, probe } => {
+                self.probes.extend(probe);
                 self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
                 self.retry_after = self.retry_after.max(retry_after);
                 self.failures.push(*failure);

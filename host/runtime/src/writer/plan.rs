@@ -77,7 +77,7 @@ pub(super) struct Planner<'a, F> {
     pub(super) rights: &'a Rights<'a>,
     pub(super) resolve: F,
     /// About events that may not be recorded, which fails nothing, as any event that is not written: one line each.
-    pub(super) untold: Vec<String>,
+    pub(super) refused_events: Vec<String>,
 }
 
 impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
@@ -92,9 +92,9 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
             let mut mutations = Vec::with_capacity(step.mutations.len());
             for (j, mut mutation) in step.mutations.into_iter().enumerate() {
                 if let Action::Event(event) = &mutation.action
-                    && !self.rights.tell(event)
+                    && !self.rights.may_record(event)
                 {
-                    self.untold.push(self.not_told(event));
+                    self.refused_events.push(self.event_refusal(event));
                     n_denied += 1;
                     continue;
                 }
@@ -122,8 +122,8 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         let rights = self.rights;
         let mut n_refused = 0;
         for told in [&mut mutation.on_success, &mut mutation.on_failure] {
-            if let Some(event) = told.take_if(|event| !rights.tell(event)) {
-                self.untold.push(self.not_told(&event));
+            if let Some(event) = told.take_if(|event| !rights.may_record(event)) {
+                self.refused_events.push(self.event_refusal(&event));
                 n_refused += 1;
             }
         }
@@ -147,7 +147,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         Ok((Some((target, go)), n_refused))
     }
 
-    fn not_told(&self, event: &Event) -> String {
+    fn event_refusal(&self, event: &Event) -> String {
         let Event { regarding_kind, regarding, .. } = event;
         let why = if self.rights.manifest.events {
             format!(
@@ -175,7 +175,7 @@ pub fn denials(
     let rights = Rights { grants: &grants, manifest, key, view };
     let reads = asked.iter().filter_map(|need| rights.ask(need).err());
     let mut lines: Vec<String> = reads.map(|denial| denial.message(&manifest.name)).collect();
-    let mut planner = Planner { name: &manifest.name, rights: &rights, resolve, untold: Vec::new() };
+    let mut planner = Planner { name: &manifest.name, rights: &rights, resolve, refused_events: Vec::new() };
     match planner.plan(outcome.steps.clone()) {
         Ok(plan) => {
             for planned in plan.steps.iter().flat_map(|step| &step.mutations) {
@@ -183,7 +183,7 @@ pub fn denials(
                     lines.push(denial.message(&manifest.name));
                 }
             }
-            lines.append(&mut planner.untold);
+            lines.append(&mut planner.refused_events);
         }
         Err(fault) => lines.push(fault.to_string()),
     }

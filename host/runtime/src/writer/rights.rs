@@ -91,7 +91,7 @@ impl Rights<'_> {
     }
 
     /// Whether an event may be recorded: the plugin records any, and it is about what it watches, or about a neighbour of its key.
-    pub(crate) fn tell(&self, event: &Event) -> bool {
+    pub(crate) fn may_record(&self, event: &Event) -> bool {
         let same = |kind: &Kind| is_same(kind, &event.regarding_kind);
         let namespace = &*event.regarding.namespace;
         let watched = self.manifest.watches.iter().any(|watch| {

@@ -27,7 +27,7 @@ fn plugin(name: &'static str, log: &Arc<Mutex<Vec<&'static str>>>) -> (Fixture, 
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     let (end, may_end) = mpsc::channel();
     let may_end = Mutex::new(may_end);
-    *fixture.world.rules.lock() = Some(Arc::new(move |_| {
+    *fixture.cache.rules.lock() = Some(Arc::new(move |_| {
         // A test that fails ends as well.
         let _ = may_end.lock().recv_timeout(Duration::from_secs(10));
         vec![enqueued(name)]
@@ -58,7 +58,7 @@ async fn a_slow_rule_of_one_plugin_does_not_delay_another() {
 async fn runs_after(n_changes: usize) -> Vec<String> {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    *fixture.world.all_keys.lock() = vec![key("a"), key("b")];
+    *fixture.cache.all_keys.lock() = vec![key("a"), key("b")];
     let sink = ChangeSink::new(&fixture.controller);
     for _ in 0..n_changes / 64 {
         sink.on_changes(&vec![change(); 64].into());
@@ -85,13 +85,13 @@ async fn objects_of_dropped_changes_go_through_the_rules_again() {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     let names = |batch: &[Delta]| batch.iter().filter_map(|delta| Some(enqueued(&delta.object()?.name))).collect();
-    *fixture.world.rules.lock() = Some(Arc::new(names));
+    *fixture.cache.rules.lock() = Some(Arc::new(names));
     let state = |name: &str, version: &str| {
         let mut object = cached(name, None);
         Arc::get_mut(&mut object)?.meta.resource_version = ResourceVersion::parse(version);
         Some(object)
     };
-    *fixture.world.objects.lock() = vec![Delta { new: state("cached", "7"), initial: true, ..change() }];
+    *fixture.cache.objects.lock() = vec![Delta { new: state("cached", "7"), initial: true, ..change() }];
     let sink = ChangeSink::new(&fixture.controller);
     sink.on_changes(&vec![change(); MAX_WAITING].into());
     sink.on_changes(&[Delta { new: state("cached", "6"), ..change() }].into());
@@ -111,15 +111,15 @@ async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_
             |i| if i == 0 { creates(&["p"]) } else { done() },
         );
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.world.version.store(100, Ordering::Relaxed);
-    *fixture.world.rules.lock() = Some(Arc::new(|_| vec![enqueued("b")]));
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    *fixture.cache.rules.lock() = Some(Arc::new(|_| vec![enqueued("b")]));
     let sink = ChangeSink::new(&fixture.controller);
     fixture.start_with(sink.clone());
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     // It is held, and wanted again.
     fixture.add(&["a"]);
-    fixture.world.version.store(101, Ordering::Relaxed);
+    fixture.cache.version.store(101, Ordering::Relaxed);
     sink.on_changes(&[change()].into());
     sink.on_progress(&pod());
     fixture.idle(Duration::ZERO).await;

@@ -39,11 +39,11 @@ fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync +
 
 /// Ends at what the caches show at `version` a second after the write.
 async fn shows_late(fixture: &Fixture, version: u64) {
-    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    fixture.world.version.store(version, Ordering::Relaxed);
+    fixture.cache.version.store(version, Ordering::Relaxed);
     fixture.controller.progressed(&pod());
 }
 
@@ -55,7 +55,7 @@ async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
     shows_late(&fixture, 149).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(times(&calls), [(0, 0)]);
-    fixture.world.version.store(150, Ordering::Relaxed);
+    fixture.cache.version.store(150, Ordering::Relaxed);
     fixture.controller.progressed(&pod());
     fixture.idle(Duration::ZERO).await;
     assert_eq!(times(&calls), [(0, 0), (2_000, 1)]);
@@ -69,7 +69,7 @@ async fn a_write_that_never_arrived_costs_the_backoff_and_one_question() {
         let (guest, calls) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
         let fixture = Fixture::reading(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
-        fixture.world.version.store(100, Ordering::Relaxed);
+        fixture.cache.version.store(100, Ordering::Relaxed);
         fixture.run_until_idle(&["a"]).await;
         assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1), "{code}");
     }
@@ -99,7 +99,7 @@ async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by
     // What is gone is waited for as well: at the version of the list.
     shows_late(&fixture, 199).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
-    fixture.world.version.store(200, Ordering::Relaxed);
+    fixture.cache.version.store(200, Ordering::Relaxed);
     fixture.controller.progressed(&pod());
     fixture.idle(Duration::ZERO).await;
     let named = |name: &str| (Some("ns".to_owned()), None, Some(format!("metadata.name={name}")));
@@ -111,7 +111,7 @@ async fn an_unreachable_server_is_asked_again_and_the_worker_is_free_meanwhile()
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|n| if n < 4 { Err(refusal(0)) } else { page(&[]) });
     let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    fixture.world.version.store(100, Ordering::Relaxed);
+    fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_millis(100)).await;

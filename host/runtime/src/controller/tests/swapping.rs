@@ -36,7 +36,7 @@ impl Fixture {
     /// A version with a share of the caches of its own.
     fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
-        version.attach(Share { world: self.world.clone(), handler: ChangeSink::new(&self.controller) });
+        version.attach(CacheSubscription { cache: self.cache.clone(), sink: ChangeSink::new(&self.controller) });
         version
     }
 
@@ -76,7 +76,7 @@ async fn a_run_in_flight_ends_with_its_version_and_the_next_one_begins_with_the_
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    *fixture.world.all_keys.lock() = vec![key("a"), key("b")];
+    *fixture.cache.all_keys.lock() = vec![key("a"), key("b")];
     fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"])));
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Another key runs with the new version at once; this one waits for the end of its run.
@@ -119,7 +119,7 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     };
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
     let new = fixture.attached(mapped("early"));
-    let handler = new.share().unwrap().handler;
+    let handler = new.subscription().unwrap().sink;
     handler.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
     assert!(log.lock().is_empty());
@@ -127,7 +127,7 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     fixture.idle(Duration::ZERO).await;
     assert_eq!(*log.lock(), ["2.0.0:early:0"]);
     // What the old version's subscription still brings is the new one's business.
-    let old = fixture.controller.previous().unwrap().share().unwrap().handler;
+    let old = fixture.controller.previous().unwrap().subscription().unwrap().sink;
     old.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
     assert_eq!(log.lock().len(), 1);
@@ -168,7 +168,7 @@ async fn a_version_that_faults_is_taken_back() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
-    *fixture.world.all_keys.lock() = vec![key("a"), key("b"), key("c")];
+    *fixture.cache.all_keys.lock() = vec![key("a"), key("b"), key("c")];
     fixture.swap(noting("2.0.0", &log, |_, _| trap()));
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
@@ -236,7 +236,7 @@ async fn a_version_is_proven_by_runs_and_time() {
     fixture.idle(Duration::ZERO).await;
     assert_eq!(fixture.last_swap().0, SwapResult::Proven);
     // The version before stays compiled for a rollback, without a share of the caches.
-    assert!(fixture.controller.previous().unwrap().share().is_none());
+    assert!(fixture.controller.previous().unwrap().subscription().is_none());
     // Its time alone ends the next one.
     fixture.swap(noting("3.0.0", &log, |_, _| done()));
     fixture.add(&["a", "b", "c", "d", "e"]);

@@ -1,15 +1,15 @@
 //! Writes of which the host does not know what became of them, and how it finds out.
 //!
 //! ```text
-//! answer lost, or one that tells no version ──> Question ──list──> API server ──> what the caches must show
+//! answer lost, or one that tells no version ──> WriteProbe ──list──> API server ──> what the caches must show
 //! ```
 //!
 //! An object with a name is listed by its name. One whose name was to be generated is among those with its namespace and labels.
 //! All of them are then waited for, which costs nothing for those that the caches know.
 //!
 //! Invariants:
-//! 1. A question reads no more than the caches read themselves: it needs no further permission.
-//! 2. Lists are consistent (no `resourceVersion`): what the server had carried out before the question is in the answer.
+//! 1. A probe reads no more than the caches read themselves: it needs no further permission.
+//! 2. Lists are consistent (no `resourceVersion`): what the server had carried out before the probe is in the answer.
 //!
 //! A write that the server still carries when it is asked is not in the answer. That needs a request that outlives its connection,
 //! which API servers end when the connection breaks.
@@ -33,7 +33,7 @@ const PAGE: u32 = 500;
 
 /// What to ask the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Question {
+pub(crate) struct WriteProbe {
     pub(crate) kind: Kind,
     /// Empty for cluster-scoped kinds.
     pub(crate) namespace: String,
@@ -65,14 +65,14 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
 }
 
 /// What tells the fate of a write. Collections are not asked about, as their deletion is not waited for either.
-pub(crate) fn question(target: &Target, request: &WriteRequest) -> Option<Question> {
+pub(crate) fn probe(target: &Target, request: &WriteRequest) -> Option<WriteProbe> {
     let of = match &request.verb {
         WriteVerb::DeleteCollection { .. } => return None,
         _ if !target.object.name.is_empty() => Of::Name(target.object.name.to_string()),
         WriteVerb::Create { body } => Of::Labels(labels_of(body)),
         WriteVerb::Update { .. } | WriteVerb::Patch { .. } | WriteVerb::Delete { .. } => return None,
     };
-    Some(Question { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
+    Some(WriteProbe { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
 }
 
 /// The object's labels as a selector; empty if it has none.
@@ -108,7 +108,7 @@ struct ItemMeta {
     resource_version: String,
 }
 
-impl Question {
+impl WriteProbe {
     /// Asks. `reading` is how the caches read this kind in this namespace.
     ///
     /// # Errors

@@ -8,13 +8,13 @@ use pintle_core::manifest::Queue;
 use pintle_core::queue::{Priority, WorkQueue};
 use pintle_core::ratelimit::RateLimiter;
 
-use super::version::LaneParts;
+use super::version::QueueConfig;
 use crate::metrics::QueueMetrics;
 
 /// A queue and its limits.
-pub(super) struct Lane {
+pub(super) struct ControllerQueue {
     pub(super) name: Arc<str>,
-    pub(super) queue: WorkQueue<Key>,
+    pub(super) work_queue: WorkQueue<Key>,
     pub(super) limiter: RateLimiter<Key>,
     pub(super) concurrency: usize,
     pub(super) max_retries: Option<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Lane {
     resync: Option<Duration>,
     pub(super) next_resync: Option<Instant>,
     pub(super) metrics: QueueMetrics,
-    /// The present version has no such queue. The place stays, because runs in flight know their lane by it.
+    /// The present version has no such queue. The place stays, because runs in flight know their queue by it.
     pub(super) retired: bool,
 }
 
@@ -31,36 +31,36 @@ fn millis(ms: u32) -> Duration {
     Duration::from_millis(u64::from(ms).max(1))
 }
 
-impl Lane {
-    pub(super) fn new(queue: &Queue, parts: &LaneParts) -> Self {
+impl ControllerQueue {
+    pub(super) fn new(declared: &Queue, config: &QueueConfig) -> Self {
         Self {
-            name: queue.name.as_str().into(),
-            queue: WorkQueue::new(),
-            limiter: RateLimiter::new(&queue.backoff),
-            concurrency: parts.concurrency,
-            max_retries: queue.max_retries,
-            tick: queue.tick_ms.map(millis),
+            name: declared.name.as_str().into(),
+            work_queue: WorkQueue::new(),
+            limiter: RateLimiter::new(&declared.backoff),
+            concurrency: config.concurrency,
+            max_retries: declared.max_retries,
+            tick: declared.tick_ms.map(millis),
             next_tick: None,
-            resync: parts.resync,
+            resync: config.resync,
             next_resync: None,
-            metrics: parts.metrics.clone(),
+            metrics: config.metrics.clone(),
             retired: false,
         }
     }
 
     /// Follows another version's declaration. Keys, their failures and delays stay.
-    pub(super) fn retune(&mut self, queue: &Queue, parts: &LaneParts) {
-        self.limiter.retune(&queue.backoff);
-        self.concurrency = parts.concurrency;
-        self.max_retries = queue.max_retries;
-        self.metrics = parts.metrics.clone();
+    pub(super) fn retune(&mut self, declared: &Queue, config: &QueueConfig) {
+        self.limiter.retune(&declared.backoff);
+        self.concurrency = config.concurrency;
+        self.max_retries = declared.max_retries;
+        self.metrics = config.metrics.clone();
         self.retired = false;
-        let tick = queue.tick_ms.map(millis);
+        let tick = declared.tick_ms.map(millis);
         if self.tick != tick {
             (self.tick, self.next_tick) = (tick, None);
         }
-        if self.resync != parts.resync {
-            (self.resync, self.next_resync) = (parts.resync, None);
+        if self.resync != config.resync {
+            (self.resync, self.next_resync) = (config.resync, None);
         }
     }
 
@@ -68,8 +68,8 @@ impl Lane {
     pub(super) fn retire(&mut self) {
         self.retired = true;
         (self.tick, self.next_tick, self.resync, self.next_resync) = (None, None, None, None);
-        if self.queue.n_running() + self.queue.n_held() == 0 {
-            self.queue = WorkQueue::new();
+        if self.work_queue.n_running() + self.work_queue.n_held() == 0 {
+            self.work_queue = WorkQueue::new();
         }
         self.count_adds(0);
     }
@@ -82,7 +82,7 @@ impl Lane {
 
     pub(super) fn count_adds(&mut self, n_added: usize) {
         self.metrics.adds.inc_by(n_added as u64);
-        self.metrics.depth.set(i64::try_from(self.queue.n_dirty()).unwrap_or(i64::MAX));
+        self.metrics.depth.set(i64::try_from(self.work_queue.n_dirty()).unwrap_or(i64::MAX));
     }
 
     /// Adds the tick if it is due; says whether a resync is.
@@ -94,7 +94,7 @@ impl Lane {
             self.next_tick = Some((next + period).max(now));
             let kind = Kind::new("", "v1", "Namespace");
             let key = Key { queue: self.name.clone(), kind, object: ObjectKey::new("", "tick") };
-            let news = self.queue.add(key, Priority::Normal, now);
+            let news = self.work_queue.add(key, Priority::Normal, now);
             self.count_adds(usize::from(news));
         }
         let (Some(next), Some(period)) = (self.next_resync, self.resync) else { return false };

@@ -17,7 +17,7 @@ pub(crate) struct StoreId(usize);
 
 /// All stores.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct StoreSet {
     stores: RwLock<Stores>,
 }
 
@@ -27,7 +27,7 @@ struct Stores {
     free: Vec<usize>,
 }
 
-impl World {
+impl StoreSet {
     /// Adds an empty store.
     pub(crate) fn add(&self, plan: &IngestPlan) -> StoreId {
         let mut stores = self.stores.write();
@@ -70,12 +70,12 @@ impl World {
     }
 
     /// Looks at one store.
-    pub(crate) fn look<R>(&self, id: StoreId, look: impl FnOnce(&Store) -> R) -> Option<R> {
-        self.stores.read().places[id.0].as_deref().map(look)
+    pub(crate) fn read<R>(&self, id: StoreId, read: impl FnOnce(&Store) -> R) -> Option<R> {
+        self.stores.read().places[id.0].as_deref().map(read)
     }
 
     /// These stores, at one instant.
-    pub(crate) fn stores(&self, ids: impl Iterator<Item = Option<StoreId>>) -> Vec<Option<Arc<Store>>> {
+    pub(crate) fn at_once(&self, ids: impl Iterator<Item = Option<StoreId>>) -> Vec<Option<Arc<Store>>> {
         let stores = self.stores.read();
         ids.map(|id| id.and_then(|id| stores.places[id.0].clone())).collect()
     }

@@ -22,7 +22,7 @@ pub(crate) struct Mappable {
 }
 
 /// The caches as one plugin sees them.
-pub(crate) trait World: Send + Sync {
+pub(crate) trait PluginCache: Send + Sync {
     /// Waits until the first lists are complete.
     fn synced(&self) -> BoxFuture<'_, ()>;
     fn is_synced(&self) -> bool;
@@ -32,8 +32,13 @@ pub(crate) trait World: Send + Sync {
     }
     /// One instant of all kinds.
     fn view(&self, context: RunContext) -> Arc<dyn View>;
-    /// The same instant as this world sees it and as the other one does.
-    fn views(&self, context: RunContext, other: &dyn World, others: RunContext) -> (Arc<dyn View>, Arc<dyn View>) {
+    /// The same instant as this cache sees it and as the other one does.
+    fn views(
+        &self,
+        context: RunContext,
+        other: &dyn PluginCache,
+        others: RunContext,
+    ) -> (Arc<dyn View>, Arc<dyn View>) {
         (self.view(context), other.view(others))
     }
     /// The subscription, if there is one behind it.
@@ -65,7 +70,7 @@ pub(crate) struct Subscribed {
     pub(crate) subscription: Subscription,
 }
 
-impl World for Subscribed {
+impl PluginCache for Subscribed {
     fn synced(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.subscription.synced())
     }
@@ -82,7 +87,12 @@ impl World for Subscribed {
         self.subscription.snapshot().view(context)
     }
 
-    fn views(&self, context: RunContext, other: &dyn World, others: RunContext) -> (Arc<dyn View>, Arc<dyn View>) {
+    fn views(
+        &self,
+        context: RunContext,
+        other: &dyn PluginCache,
+        others: RunContext,
+    ) -> (Arc<dyn View>, Arc<dyn View>) {
         match other.subscription() {
             Some(other) => {
                 let (own, other) = self.subscription.snapshots(other);

@@ -14,13 +14,13 @@ use pintle_core::view::View;
 use pintle_testing::{FakeView, pod, resource};
 use tokio::sync::watch;
 
-use crate::controller::{Mappable, World};
+use crate::controller::{Mappable, PluginCache};
 
 /// The keys that changes give.
 type Rules = dyn Fn(&[Delta]) -> Vec<Enqueued> + Send + Sync;
 
-/// A world without caches.
-pub(crate) struct FakeWorld {
+/// A cache without caches.
+pub(crate) struct FakeCache {
     /// None by default.
     pub(crate) rules: Mutex<Option<Arc<Rules>>>,
     pub(crate) synced: watch::Sender<bool>,
@@ -33,7 +33,7 @@ pub(crate) struct FakeWorld {
     pub(crate) refreshed: Mutex<Vec<Duration>>,
 }
 
-impl FakeWorld {
+impl FakeCache {
     /// Filled caches that show every write at once.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -47,7 +47,7 @@ impl FakeWorld {
     }
 }
 
-impl World for FakeWorld {
+impl PluginCache for FakeCache {
     fn synced(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { drop(self.synced.subscribe().wait_for(|synced| *synced).await) })
     }
