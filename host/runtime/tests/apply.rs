@@ -4,50 +4,34 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriterIdentity, Written};
-use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault, Run};
-use pintle_core::id::Key;
+use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault};
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
 use pintle_core::manifest::{Limits, Manifest};
 use pintle_core::outcome::Outcome;
-use pintle_core::view::View;
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
-use pintle_testing::FakeServer;
 use pintle_testing::server::settle;
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 /// What ran: version and key.
 type Log = Arc<Mutex<Vec<String>>>;
 
+/// The plugin that a script describes; its runs go into the log.
+fn scripted(manifest: Arc<Manifest>, script: &Value, log: &Log) -> Arc<dyn Guest> {
+    let (version, log) = (manifest.version.clone(), log.clone());
+    let (traps, keeps) = (script["traps"] == true, script["keeps"].as_str().map(ToOwned::to_owned));
+    Arc::new(FakeGuest::new(manifest, move |key, _| {
+        log.lock().unwrap().push(format!("{version} {}", key.object.name));
+        if traps {
+            return Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() });
+        }
+        let state = keeps.iter().map(|value| ("kept".to_owned(), Some(value.clone()))).collect();
+        Ok(Ok(Outcome { state, ..Outcome::default() }))
+    }))
+}
+
 /// A component of these tests is JSON: a manifest, and whether it traps, or wants another key state.
-struct Scripted {
-    manifest: Arc<Manifest>,
-    traps: bool,
-    keeps: Option<String>,
-    log: Log,
-}
-
-impl Guest for Scripted {
-    fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
-    }
-
-    fn reconcile<'a>(&'a self, key: &'a Key, _: Arc<dyn View>) -> BoxFuture<'a, Run> {
-        self.log.lock().unwrap().push(format!("{} {}", self.manifest.version, key.object.name));
-        let result = if self.traps {
-            Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() })
-        } else {
-            let state = self.keeps.iter().map(|value| ("kept".to_owned(), Some(value.clone()))).collect();
-            Ok(Ok(Outcome { state, ..Outcome::default() }))
-        };
-        let run = Run::checked(result, &self.manifest, &self.limits());
-        async move { run }.boxed()
-    }
-}
-
 struct Scripts(Log);
 
 impl Loader for Scripts {
@@ -67,8 +51,7 @@ impl Loader for Scripts {
         if script["broken"] == true {
             return Err(LoadFailure(format!("{origin}: component does not compile")));
         }
-        let keeps = script["keeps"].as_str().map(ToOwned::to_owned);
-        Ok(Arc::new(Scripted { manifest, traps: script["traps"] == true, keeps, log: self.0.clone() }))
+        Ok(scripted(manifest, &script, &self.0))
     }
 }
 
@@ -76,20 +59,6 @@ impl Loader for Scripts {
 fn digest(bytes: &[u8]) -> String {
     let sum = bytes.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     format!("{sum:064x}")
-}
-
-struct NoWrites;
-
-impl ApiWriter for NoWrites {
-    fn write<'a>(&'a self, _: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
-        async { Ok(Written::default()) }.boxed()
-    }
-}
-
-impl ApiWriters for NoWrites {
-    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
-        Arc::new(NoWrites)
-    }
 }
 
 fn script(version: &str, change: impl FnOnce(&mut Value)) -> Component {
@@ -121,7 +90,11 @@ impl Host {
         let server = FakeServer::new();
         server.put("pods", "ns", "a", json!({}));
         server.put("pods", "ns", "b", json!({}));
-        let manager = Arc::new(Manager::new(server.clone(), Arc::new(NoWrites), ManagerConfig::default()));
+        let manager = Arc::new(Manager::new(
+            server.clone(),
+            Arc::new(FakeWriters(FakeWriter::agreeable())),
+            ManagerConfig::default(),
+        ));
         let log = Log::default();
         let loader = Arc::new(Scripts(log.clone()));
         let first = script("1.0.0", |_| {});

@@ -10,36 +10,17 @@ use futures::future::BoxFuture;
 use pintle_core::api::{
     ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::{Guest, PluginFault, Run};
+use pintle_core::guest::Guest;
 use pintle_core::id::{Key, Kind, ObjectKey};
 use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, ReconcileError, Step};
+use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
 use pintle_core::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
-use pintle_testing::FakeServer;
 use pintle_testing::server::{error, eventually, settle};
+use pintle_testing::{FakeGuest, FakeServer};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-
-type Result2 = Result<Result<Outcome, ReconcileError>, PluginFault>;
-type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, Result2> + Send + Sync;
-
-struct Closure {
-    manifest: Arc<Manifest>,
-    reconcile: Box<Reconcile>,
-}
-
-impl Guest for Closure {
-    fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
-    }
-
-    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
-        let result = (self.reconcile)(key.clone(), view);
-        async move { Run::checked(result.await, &self.manifest, &self.limits()) }.boxed()
-    }
-}
 
 /// The write side of the fake server.
 struct Writes {
@@ -190,7 +171,7 @@ fn replicas(key: &Key, view: &dyn View) -> Outcome {
 
 fn replicasets(name: &str) -> Arc<dyn Guest> {
     let reconcile = |key: Key, view: Arc<dyn View>| async move { Ok(Ok(replicas(&key, &*view))) }.boxed();
-    Arc::new(Closure { manifest: manifest(name), reconcile: Box::new(reconcile) })
+    Arc::new(FakeGuest::asynchronous(manifest(name), reconcile))
 }
 
 struct Host {
@@ -323,7 +304,7 @@ async fn a_slow_plugin_does_not_hold_another() {
         }
         .boxed()
     };
-    let slow = Arc::new(Closure { manifest: manifest("slow"), reconcile: Box::new(stuck) });
+    let slow = Arc::new(FakeGuest::asynchronous(manifest("slow"), stuck));
     let host = Host::start(server.clone(), &writes, vec![slow, replicasets("replicaset-controller")]);
     let started = tokio::time::Instant::now();
     eventually("3 Pods", || writes.n_pods() == 3).await;
@@ -389,7 +370,7 @@ async fn the_operator_may_say_how_often_keys_run_again() {
         };
         let mut manifest = Arc::unwrap_or_clone(manifest("one"));
         manifest.queues[0].resync_ms = Some(400_000);
-        let guest = Arc::new(Closure { manifest: Arc::new(manifest), reconcile: Box::new(reconcile) });
+        let guest = Arc::new(FakeGuest::asynchronous(Arc::new(manifest), reconcile));
         let host = Host::start(server.clone(), &Writes::new(&server), Vec::new());
         let resync = period.map(|seconds| ("one".to_owned(), Duration::from_secs(seconds))).into_iter().collect();
         host.manager.add(guest, PluginOptions { resync, ..PluginOptions::default() }).unwrap();
@@ -433,7 +414,7 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
     let mut mapping = Arc::unwrap_or_clone(manifest("four"));
     mapping.watches[1].enqueue[0].to = pintle_core::manifest::To::Plugin;
     let reconcile = |_: Key, _: Arc<dyn View>| async { Ok(Ok(Outcome::default())) }.boxed();
-    let guest = Arc::new(Closure { manifest: Arc::new(mapping), reconcile: Box::new(reconcile) });
+    let guest = Arc::new(FakeGuest::asynchronous(Arc::new(mapping), reconcile));
     assert!(matches!(manager.add(guest, PluginOptions::default()), Err(ManagerError::NoMapping(_))));
     assert_eq!(manager.status().len(), 1);
 }

@@ -3,7 +3,7 @@
 //! | port | fake |
 //! | --- | --- |
 //! | `api::ApiReader` | [`FakeServer`] |
-//! | `api::ApiWriter` | [`FakeWriter`] |
+//! | `api::ApiWriter`, `api::ApiWriters` | [`FakeWriter`], [`FakeWriters`] |
 //! | `guest::Guest` | [`FakeGuest`] |
 //! | `view::View` | [`FakeView`] |
 
@@ -28,7 +28,7 @@ use pintle_core::version::Uid;
 pub use self::guest::{FakeGuest, GuestResult};
 pub use self::server::FakeServer;
 pub use self::view::FakeView;
-pub use self::writer::FakeWriter;
+pub use self::writer::{FakeWriter, FakeWriters};
 
 /// The kind of Pods.
 pub fn pod() -> Kind {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pintle_core::api::{ApiError, ApiWriter, WriteRequest, WriteVerb, Written};
+use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written};
 use tokio::sync::watch;
 
 type Answer = dyn Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync;
@@ -86,5 +86,14 @@ impl ApiWriter for FakeWriter {
             let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
             Ok(Written { name, uid: String::new(), resource_version: version.to_string(), terminating: false })
         })
+    }
+}
+
+/// Gives everybody the same writer.
+pub struct FakeWriters(pub Arc<FakeWriter>);
+
+impl ApiWriters for FakeWriters {
+    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
+        self.0.clone()
     }
 }
