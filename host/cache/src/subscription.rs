@@ -19,7 +19,7 @@ use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::types::{ChangeHandler, Delta};
 
-/// One plugin's share of the caches. Dropping it ends it; informers that nobody needs any more stop.
+/// What one plugin watches. Dropping it ends it; informers that nobody needs any more stop.
 pub struct Subscription {
     state: Arc<SubscriptionState>,
 }

@@ -196,7 +196,7 @@ impl Controller {
         self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// The present version's share of the caches.
+    /// What the present version sees of the caches.
     fn cache(&self) -> Arc<dyn PluginCache> {
         // The first version has it before the first task of the controller starts, later ones before they take over.
         self.version().cache().expect("the controller has not started")

@@ -104,7 +104,7 @@ impl Controller {
     /// # Cancel safety
     /// Must be polled to its end.
     pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> RunResult {
-        // A version that takes keys has its share of the caches; it is given up only by a later version, for good.
+        // A version that takes keys has a subscription; only a later version ends it, for good.
         let Some(cache) = version.cache() else {
             return RunResult::Retry { message: "another version has taken over".into(), after: None };
         };

@@ -1,4 +1,4 @@
-//! One version of a plugin: everything that a swap replaces, and where its share of the caches leads.
+//! One version of a plugin: everything that a swap replaces, and its subscription to the caches.
 //!
 //! Queues, their rate limiters, the keyed state and what waits for the caches belong to the controller and stay.
 
@@ -52,7 +52,7 @@ pub(crate) struct Version {
     pub(super) queues: Vec<QueueConfig>,
     digest: String,
     origin: String,
-    /// Its share of the caches. Absent before it is subscribed, and again when it is kept for a rollback only.
+    /// Absent before it is subscribed, and again when it is kept for a rollback only.
     subscription: Mutex<Option<CacheSubscription>>,
 }
 
@@ -111,7 +111,7 @@ impl Version {
         *self.subscription.lock() = Some(subscription);
     }
 
-    /// Gives up its share of the caches.
+    /// Ends its subscription to the caches, unless another version uses it.
     pub(super) fn detach(&self) {
         let subscription = self.subscription.lock().take();
         // Ends the subscription, which takes locks of the caches.

@@ -281,7 +281,7 @@ impl Manager {
         }
     }
 
-    /// Gives the version its share of the caches, and waits until they are filled.
+    /// Subscribes the version to the caches, and waits until they are filled.
     async fn sync(&self, controller: &Arc<Controller>, version: &Arc<Version>) -> Result<(), SwapError> {
         if version.subscription().is_none() {
             let present = controller.version();

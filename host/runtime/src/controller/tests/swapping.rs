@@ -33,7 +33,7 @@ fn noting(
 }
 
 impl Fixture {
-    /// A version with a share of the caches of its own.
+    /// A version with a subscription of its own.
     fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
         version.attach(CacheSubscription { cache: self.cache.clone(), sink: ChangeSink::new(&self.controller) });
@@ -235,7 +235,7 @@ async fn a_version_is_proven_by_runs_and_time() {
     fixture.add(&["a"]);
     fixture.idle(Duration::ZERO).await;
     assert_eq!(fixture.last_swap().0, SwapResult::Proven);
-    // The version before stays compiled for a rollback, without a share of the caches.
+    // The version before stays compiled for a rollback, without a subscription.
     assert!(fixture.controller.previous().unwrap().subscription().is_none());
     // Its time alone ends the next one.
     fixture.swap(noting("3.0.0", &log, |_, _| done()));
