@@ -68,7 +68,7 @@ impl<'a> Members<'a> {
     /// # Errors
     /// It is something else.
     pub(crate) fn string(&self, name: &str) -> Result<Option<String>, String> {
-        let value = self.get(name).map(|text| serde_json::from_str::<Option<String>>(text));
+        let value = self.get(name).map(serde_json::from_str::<Option<String>>);
         value.transpose().map(Option::flatten).map_err(|why| format!("{name}: {why}"))
     }
 
