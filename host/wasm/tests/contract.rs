@@ -516,6 +516,7 @@ fn a_mapping_answers_with_keys() {
     let view = Arc::new(TestView { count: Some(3), ..TestView::default() });
     let kind = pod();
     let keys = RUNTIME.block_on(guest.keys_of(&kind, None, Some("new"), view)).unwrap();
+    let keys = keys.into_inner();
     let keys: Vec<String> = keys.iter().map(|key| format!("{} {key}", key.queue)).collect();
     assert_eq!(keys, ["widgets v1/Pod None-Some(3)", "nodes v1/Pod 3"]);
 }
