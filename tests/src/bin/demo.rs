@@ -156,7 +156,7 @@ async fn stop(host: &mut tokio::process::Child) -> Result<()> {
     let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw).context("odd process id")?;
     rustix::process::kill_process(pid, rustix::process::Signal::INT).context("interrupt the host")?;
     let status =
-        tokio::time::timeout(Duration::from_secs(15), host.wait()).await.context("the host does not end")??;
+        tokio::time::timeout(Duration::from_secs(120), host.wait()).await.context("the host does not end")??;
     ensure!(status.success(), "the host ended with {status}");
     Ok(())
 }

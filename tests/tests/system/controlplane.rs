@@ -10,6 +10,9 @@ use pintle_tests::controlplane::User;
 use pintle_tests::{ControlPlane, Failure, Options, eventually, kubectl};
 use serde_json::{Value, json};
 
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 #[tokio::test]
 async fn admin_may_do_everything_and_other_users_nothing() -> Result<()> {
     let plane = ControlPlane::start(Options {
@@ -64,7 +67,7 @@ async fn controller_manager_makes_replica_sets_of_deployments() -> Result<()> {
         },
     });
     client.create("/apis/apps/v1/namespaces/default/deployments", &deployment).await?;
-    let sets = eventually(Duration::from_secs(30), "a ReplicaSet", async || {
+    let sets = eventually(PATIENCE, "a ReplicaSet", async || {
         let sets = client.list("/apis/apps/v1/namespaces/default/replicasets").await?;
         Ok((!sets.is_empty()).then_some(sets))
     })
@@ -101,13 +104,14 @@ async fn no_process_outlives_a_killed_test() -> Result<()> {
     };
     assert_eq!(alive(), pids);
 
-    runner.kill()?;
-    runner.wait()?;
-    eventually(Duration::from_secs(10), "all processes to end", async || Ok(alive().is_empty().then_some(()))).await?;
-
-    // What it left on disk is swept by the next start.
     let folder = started["folder"].as_str().context("no folder")?;
     assert!(Path::new(folder).exists());
+
+    runner.kill()?;
+    runner.wait()?;
+    eventually(PATIENCE, "all processes to end", async || Ok(alive().is_empty().then_some(()))).await?;
+
+    // The next start removes what it left on disk; another test may have started a control plane before.
     ControlPlane::start(Options::default()).await?.stop().await;
     assert!(!Path::new(folder).exists());
     Ok(())
