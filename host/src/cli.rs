@@ -13,10 +13,10 @@ use std::time::Duration;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pintle_core::manifest::Limits;
+use pintle_oci::ComponentSource;
 
 use crate::admin::socket::Place;
 use crate::flags::{self, controllers::ControllerFlags};
-use crate::oci::ComponentSource;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]

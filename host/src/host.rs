@@ -7,13 +7,13 @@ use anyhow::Context as _;
 use pintle_core::lifecycle::Spec;
 use pintle_core::manifest::Manifest;
 use pintle_kube::Connection;
+use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 
 use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
 use crate::control::{Base, Control};
 use crate::flags::controllers::Tuning;
-use crate::oci::Fetcher;
 use crate::plugins::{Choice, Chosen};
 use crate::serve;
 

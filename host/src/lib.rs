@@ -4,7 +4,7 @@
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
 //! While the host runs, [`admin`], [`folder`] and [`resource`] are the ways in for plugins; all go through [`control`]. [`plugin`] is
-//! the command line's end of the admin API. [`oci`] gets components from registries, and says whose may run.
+//! the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures.
 //!
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 

@@ -12,13 +12,13 @@ use anyhow::{Context as _, bail};
 use pintle_core::controllers_flag::ControllersFlag;
 use pintle_core::guest::Guest;
 use pintle_core::manifest::{Manifest, SettingType};
+use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
 
 use crate::builtins::{BUILTINS, Catalogue};
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
-use crate::oci::{self, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {

@@ -6,13 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_core::lifecycle::{Condition, Phase, ShadowReport, Spec, Stage, SwapReport, VersionInfo};
+use pintle_oci::{Proof, Reason};
 use serde::{Deserialize, Serialize};
-
-use crate::oci::Proof;
-
-/// Longest component that the admin API, the folder and the resource take: 64 MiB. The largest language runtimes that are known to
-/// make controllers have a third of it.
-pub(crate) const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
 /// All plugins, and what could not be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -309,12 +304,8 @@ impl Refusal {
         match self.reason.as_str() {
             reason::BUSY => Some(Duration::from_secs(1)),
             // A permission of the host may be missing, or the server be away.
-            reason::NOT_SYNCED | reason::REGISTRY_UNREACHABLE => Some(Duration::from_secs(30)),
-            // It may be pushed or signed later, or a login be renewed, of which nobody tells.
-            reason::REGISTRY_DENIED | reason::NO_ARTIFACT | reason::UNSIGNED | reason::UNTRUSTED => {
-                Some(Duration::from_secs(300))
-            }
-            _ => None,
+            reason::NOT_SYNCED => Some(Duration::from_secs(30)),
+            reason => reason.parse::<Reason>().ok()?.retry_after(),
         }
     }
 
@@ -324,8 +315,16 @@ impl Refusal {
     }
 }
 
-/// Reasons that this end gives; the manager has more.
+impl From<pintle_oci::Error> for Refusal {
+    fn from(why: pintle_oci::Error) -> Self {
+        Self::new(why.reason.as_str(), why.message)
+    }
+}
+
+/// Reasons that this end gives; the manager and [`pintle_oci::Reason`] have more.
 pub(crate) mod reason {
+    use pintle_oci::Reason;
+
     /// Another swap of this plugin is under way.
     pub(crate) const BUSY: &str = "Busy";
     /// The caches of new watches could not be filled.
@@ -341,30 +340,31 @@ pub(crate) mod reason {
     /// The caller may not do this.
     pub(crate) const FORBIDDEN: &str = "Forbidden";
     /// The component is longer than the host takes.
-    pub(crate) const TOO_LARGE: &str = "TooLarge";
-    /// Something has another digest than it must have.
-    pub(crate) const DIGEST_MISMATCH: &str = "DigestMismatch";
-    /// A registry does not answer, or breaks off.
-    pub(crate) const REGISTRY_UNREACHABLE: &str = "RegistryUnreachable";
-    /// A registry answers something that cannot be used.
-    pub(crate) const REGISTRY_FAILED: &str = "RegistryFailed";
-    /// A registry wants other credentials.
-    pub(crate) const REGISTRY_DENIED: &str = "RegistryDenied";
-    /// A registry has no such artifact.
-    pub(crate) const NO_ARTIFACT: &str = "NoSuchArtifact";
-    /// An artifact is none of one component.
-    pub(crate) const NOT_WASM: &str = "NotWasm";
-    /// Signatures are asked for, and there is none.
-    pub(crate) const UNSIGNED: &str = "Unsigned";
-    /// There are signatures, and none that counts.
-    pub(crate) const UNTRUSTED: &str = "Untrusted";
+    pub(crate) const TOO_LARGE: &str = Reason::TooLarge.as_str();
     /// The component cannot be read.
-    pub(crate) const UNREADABLE: &str = "Unreadable";
+    pub(crate) const UNREADABLE: &str = Reason::Unreadable.as_str();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_delay_before_a_retry() {
+        for (reason, seconds) in [
+            ("Busy", Some(1)),
+            ("NotSynced", Some(30)),
+            ("RegistryUnreachable", Some(30)),
+            ("RegistryDenied", Some(300)),
+            ("NoSuchArtifact", Some(300)),
+            ("Unsigned", Some(300)),
+            ("Untrusted", Some(300)),
+            ("DigestMismatch", None),
+            ("Claimed", None),
+        ] {
+            assert_eq!(Refusal::new(reason, "").retry_after(), seconds.map(Duration::from_secs), "{reason}");
+        }
+    }
 
     #[test]
     fn overrides_change_what_they_name_and_nothing_else() {

@@ -24,13 +24,13 @@ use axum::{Router, middleware};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_core::lifecycle::SwapReport;
+use pintle_oci::{Evidence, MAX_COMPONENT_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{failures, peer};
 use crate::control::{Control, Wanted};
-use crate::oci::Evidence;
-use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, MAX_COMPONENT_BYTES, Refusal, reason};
+use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, Refusal, reason};
 
 /// Longest body: a component in base64, and a megabyte for what is said of it.
 const MAX_BODY_BYTES: usize = MAX_COMPONENT_BYTES.div_ceil(3) * 4 + (1 << 20);

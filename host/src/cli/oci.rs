@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pintle_oci::{ArtifactRef, ComponentSource};
 
 use super::Output;
-use crate::oci::{ArtifactRef, ComponentSource};
 
 /// How registries are talked to.
 #[derive(Debug, Clone, Default, Args)]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use pintle_oci::ComponentSource;
 
 use super::Output;
 use super::failures::FailuresArgs;
 use super::oci::RegistryArgs;
 use crate::flags;
-use crate::oci::ComponentSource;
 
 /// Arguments of `pintle plugin`.
 #[derive(Debug, Args)]

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use pintle_core::grants;
 use pintle_core::guest::Loader;
 use pintle_core::lifecycle::Spec;
+use pintle_oci::Evidence;
 use serde_json::{Map, Value};
 
 use super::Wanted;
-use crate::oci::Evidence;
 use crate::wire::Overrides;
 
 /// A plugin that runs from the start, and comes back when nobody else stands for its name any more.

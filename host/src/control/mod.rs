@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::guest::Loader;
 use pintle_core::lifecycle::{Spec, SwapReport};
+use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, Trust};
 use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::Component;
 use serde_json::{Map, Value};
@@ -36,8 +37,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::base::Base;
 pub(crate) use self::port::Plugins;
-use crate::oci::{Evidence, Trust};
-use crate::wire::{Description, Listing, MAX_COMPONENT_BYTES, Overrides, Plugin, Problem, Refusal, reason};
+use crate::wire::{Description, Listing, Overrides, Plugin, Problem, Refusal, reason};
 
 /// Who says what runs, the weaker first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

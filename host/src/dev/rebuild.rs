@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use pintle_build::{Built, Language};
+use pintle_oci::{Evidence, read_component};
 
 use crate::control::{Control, Wanted};
-use crate::folder::{FolderWatch, Stamp, read_component};
-use crate::oci::Evidence;
+use crate::folder::{FolderWatch, Stamp};
 use crate::output;
 use crate::wire::Overrides;
 

@@ -20,15 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pintle_oci::{Evidence, detached, read_component};
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use self::scan::parse_spec;
-pub(crate) use self::scan::{Files, Stamp, from_value, read, read_component, read_spec, scan};
+pub(crate) use self::scan::{Files, Stamp, from_value, read_spec, scan};
 pub(crate) use self::watch::FolderWatch;
 use crate::control::{Control, Wanted, Way};
-use crate::oci::{self, Evidence};
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Follows the plugin folder for as long as it is polled.
@@ -218,7 +218,7 @@ async fn take(control: &Control, name: &str, files: &Files) -> Result<(), Refusa
     let reading = tokio::task::spawn_blocking(move || {
         let bytes = read_component(&component)?;
         let spec = spec_file.map(|file| read_spec(&file)).transpose()?;
-        let evidence = Evidence::Shown(oci::detached(&component)?);
+        let evidence = Evidence::Shown(detached(&component)?);
         Ok::<_, Refusal>((component.display().to_string(), bytes, spec.unwrap_or_default(), evidence))
     });
     let (origin, bytes, spec, evidence) =

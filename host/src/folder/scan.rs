@@ -1,14 +1,15 @@
-//! What the plugin folder holds, and files of it read whole.
+//! The content of the plugin folder, and specs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read as _};
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pintle_core::lifecycle::Spec;
+use pintle_oci::read;
 
-use crate::wire::{MAX_COMPONENT_BYTES, Refusal, reason};
+use crate::wire::{Refusal, reason};
 
 /// Longest spec beside a component: as much as a ConfigMap holds.
 const MAX_SPEC_BYTES: usize = 1 << 20;
@@ -80,35 +81,6 @@ pub(crate) fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<
         *place(found.entry(name).or_default()) = Some((path, stamp));
     }
     Ok(found)
-}
-
-/// A file, of which no more than `limit_bytes` is taken.
-///
-/// # Errors
-/// It cannot be read, or is longer. Trying again helps once it has changed.
-pub(crate) fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Refusal> {
-    let shown = path.display();
-    let unreadable = |why: io::Error| Refusal::new(reason::UNREADABLE, format!("read {shown}: {why}"));
-    let file = File::open(path).map_err(unreadable)?;
-    let about = file.metadata().map_err(unreadable)?;
-    // A pipe would be waited for without end.
-    if !about.is_file() {
-        return Err(Refusal::new(reason::UNREADABLE, format!("read {shown}: it is not a file")));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0).min(limit_bytes));
-    file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() > limit_bytes {
-        return Err(Refusal::new(reason::TOO_LARGE, format!("{shown} has more than {limit_bytes} bytes")));
-    }
-    Ok(bytes)
-}
-
-/// A component.
-///
-/// # Errors
-/// As [`read`].
-pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>, Refusal> {
-    read(path, MAX_COMPONENT_BYTES)
 }
 
 /// A spec in YAML. An empty file is a spec that says nothing.
@@ -210,14 +182,6 @@ mod tests {
         let signed: Vec<_> =
             signed.iter().filter(|(_, files)| files.signature.is_some()).map(|(name, _)| name).collect();
         assert_eq!(signed, ["a", "g"]);
-        let text = |name: &str| {
-            let why = read(&at(name), 5).unwrap_err();
-            format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))
-        };
-        assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a file");
-        assert_eq!(text("f.wasm"), "Unreadable: read $DIR/f.wasm: No such file or directory (os error 2)");
-        assert_eq!(text("a.wasm"), "TooLarge: $DIR/a.wasm has more than 5 bytes");
-        assert_eq!(read(&at("a.wasm"), 6).unwrap(), b"a.wasm");
     }
 
     #[test]

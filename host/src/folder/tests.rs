@@ -19,7 +19,7 @@ impl Stage {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let plugins = FakePlugins::new();
-        let control = Arc::new(Control::new(plugins.clone(), Arc::new(FakeLoader), oci::Trust::default()));
+        let control = Arc::new(Control::new(plugins.clone(), Arc::new(FakeLoader), pintle_oci::Trust::default()));
         let folder = PluginFolder::new(root.path().to_owned(), control.clone(), signal::Sender::new(0));
         Self { root, plugins, control, folder }
     }

@@ -3,10 +3,10 @@
 mod access;
 mod show;
 
+use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
 use serde_json::{Value, json};
 
 use crate::cli::{InspectArgs, Output};
-use crate::oci::{self, Evidence, Fetcher, Pulled};
 use crate::output;
 
 /// What was looked at.
@@ -21,8 +21,8 @@ struct Looked<'a> {
 }
 
 pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
-    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
-    let Pulled { origin: file, bytes, proof } = oci::read_source(&fetcher, &args.component).await?;
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    let Pulled { origin: file, bytes, proof } = read_source(&fetcher, &args.component).await?;
     let n_signatures = proof.n_signatures();
     fetcher.trust().check(&file, &bytes, &Evidence::Shown(proof))?;
     let found = pintle_wasm::inspect(&file, &bytes)?;

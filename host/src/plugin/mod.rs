@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
+use pintle_oci::{ComponentSource, Evidence, Fetcher, MAX_COMPONENT_BYTES, Pulled, read_source, stderr};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -20,11 +21,8 @@ use crate::admin::socket;
 use crate::cli::Output;
 use crate::cli::plugin::{Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until};
 use crate::folder;
-use crate::oci::{self, ComponentSource, Evidence, Fetcher, Pulled};
 use crate::output;
-use crate::wire::{
-    ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, MAX_COMPONENT_BYTES, Overrides, Plugin,
-};
+use crate::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, Plugin};
 
 /// How often to ask how far a swap is.
 const LOOK: Duration = Duration::from_millis(100);
@@ -120,8 +118,8 @@ fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> St
 /// The request, and the component's digest.
 async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, String)> {
     overrides.digest.clone_from(&args.digest);
-    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
-    let Pulled { origin, bytes, proof } = oci::read_source(&fetcher, &args.component).await?;
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    let Pulled { origin, bytes, proof } = read_source(&fetcher, &args.component).await?;
     fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof.clone()))?;
     let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
     if bytes.is_empty() {

@@ -13,13 +13,13 @@ use pintle_core::account::{self, Accounts};
 use pintle_core::controllers_flag::ControllersFlag;
 use pintle_core::manifest::Manifest;
 use pintle_kube::{Connection, Source};
+use pintle_oci::{self as oci, Fetcher};
 use serde_json::{Value, json};
 
 use self::names::Names;
 use self::rules::Rules;
 use crate::builtins::Catalogue;
 use crate::cli::{RbacArgs, RbacOutput};
-use crate::oci::{self, Fetcher};
 use crate::{output, plugins};
 
 /// A service account.

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_cache::{Caches, ChangeHandler, RunContext, Subscription};
 use pintle_core::id::{Kind, ObjectKey};
 use pintle_core::manifest::Manifest;
+use pintle_oci::{ArtifactRef, Evidence, Fetcher, Proof, Pulled, beside, detached, read_component};
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
-use crate::folder::{Stamp, read_component};
-use crate::oci::{self, ArtifactRef, Evidence, Fetcher, Proof, Pulled};
+use crate::folder::Stamp;
 use crate::wire::{Refusal, reason};
 
 /// A component as its source has it now. What is equal need not be read again.
@@ -64,7 +64,7 @@ impl Sources {
                 Some(folder) => match below(folder, file) {
                     Ok(path) => {
                         let stamp = Stamp::at(&path);
-                        let signature = self.with_signatures.then(|| Stamp::at(&oci::beside(&path))).flatten();
+                        let signature = self.with_signatures.then(|| Stamp::at(&beside(&path))).flatten();
                         Found::File(path, stamp, signature)
                     }
                     Err(why) => Found::Never(format!("spec.source.file: {why}")),
@@ -160,7 +160,7 @@ fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8
     match found {
         Found::File(path, ..) => {
             let bytes = read_component(path)?;
-            Ok((path.display().to_string(), bytes, Evidence::Shown(oci::detached(path)?)))
+            Ok((path.display().to_string(), bytes, Evidence::Shown(detached(path)?)))
         }
         Found::Builtin(name) => {
             let bytes = builtin.ok_or_else(|| unreadable(format!("this host carries no {name:?}")))?;

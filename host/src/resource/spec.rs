@@ -3,11 +3,11 @@
 use std::path::{Component, Path, PathBuf};
 
 use pintle_core::lifecycle::Spec;
+use pintle_oci::ArtifactRef;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::folder;
-use crate::oci::ArtifactRef;
 
 /// One resource.
 #[derive(Clone, Debug, Deserialize)]

@@ -12,6 +12,7 @@ use pintle_core::lifecycle::{Spec, resource_kind};
 use pintle_core::manifest::Manifest;
 use pintle_core::outcome::PatchType;
 use pintle_core::view::Query;
+use pintle_oci::Fetcher;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -22,7 +23,6 @@ use super::source::{Found, Sources, get};
 use super::spec::{ControllerPlugin, Source};
 use super::status::{Attempt, Known, desired};
 use crate::control::{self, Control, Wanted, Way};
-use crate::oci::Fetcher;
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Under which name the host writes what is its own.

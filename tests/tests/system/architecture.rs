@@ -12,12 +12,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
+    ("host/oci", &["host/core"]),
     ("host/sim", &["host/core"]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
@@ -26,7 +27,17 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("host/xtask", &["host/build"]),
     (
         "host",
-        &["host/core", "host/cache", "host/runtime", "host/kube", "host/wasm", "host/sim", "host/nodes", "host/build"],
+        &[
+            "host/core",
+            "host/cache",
+            "host/runtime",
+            "host/kube",
+            "host/wasm",
+            "host/oci",
+            "host/sim",
+            "host/nodes",
+            "host/build",
+        ],
     ),
     ("sdk", &["sdk"]),
     // Plugins may share a library; that a plugin is not a library is up to review.

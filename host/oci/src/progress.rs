@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Who is told.
-pub(crate) type Tell = fn(&str);
+pub type Tell = fn(&str);
 
 /// Standard error, for commands.
-pub(crate) fn stderr(text: &str) {
+pub fn stderr(text: &str) {
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The log, for a host.
-pub(crate) fn log(text: &str) {
+pub fn log(text: &str) {
     tracing::info!("{text}");
 }
 
 /// One transfer.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     tell: Tell,
     what: String,
     total_bytes: u64,
@@ -31,12 +31,12 @@ pub(super) struct Progress {
 
 impl Progress {
     /// `what` is such as `pulling oci://...`.
-    pub(super) fn new(tell: Tell, what: String, total_bytes: u64) -> Self {
+    pub(crate) fn new(tell: Tell, what: String, total_bytes: u64) -> Self {
         Self { tell, what, total_bytes, done_bytes: 0, last: Instant::now() }
     }
 
     /// So many bytes more.
-    pub(super) fn add(&mut self, n_bytes: usize) {
+    pub(crate) fn add(&mut self, n_bytes: usize) {
         self.done_bytes += n_bytes as u64;
         let now = Instant::now();
         if now.duration_since(self.last) >= EVERY {

@@ -14,17 +14,20 @@
 //! 4. Nothing is taken that is longer than its limit. Answers that the library reads whole (manifests, tokens, errors) are bounded
 //!    by time alone.
 //!
-//! Not here: where components are named (`plugins`, `plugin`, `resource`, `inspect`).
+//! Not here: the arguments of commands, and which component a host runs (`host/src`).
 //!
 //! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout"; cosign's `SIGNATURE_SPEC.md`.
 
+mod attached;
 mod cache;
-mod commands;
 mod credentials;
 mod digest;
+mod error;
 mod fetch;
+mod file;
 mod keys;
 mod layout;
+mod options;
 mod problem;
 mod progress;
 mod reference;
@@ -32,9 +35,16 @@ mod registry;
 mod signature;
 mod trust;
 
-pub(crate) use self::cache::Cache;
-pub(crate) use self::commands::{keygen, pull, push, sign, verify};
-pub(crate) use self::fetch::{Fetcher, Pulled, read_source};
-pub(crate) use self::progress::{log, stderr};
-pub(crate) use self::reference::{ArtifactRef, ComponentSource};
-pub(crate) use self::trust::{Evidence, Proof, Trust, beside, detached};
+pub use self::attached::add_signature;
+pub use self::cache::Cache;
+pub use self::digest::Digest;
+pub use self::error::{Error, Reason, UnknownReason};
+pub use self::fetch::{Fetcher, Pulled, read_source};
+pub use self::file::{MAX_COMPONENT_BYTES, read, read_component};
+pub use self::keys::{SigningKey, generate};
+pub use self::layout::{About, Artifact, component_of};
+pub use self::options::{ConnectOptions, Options};
+pub use self::progress::{Tell, log, stderr};
+pub use self::reference::{ArtifactRef, ComponentSource};
+pub use self::registry::{Registries, Session};
+pub use self::trust::{Evidence, Proof, Trust, beside, detached};

@@ -1,23 +1,23 @@
 //! What goes wrong with registries, as a refusal: one word, and one line that says what to do.
 
-use std::error::Error;
+use std::error::Error as StdError;
 
 use oci_client::errors::{DigestError, OciDistributionError, OciErrorCode};
 
-use super::digest::Digest;
-use super::reference::ArtifactRef;
-use crate::wire::{Refusal, reason};
+use crate::digest::Digest;
+use crate::error::{Error, Reason};
+use crate::reference::ArtifactRef;
 
 /// Longest message of a registry that is repeated, in characters.
 const MAX_QUOTED: usize = 300;
 
 /// What something was, and what it had to be.
-pub(super) fn mismatch(what: &str, expected: Digest, found: Digest) -> Refusal {
-    Refusal::new(reason::DIGEST_MISMATCH, format!("{what} has digest {found}, not {expected}"))
+pub(crate) fn mismatch(what: &str, expected: Digest, found: Digest) -> Error {
+    Error::new(Reason::DigestMismatch, format!("{what} has digest {found}, not {expected}"))
 }
 
 /// Why a request to a registry failed. `known` says whether there were credentials to show.
-pub(super) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, known: bool) -> Refusal {
+pub(crate) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, known: bool) -> Error {
     let registry = &reference.registry;
     let denied = || {
         let text = if known {
@@ -29,18 +29,18 @@ pub(super) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, kn
                 "{reference}: {registry} wants credentials, and docker's configuration has none for it: `docker login {registry}`"
             )
         };
-        Refusal::new(reason::REGISTRY_DENIED, text)
+        Error::new(Reason::RegistryDenied, text)
     };
-    let missing = || Refusal::new(reason::NO_ARTIFACT, format!("{reference}: {registry} has no such artifact"));
-    let other = |text: String| Refusal::new(reason::REGISTRY_FAILED, format!("{reference}: {}", quoted(&text)));
+    let missing = || Error::new(Reason::NoSuchArtifact, format!("{reference}: {registry} has no such artifact"));
+    let other = |text: String| Error::new(Reason::RegistryFailed, format!("{reference}: {}", quoted(&text)));
     match why {
         OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => denied(),
         OciDistributionError::ServerError { code: 401 | 403, .. } => denied(),
         OciDistributionError::ServerError { code: 404, .. } | OciDistributionError::ImageManifestNotFoundError(_) => {
             missing()
         }
-        OciDistributionError::ServerError { code: code @ (429 | 500..), message, .. } => Refusal::new(
-            reason::REGISTRY_UNREACHABLE,
+        OciDistributionError::ServerError { code: code @ (429 | 500..), message, .. } => Error::new(
+            Reason::RegistryUnreachable,
             format!("{reference}: {registry} answers {code}: {}", quoted(message)),
         ),
         OciDistributionError::RegistryError { envelope, .. } => {
@@ -76,7 +76,7 @@ pub(super) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, kn
 }
 
 /// Why what a registry sends broke off.
-pub(super) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Refusal {
+pub(crate) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Error {
     match why.get_ref().and_then(|inner| inner.downcast_ref::<DigestError>()) {
         Some(why) => of_digest(why, reference),
         None => of_transport(why.get_ref().map_or(why, |inner| inner), reference),
@@ -84,23 +84,23 @@ pub(super) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Refusa
 }
 
 /// It took longer than it may.
-pub(super) fn too_slow(reference: &ArtifactRef) -> Refusal {
+pub(crate) fn too_slow(reference: &ArtifactRef) -> Error {
     let registry = &reference.registry;
-    Refusal::new(reason::REGISTRY_UNREACHABLE, format!("{reference}: {registry} takes too long to answer"))
+    Error::new(Reason::RegistryUnreachable, format!("{reference}: {registry} takes too long to answer"))
 }
 
-fn of_digest(why: &DigestError, reference: &ArtifactRef) -> Refusal {
+fn of_digest(why: &DigestError, reference: &ArtifactRef) -> Error {
     let text = match why {
         DigestError::VerificationError { expected, actual } => format!("it has digest {actual}, not {expected}"),
         why => why.to_string(),
     };
-    Refusal::new(
-        reason::DIGEST_MISMATCH,
+    Error::new(
+        Reason::DigestMismatch,
         format!("{reference}: what the registry sends is not what it was asked for: {text}"),
     )
 }
 
-fn of_transport(why: &(dyn Error + 'static), reference: &ArtifactRef) -> Refusal {
+fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Error {
     let registry = &reference.registry;
     let mut cause = why.to_string();
     let mut all = cause.clone();
@@ -125,7 +125,7 @@ fn of_transport(why: &(dyn Error + 'static), reference: &ArtifactRef) -> Refusal
     } else {
         format!("cannot talk to {registry}: {}", quoted(&cause))
     };
-    Refusal::new(reason::REGISTRY_UNREACHABLE, format!("{reference}: {text}"))
+    Error::new(Reason::RegistryUnreachable, format!("{reference}: {text}"))
 }
 
 /// In one line, of bounded length, without what a terminal would obey: it is from outside.

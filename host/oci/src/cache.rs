@@ -10,27 +10,27 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::digest::Digest;
-use super::signature::Signature;
+use crate::digest::Digest;
+use crate::signature::Signature;
 
 /// Most bytes that are kept: eight of the largest components.
 const MAX_BYTES: u64 = 512 << 20;
 
 /// A folder of blobs, and of signatures by the digest of what they sign.
 #[derive(Clone, Debug)]
-pub(crate) struct Cache {
+pub struct Cache {
     folder: PathBuf,
     max_bytes: u64,
 }
 
 impl Cache {
     /// Below the folder for what the host keeps.
-    pub(crate) fn new(cache_dir: PathBuf) -> Self {
+    pub fn new(cache_dir: PathBuf) -> Self {
         Self { folder: cache_dir.join("oci"), max_bytes: MAX_BYTES }
     }
 
     /// A blob of this digest, and of at most so many bytes.
-    pub(super) fn blob(&self, digest: Digest, max_bytes: u64) -> Option<Vec<u8>> {
+    pub(crate) fn blob(&self, digest: Digest, max_bytes: u64) -> Option<Vec<u8>> {
         let path = self.folder.join(digest.hex());
         let file = File::open(&path).ok()?;
         let mut bytes = Vec::new();
@@ -46,12 +46,12 @@ impl Cache {
     }
 
     /// Keeps a blob.
-    pub(super) fn keep_blob(&self, digest: Digest, bytes: &[u8]) {
+    pub(crate) fn keep_blob(&self, digest: Digest, bytes: &[u8]) {
         self.keep(&digest.hex(), bytes);
     }
 
     /// Signatures of the manifest of this digest as they were seen last. They are judged anew by whoever asks.
-    pub(super) fn signatures(&self, manifest: Digest) -> Vec<Signature> {
+    pub(crate) fn signatures(&self, manifest: Digest) -> Vec<Signature> {
         let Ok(file) = File::open(self.folder.join(of_signatures(manifest))) else { return Vec::new() };
         used(&file);
         let mut text = String::new();
@@ -60,7 +60,7 @@ impl Cache {
     }
 
     /// Keeps signatures.
-    pub(super) fn keep_signatures(&self, manifest: Digest, signatures: &[Signature]) {
+    pub(crate) fn keep_signatures(&self, manifest: Digest, signatures: &[Signature]) {
         if let Ok(text) = serde_json::to_vec(signatures) {
             self.keep(&of_signatures(manifest), &text);
         }

@@ -2,30 +2,32 @@
 
 use std::path::Path;
 
-use super::cache::Cache;
-use super::digest::Digest;
-use super::layout::{MAX_MANIFEST_BYTES, component_of};
-use super::progress::Tell;
-use super::reference::{ArtifactRef, ComponentSource};
-use super::registry::{Registries, Session};
-use super::signature::{self, Signature};
-use super::trust::{Evidence, Proof, Trust, detached};
-use crate::cli::oci::RegistryArgs;
-use crate::folder::read_component;
-use crate::wire::{Refusal, reason};
+use crate::attached::signatures;
+use crate::cache::Cache;
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::file::read_component;
+use crate::layout::{MAX_MANIFEST_BYTES, component_of};
+use crate::options::Options;
+use crate::progress::Tell;
+use crate::reference::{ArtifactRef, ComponentSource};
+use crate::registry::{Registries, Session};
+use crate::trust::{Evidence, Proof, Trust, detached};
 
 /// A component with what can be shown for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Pulled {
+pub struct Pulled {
     /// Where it is from, for humans: a path, or a reference with the digest of the manifest.
-    pub(crate) origin: String,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) proof: Proof,
+    pub origin: String,
+    /// The component.
+    pub bytes: Vec<u8>,
+    /// Its signatures, not checked yet.
+    pub proof: Proof,
 }
 
 /// Pulls components.
 #[derive(Clone, Debug)]
-pub(crate) struct Fetcher {
+pub struct Fetcher {
     registries: Registries,
     cache: Option<Cache>,
     trust: Trust,
@@ -37,17 +39,17 @@ impl Fetcher {
     ///
     /// # Errors
     /// A file of keys or certificates is none.
-    pub(crate) fn new(args: &RegistryArgs, cache: Option<Cache>, tell: Tell) -> anyhow::Result<Self> {
-        let trust = Trust::read(&args.verify_key)?;
-        Ok(Self { registries: Registries::new(&args.connect)?, cache, trust, tell })
+    pub fn new(options: impl Into<Options>, cache: Option<Cache>, tell: Tell) -> anyhow::Result<Self> {
+        let Options { verify_keys, connect } = options.into();
+        Ok(Self { trust: Trust::read(&verify_keys)?, registries: Registries::new(connect)?, cache, tell })
     }
 
     /// Whom the operator trusts.
-    pub(crate) fn trust(&self) -> &Trust {
+    pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    pub(super) async fn open(&self, reference: &ArtifactRef) -> Result<Session, Refusal> {
+    async fn open(&self, reference: &ArtifactRef) -> Result<Session, Error> {
         self.registries.open(reference, self.tell).await
     }
 
@@ -55,8 +57,8 @@ impl Fetcher {
     /// judged here.
     ///
     /// # Errors
-    /// [`Refusal`]; [it says](Refusal::retry_after) whether trying again may help.
-    pub(crate) async fn pull(&self, reference: &ArtifactRef) -> Result<Pulled, Refusal> {
+    /// [`Error`]; [its reason](crate::Reason::retry_after) says whether a retry may help.
+    pub async fn pull(&self, reference: &ArtifactRef) -> Result<Pulled, Error> {
         // Only who needs the registry asks for credentials.
         let mut session = None;
         let (manifest, digest) = match self.cached(reference.digest, MAX_MANIFEST_BYTES as u64).await {
@@ -105,7 +107,7 @@ impl Fetcher {
         &self,
         session: &'a mut Option<Session>,
         reference: &ArtifactRef,
-    ) -> Result<&'a Session, Refusal> {
+    ) -> Result<&'a Session, Error> {
         let open = match session.take() {
             Some(open) => open,
             None => self.open(reference).await?,
@@ -127,40 +129,18 @@ impl Fetcher {
     }
 }
 
-/// The signatures of a manifest; none if there are none.
-pub(super) async fn signatures(
-    session: &Session,
-    reference: &ArtifactRef,
-    manifest: Digest,
-) -> Result<Vec<Signature>, Refusal> {
-    let place = reference.signatures_of(manifest);
-    let stored = match session.manifest(&place).await {
-        Ok((stored, _)) => stored,
-        Err(why) if why.reason == reason::NO_ARTIFACT => return Ok(Vec::new()),
-        Err(why) => return Err(why),
-    };
-    let stored = signature::stored_in(&stored)
-        .map_err(|why| Refusal::new(reason::UNTRUSTED, format!("{place} holds no signatures: {why}")))?;
-    let mut found = Vec::new();
-    for (payload, size, signature) in stored {
-        let payload = session.blob(payload, size).await?;
-        found.push(Signature::stored(&payload, &signature));
-    }
-    Ok(found)
-}
-
 /// A file, or a component from a registry.
 ///
 /// # Errors
 /// As [`Fetcher::pull`]; a file cannot be read, or is longer than a component may be.
-pub(crate) async fn read_source(fetcher: &Fetcher, source: &ComponentSource) -> Result<Pulled, Refusal> {
+pub async fn read_source(fetcher: &Fetcher, source: &ComponentSource) -> Result<Pulled, Error> {
     match source {
         ComponentSource::Registry(reference) => fetcher.pull(reference).await,
         ComponentSource::Path(path) => read_file(path),
     }
 }
 
-fn read_file(path: &Path) -> Result<Pulled, Refusal> {
+fn read_file(path: &Path) -> Result<Pulled, Error> {
     let bytes = read_component(path)?;
     Ok(Pulled { origin: path.display().to_string(), bytes, proof: detached(path)? })
 }

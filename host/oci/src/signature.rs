@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::digest::Digest;
-use super::keys::{SigningKey, VerifyingKey};
-use super::layout::{Descriptor, MANIFEST, Manifest};
-use super::reference::ArtifactRef;
+use crate::digest::Digest;
+use crate::keys::{SigningKey, VerifyingKey};
+use crate::layout::{Descriptor, MANIFEST, Manifest};
+use crate::reference::ArtifactRef;
 
 /// Of what is signed.
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -43,7 +43,7 @@ impl Signature {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub(super) fn new(key: &SigningKey, reference: &ArtifactRef, manifest: Digest) -> anyhow::Result<Self> {
+    pub(crate) fn new(key: &SigningKey, reference: &ArtifactRef, manifest: Digest) -> anyhow::Result<Self> {
         let payload = json!({
             "critical": {
                 "identity": {"docker-reference": format!("{}/{}", reference.registry, reference.repository)},
@@ -58,13 +58,13 @@ impl Signature {
     }
 
     /// As it stands in a registry.
-    pub(super) fn stored(payload: &[u8], signature: &str) -> Self {
+    pub(crate) fn stored(payload: &[u8], signature: &str) -> Self {
         Self { payload: STANDARD.encode(payload), signature: signature.to_owned() }
     }
 
     /// Whether one of these keys has signed this manifest by it. Where the signature was made for (`docker-reference`) has no say, as
     /// in cosign: the digest tells what is signed.
-    pub(super) fn is_by(&self, keys: &[VerifyingKey], manifest: Digest) -> bool {
+    pub(crate) fn is_by(&self, keys: &[VerifyingKey], manifest: Digest) -> bool {
         let (Ok(payload), Ok(signature)) = (STANDARD.decode(&self.payload), STANDARD.decode(self.signature.trim()))
         else {
             return false;
@@ -81,7 +81,7 @@ fn names(payload: &[u8], manifest: Digest) -> bool {
 }
 
 /// The artifact that holds signatures: its manifest, and the blobs that it names.
-pub(super) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+pub(crate) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let mut payloads = Vec::new();
     let mut layers = Vec::new();
     for Signature { payload, signature } in signatures {
@@ -112,7 +112,7 @@ pub(super) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec
 }
 
 /// Digest and length of payloads, and the signatures over them, of the artifact that holds them. What is none of ours is left out.
-pub(super) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, String> {
+pub(crate) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, String> {
     let layers = Manifest::parse(manifest)?.layers;
     let ours = layers.iter().filter(|layer| layer.media_type == PAYLOAD && layer.size <= MAX_PAYLOAD_BYTES);
     let found = ours
@@ -122,8 +122,8 @@ pub(super) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, S
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::generate;
     use super::*;
+    use crate::keys::generate;
 
     fn key() -> SigningKey {
         let folder = tempfile::tempdir().unwrap();

@@ -16,13 +16,13 @@ use oci_client::secrets::RegistryAuth;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::digest::Digest;
-use super::layout::{MANIFEST, MAX_MANIFEST_BYTES};
-use super::progress::{Progress, Tell};
-use super::reference::ArtifactRef;
-use super::{credentials, problem};
-use crate::cli::oci::ConnectArgs;
-use crate::wire::{Refusal, reason};
+use crate::digest::Digest;
+use crate::error::{Error, Reason};
+use crate::layout::{MANIFEST, MAX_MANIFEST_BYTES};
+use crate::options::ConnectOptions;
+use crate::progress::{Progress, Tell};
+use crate::reference::ArtifactRef;
+use crate::{credentials, problem};
 
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ const ACCEPTED: [&str; 4] = [
 
 /// How registries are talked to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Registries {
+pub struct Registries {
     /// Those that speak no TLS.
     plain_http: Vec<String>,
     /// Certificates in DER, besides those of the system.
@@ -52,7 +52,7 @@ pub(super) struct Registries {
 }
 
 /// One repository, with the credentials for it.
-pub(super) struct Session {
+pub struct Session {
     client: Client,
     auth: RegistryAuth,
     reference: ArtifactRef,
@@ -60,19 +60,23 @@ pub(super) struct Session {
 }
 
 impl Registries {
-    /// # Errors
-    /// The file of certificates is none.
-    pub(super) fn new(args: &ConnectArgs) -> anyhow::Result<Self> {
-        let authorities = args.registry_ca_file.as_deref().map(authorities).transpose()?;
-        Ok(Self { plain_http: args.plain_http.clone(), authorities: authorities.unwrap_or_default() })
-    }
-
-    /// Looks for credentials; nothing is sent yet.
+    /// Reads the certificate authorities; nothing is sent.
     ///
     /// # Errors
-    /// What is configured cannot be used.
-    pub(super) async fn open(&self, reference: &ArtifactRef, tell: Tell) -> Result<Session, Refusal> {
-        let failed = |why: String| Refusal::new(reason::REGISTRY_FAILED, why);
+    /// The file of certificates cannot be read, or holds none. A retry helps once it has changed.
+    pub fn new(options: impl Into<ConnectOptions>) -> anyhow::Result<Self> {
+        let ConnectOptions { plain_http, ca_file } = options.into();
+        let authorities = ca_file.as_deref().map(authorities).transpose()?;
+        Ok(Self { plain_http, authorities: authorities.unwrap_or_default() })
+    }
+
+    /// A session for the repository of `reference`, with the credentials of `docker login`; nothing is sent yet. `tell` gets the
+    /// progress of long transfers.
+    ///
+    /// # Errors
+    /// The configured credentials cannot be used.
+    pub async fn open(&self, reference: &ArtifactRef, tell: Tell) -> Result<Session, Error> {
+        let failed = |why: String| Error::new(Reason::RegistryFailed, why);
         let registry = reference.registry.clone();
         let auth = tokio::task::spawn_blocking(move || credentials::of(&registry))
             .await
@@ -105,14 +109,14 @@ impl Session {
     /// A manifest and its digest, which is the one asked for.
     ///
     /// # Errors
-    /// [`Refusal`]; [it says](Refusal::retry_after) whether trying again may help.
-    pub(super) async fn manifest(&self, of: &ArtifactRef) -> Result<(Vec<u8>, Digest), Refusal> {
+    /// [`Error`]; [its reason](Reason::retry_after) says whether a retry may help.
+    pub async fn manifest(&self, of: &ArtifactRef) -> Result<(Vec<u8>, Digest), Error> {
         let reference = of.library();
         let asking = self.client.pull_manifest_raw(&reference, &self.auth, &ACCEPTED);
         let (bytes, _) = self.in_time(SMALL, of, asking).await?;
         if bytes.len() > MAX_MANIFEST_BYTES {
             let text = format!("{of}: its manifest has {} bytes; at most {MAX_MANIFEST_BYTES} are taken", bytes.len());
-            return Err(Refusal::new(reason::TOO_LARGE, text));
+            return Err(Error::new(Reason::TooLarge, text));
         }
         let found = Digest::of(&bytes);
         match of.digest.filter(|expected| *expected != found) {
@@ -127,7 +131,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Self::manifest`].
-    pub(super) async fn blob(&self, digest: Digest, size: u64) -> Result<Vec<u8>, Refusal> {
+    pub(crate) async fn blob(&self, digest: Digest, size: u64) -> Result<Vec<u8>, Error> {
         let reference = self.reference.library();
         let of = &self.reference;
         let text = digest.to_string();
@@ -140,7 +144,7 @@ impl Session {
                 let part = part.map_err(|why| problem::of_stream(&why, of))?;
                 if (bytes.len() + part.len()) as u64 > size {
                     let text = format!("{of}: {digest} is longer than its manifest says");
-                    return Err(Refusal::new(reason::DIGEST_MISMATCH, text));
+                    return Err(Error::new(Reason::DigestMismatch, text));
                 }
                 bytes.extend_from_slice(&part);
                 progress.add(part.len());
@@ -156,7 +160,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Self::manifest`].
-    pub(super) async fn push_blob(&self, bytes: Vec<u8>) -> Result<(), Refusal> {
+    pub async fn push_blob(&self, bytes: Vec<u8>) -> Result<(), Error> {
         let of = &self.reference;
         let reference = of.library();
         let digest = Digest::of(&bytes).to_string();
@@ -182,9 +186,9 @@ impl Session {
     ///
     /// # Errors
     /// As [`Self::manifest`].
-    pub(super) async fn push_manifest(&self, to: &ArtifactRef, manifest: &[u8]) -> Result<(), Refusal> {
+    pub async fn push_manifest(&self, to: &ArtifactRef, manifest: &[u8]) -> Result<(), Error> {
         let reference = to.library();
-        let media_type = axum::http::HeaderValue::from_static(MANIFEST);
+        let media_type = http::HeaderValue::from_static(MANIFEST);
         let sending = self.client.push_manifest_raw(&reference, manifest.to_vec(), media_type);
         self.in_time(SMALL, to, sending).await.map(drop)
     }
@@ -194,7 +198,7 @@ impl Session {
         time: Duration,
         of: &ArtifactRef,
         request: impl Future<Output = oci_client::errors::Result<T>>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, Error> {
         let known = self.auth != RegistryAuth::Anonymous;
         match tokio::time::timeout(time, request).await {
             Ok(result) => result.map_err(|why| problem::of_request(&why, of, known)),

@@ -7,26 +7,41 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use pintle_wasm::Inspection;
+use pintle_core::manifest::Manifest as PluginManifest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::digest::Digest;
-use crate::wire::{MAX_COMPONENT_BYTES, Refusal, reason};
+use crate::digest::Digest;
+use crate::error::{Error, Reason};
+use crate::file::MAX_COMPONENT_BYTES;
 
 /// Of manifests.
-pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Of configs that say that an artifact is Wasm.
-pub(super) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Of components.
-pub(super) const COMPONENT: &str = "application/wasm";
+pub(crate) const COMPONENT: &str = "application/wasm";
 /// Longest manifest that is taken: the least that every registry must take, by the distribution specification.
-pub(super) const MAX_MANIFEST_BYTES: usize = 4 << 20;
+pub(crate) const MAX_MANIFEST_BYTES: usize = 4 << 20;
 
-/// What is pushed.
-pub(super) struct Artifact {
-    pub(super) manifest: Vec<u8>,
-    pub(super) config: Vec<u8>,
+/// What a component's artifact says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The plugin's manifest.
+    pub manifest: &'a PluginManifest,
+    /// Names of imported interfaces and functions.
+    pub imports: &'a [String],
+    /// Names of exported functions and interfaces.
+    pub exports: &'a [String],
+}
+
+/// What is pushed besides the component.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// The OCI manifest: JSON.
+    pub manifest: Vec<u8>,
+    /// The config: JSON.
+    pub config: Vec<u8>,
 }
 
 impl Artifact {
@@ -34,9 +49,9 @@ impl Artifact {
     ///
     /// # Errors
     /// None that is known: everything here has a form in JSON.
-    pub(super) fn new(
+    pub fn new(
         component: &[u8],
-        found: &Inspection,
+        about: About<'_>,
         author: Option<&str>,
         created: Timestamp,
     ) -> serde_json::Result<Self> {
@@ -47,13 +62,13 @@ impl Artifact {
             "architecture": "wasm",
             "os": "wasip2",
             "layerDigests": [layer.to_string()],
-            "component": {"exports": found.exports, "imports": found.imports, "target": null},
+            "component": {"exports": about.exports, "imports": about.imports, "target": null},
         });
         if let Some(author) = author {
             config["author"] = author.into();
         }
         let config = serde_json::to_vec(&config)?;
-        let manifest = &found.manifest;
+        let manifest = about.manifest;
         let mut annotations = Map::new();
         let mut annotate = |name: &str, text: &str| {
             if !text.is_empty() {
@@ -85,29 +100,29 @@ impl Artifact {
 /// A manifest as it is read.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Manifest {
-    pub(super) schema_version: u32,
+pub(crate) struct Manifest {
+    pub(crate) schema_version: u32,
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) media_type: String,
-    pub(super) config: Descriptor,
-    pub(super) layers: Vec<Descriptor>,
+    pub(crate) media_type: String,
+    pub(crate) config: Descriptor,
+    pub(crate) layers: Vec<Descriptor>,
 }
 
 /// What a manifest says of a blob.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Descriptor {
-    pub(super) media_type: String,
-    pub(super) digest: String,
-    pub(super) size: u64,
+pub(crate) struct Descriptor {
+    pub(crate) media_type: String,
+    pub(crate) digest: String,
+    pub(crate) size: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 impl Manifest {
     /// # Errors
     /// What it is instead; trying again does not help.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|why| format!("its manifest is no JSON: {why}"))?;
         if value["manifests"].is_array() {
             return Err("it is an index of several artifacts; name one of them by its digest".to_owned());
@@ -128,8 +143,8 @@ impl Manifest {
 ///
 /// # Errors
 /// It is no Wasm artifact of one component that this host would take; trying again does not help.
-pub(super) fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Refusal> {
-    let wrong = |why: String| Refusal::new(reason::NOT_WASM, format!("{what}: {why}"));
+pub fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Error> {
+    let wrong = |why: String| Error::new(Reason::NotWasm, format!("{what}: {why}"));
     let Manifest { config, layers, .. } = Manifest::parse(manifest).map_err(wrong)?;
     if config.media_type != CONFIG {
         return Err(wrong(format!("it is no Wasm artifact: its config is {}, not {CONFIG}", config.media_type)));
@@ -143,7 +158,7 @@ pub(super) fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64),
     let digest = layer.digest.parse().map_err(wrong)?;
     if layer.size > MAX_COMPONENT_BYTES as u64 {
         let text = format!("{what}: the component has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", layer.size);
-        return Err(Refusal::new(reason::TOO_LARGE, text));
+        return Err(Error::new(Reason::TooLarge, text));
     }
     Ok((digest, layer.size))
 }

@@ -8,7 +8,7 @@ use oci_client::Reference;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::digest::Digest;
+use crate::digest::Digest;
 
 const SCHEME: &str = "oci://";
 
@@ -16,31 +16,36 @@ const SCHEME: &str = "oci://";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRef {
     /// Host, and port if it is not the usual one.
-    pub(super) registry: String,
-    pub(super) repository: String,
-    pub(super) tag: Option<String>,
-    pub(super) digest: Option<Digest>,
+    pub(crate) registry: String,
+    pub(crate) repository: String,
+    pub(crate) tag: Option<String>,
+    pub(crate) digest: Option<Digest>,
 }
 
 impl ArtifactRef {
+    /// Whether it has a tag and no digest, as the target of a push must.
+    pub fn is_by_tag_only(&self) -> bool {
+        self.tag.is_some() && self.digest.is_none()
+    }
+
     /// The same, pinned to this digest.
-    pub(super) fn pinned(&self, digest: Digest) -> Self {
+    pub fn pinned(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
     }
 
     /// Where the signatures of a manifest are: a tag beside it.
-    pub(super) fn signatures_of(&self, digest: Digest) -> Self {
+    pub(crate) fn signatures_of(&self, digest: Digest) -> Self {
         Self { tag: Some(format!("sha256-{}.sig", digest.hex())), digest: None, ..self.clone() }
     }
 
     /// Whether the registry is on this machine.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         let host = self.registry.rsplit_once(':').map_or(self.registry.as_str(), |(host, _)| host);
         host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
     }
 
     /// As the library has it.
-    pub(super) fn library(&self) -> Reference {
+    pub(crate) fn library(&self) -> Reference {
         let (registry, repository) = (self.registry.clone(), self.repository.clone());
         match (&self.digest, &self.tag) {
             (Some(digest), _) => Reference::with_digest(registry, repository, digest.to_string()),
@@ -110,7 +115,7 @@ impl ComponentSource {
     ///
     /// # Errors
     /// It begins with `oci://` and is no reference.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with(SCHEME) { Ok(Self::Registry(text.parse()?)) } else { Ok(Self::Path(text.into())) }
     }
 }

@@ -29,15 +29,17 @@ const POINT_BYTES: usize = 65;
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// A private key.
-pub(super) struct SigningKey {
+pub struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
 }
 
 impl SigningKey {
+    /// Reads a key in PEM (PKCS#8, without password).
+    ///
     /// # Errors
     /// It cannot be read, others can read it, or it is no such key.
-    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
         let shown = file.display();
         let about = fs::metadata(file).with_context(|| format!("read the key {shown}"))?;
         if about.mode() & 0o077 != 0 {
@@ -67,29 +69,31 @@ impl SigningKey {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub(super) fn sign(&self, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    pub fn sign(&self, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
         let signed =
             self.pair.sign(&self.random, bytes).map_err(|_| anyhow!("sign: the system has no random numbers"))?;
         Ok(signed.as_ref().to_vec())
     }
 
     /// The key that verifies what this one signs.
-    pub(super) fn public(&self) -> VerifyingKey {
+    pub(crate) fn public(&self) -> VerifyingKey {
         VerifyingKey { point: self.pair.public_key().as_ref().to_vec() }
     }
 }
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct VerifyingKey {
+pub(crate) struct VerifyingKey {
     /// Uncompressed.
     point: Vec<u8>,
 }
 
 impl VerifyingKey {
+    /// Reads a key in PEM.
+    ///
     /// # Errors
     /// It cannot be read, or is no such key.
-    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
         let text = read(file)?;
         Self::parse(&text).with_context(|| format!("the key {}", file.display()))
     }
@@ -107,7 +111,7 @@ impl VerifyingKey {
     }
 
     /// Whether `signature` (in DER) was made over these bytes with the private key to this one.
-    pub(super) fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point).verify(bytes, signature).is_ok()
     }
 
@@ -120,7 +124,7 @@ impl VerifyingKey {
 ///
 /// # Errors
 /// A file of this name is there already, or cannot be written.
-pub(super) fn generate(prefix: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+pub fn generate(prefix: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let file = |extension: &str| {
         let mut name = prefix.as_os_str().to_owned();
         name.push(extension);

@@ -6,25 +6,31 @@ use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pintle_oci::{
+    About, Artifact, ComponentSource, ConnectOptions, Digest, Evidence, Fetcher, Options, Registries, SigningKey,
+    add_signature, beside, component_of, generate, read_component, read_source, stderr,
+};
 use serde_json::json;
 
-use super::digest::Digest;
-use super::fetch::{Fetcher, read_source, signatures};
-use super::keys::{self, SigningKey};
-use super::layout::{Artifact, component_of};
-use super::progress::stderr;
-use super::reference::{ArtifactRef, ComponentSource};
-use super::registry::{Registries, Session};
-use super::signature::{self, Signature};
-use super::trust::{Evidence, beside};
 use crate::cli::Output;
-use crate::cli::oci::{KeygenArgs, PullArgs, PushArgs, SignArgs, VerifyArgs};
-use crate::folder::read_component;
+use crate::cli::oci::{ConnectArgs, KeygenArgs, PullArgs, PushArgs, RegistryArgs, SignArgs, VerifyArgs};
 use crate::output;
+
+impl From<&ConnectArgs> for ConnectOptions {
+    fn from(args: &ConnectArgs) -> Self {
+        Self { plain_http: args.plain_http.clone(), ca_file: args.registry_ca_file.clone() }
+    }
+}
+
+impl From<&RegistryArgs> for Options {
+    fn from(args: &RegistryArgs) -> Self {
+        Self { verify_keys: args.verify_key.clone(), connect: (&args.connect).into() }
+    }
+}
 
 pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     let to = &args.to;
-    if to.digest.is_some() || to.tag.is_none() {
+    if !to.is_by_tag_only() {
         bail!("{to}: write oci://REGISTRY/REPOSITORY:TAG; the digest is what comes out of it");
     }
     let key = args.sign_key.as_deref().map(SigningKey::read).transpose()?;
@@ -32,8 +38,8 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     let component = read_component(&args.file)?;
     // Whoever pulls it should be able to run it.
     let found = pintle_wasm::inspect(&file, &component)?;
-    let artifact =
-        Artifact::new(&component, &found, args.author.as_deref(), created()?).context("make the artifact")?;
+    let about = About { manifest: &found.manifest, imports: &found.imports, exports: &found.exports };
+    let artifact = Artifact::new(&component, about, args.author.as_deref(), created()?).context("make the artifact")?;
     let digest = Digest::of(&artifact.manifest);
     let pinned = to.pinned(digest);
     let session = Registries::new(&args.connect)?.open(to, stderr).await?;
@@ -111,25 +117,6 @@ pub(crate) async fn sign(args: &SignArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Puts a signature beside a manifest, besides those that are there. Who signs at the same moment may take its place, as with cosign.
-async fn add_signature(
-    session: &Session,
-    key: &SigningKey,
-    reference: &ArtifactRef,
-    manifest: Digest,
-) -> anyhow::Result<()> {
-    let mut all = signatures(session, reference, manifest).await?;
-    if all.iter().any(|signature| signature.is_by(&[key.public()], manifest)) {
-        return Ok(());
-    }
-    all.push(Signature::new(key, reference, manifest)?);
-    let (stored, blobs) = signature::artifact(&all)?;
-    for blob in blobs {
-        session.push_blob(blob).await?;
-    }
-    Ok(session.push_manifest(&reference.signatures_of(manifest), &stored).await?)
-}
-
 pub(crate) async fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     let fetcher = Fetcher::new(&args.registry, None, stderr)?;
     if !fetcher.trust().demands() {
@@ -142,6 +129,6 @@ pub(crate) async fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn keygen(args: &KeygenArgs) -> anyhow::Result<()> {
-    let (private, public) = keys::generate(&args.prefix)?;
+    let (private, public) = generate(&args.prefix)?;
     output::line(&format!("{} signs (keep it to yourself), {} verifies", private.display(), public.display()))
 }

@@ -10,27 +10,27 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digest;
-use super::keys::VerifyingKey;
-use super::layout::component_of;
-use super::problem;
-use super::signature::Signature;
-use crate::folder;
-use crate::wire::{Refusal, reason};
+use crate::digest::Digest;
+use crate::error::{Error, Reason};
+use crate::file::read;
+use crate::keys::VerifyingKey;
+use crate::layout::component_of;
+use crate::problem;
+use crate::signature::Signature;
 
 /// Longest signature beside a file: one in base64 has about a hundred bytes.
 const MAX_SIGNATURE_BYTES: usize = 4096;
 
 /// The keys, of which one must have signed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trust {
+pub struct Trust {
     keys: Vec<VerifyingKey>,
 }
 
 /// What can be shown for a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct Proof {
+pub struct Proof {
     /// A signature over the component itself: DER in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     detached: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Proof {
 
 /// Why a component may be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Evidence {
+pub enum Evidence {
     /// The host carries it, has checked it before, or has just built it.
     Own,
     /// To be judged.
@@ -53,43 +53,45 @@ pub(crate) enum Evidence {
 
 impl Proof {
     /// Of a component from a registry.
-    pub(super) fn of_artifact(manifest: &[u8], signatures: Vec<Signature>) -> Self {
+    pub(crate) fn of_artifact(manifest: &[u8], signatures: Vec<Signature>) -> Self {
         Self { detached: None, manifest: Some(STANDARD.encode(manifest)), signatures }
     }
 
     /// Of a component with a signature over itself, if there is one.
-    pub(crate) fn of_itself(signature: Option<String>) -> Self {
+    pub fn of_itself(signature: Option<String>) -> Self {
         Self { detached: signature, ..Self::default() }
     }
 
     /// Signatures that can be shown, whoever they are by.
-    pub(crate) fn n_signatures(&self) -> usize {
+    pub fn n_signatures(&self) -> usize {
         usize::from(self.detached.is_some()) + self.signatures.len()
     }
 
     /// Nothing can be shown.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Trust {
+    /// Reads public keys in PEM.
+    ///
     /// # Errors
-    /// A file is no public key.
-    pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
+    /// A file cannot be read, or is not a public key. A retry helps once it has changed.
+    pub fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
         Ok(Self { keys: files.iter().map(|file| VerifyingKey::read(file)).collect::<anyhow::Result<_>>()? })
     }
 
     /// Whether signatures are asked for at all.
-    pub(crate) fn demands(&self) -> bool {
+    pub fn demands(&self) -> bool {
         !self.keys.is_empty()
     }
 
     /// Whether this component may run. `origin` is for the refusal.
     ///
     /// # Errors
-    /// [`Refusal`]: it is not signed, or by nobody who is trusted. Trying again helps once it is.
-    pub(crate) fn check(&self, origin: &str, component: &[u8], evidence: &Evidence) -> Result<(), Refusal> {
+    /// [`Error`]: it is not signed, or by nobody who is trusted. Trying again helps once it is.
+    pub fn check(&self, origin: &str, component: &[u8], evidence: &Evidence) -> Result<(), Error> {
         let Evidence::Shown(proof) = evidence else { return Ok(()) };
         if !self.demands() {
             return Ok(());
@@ -100,13 +102,13 @@ impl Trust {
         let n_keys = self.keys.len();
         let none = proof.detached.is_none() && proof.signatures.is_empty();
         Err(if none {
-            Refusal::new(
-                reason::UNSIGNED,
+            Error::new(
+                Reason::Unsigned,
                 format!("{origin} has no signature, and --verify-key asks for one; `pintle sign` makes it"),
             )
         } else {
-            Refusal::new(
-                reason::UNTRUSTED,
+            Error::new(
+                Reason::Untrusted,
                 format!(
                     "{origin}: no signature of it is by a key that --verify-key names (of which there are {n_keys})"
                 ),
@@ -119,7 +121,7 @@ impl Trust {
         signature.is_some_and(|signature| self.keys.iter().any(|key| key.verifies(component, &signature)))
     }
 
-    fn signed_by_manifest(&self, origin: &str, component: &[u8], proof: &Proof) -> Result<bool, Refusal> {
+    fn signed_by_manifest(&self, origin: &str, component: &[u8], proof: &Proof) -> Result<bool, Error> {
         let Some(manifest) = proof.manifest.as_ref().and_then(|text| STANDARD.decode(text).ok()) else {
             return Ok(false);
         };
@@ -134,7 +136,7 @@ impl Trust {
 }
 
 /// Where the signature of a file is.
-pub(crate) fn beside(file: &Path) -> PathBuf {
+pub fn beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".sig");
     name.into()
@@ -144,12 +146,12 @@ pub(crate) fn beside(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// There is one, and it cannot be read.
-pub(crate) fn detached(file: &Path) -> Result<Proof, Refusal> {
+pub fn detached(file: &Path) -> Result<Proof, Error> {
     let signature = beside(file);
     if !signature.exists() {
         return Ok(Proof::default());
     }
-    let text = folder::read(&signature, MAX_SIGNATURE_BYTES)?;
+    let text = read(&signature, MAX_SIGNATURE_BYTES)?;
     Ok(Proof::of_itself(Some(String::from_utf8_lossy(&text).trim().to_owned())))
 }
 
@@ -157,9 +159,9 @@ pub(crate) fn detached(file: &Path) -> Result<Proof, Refusal> {
 mod tests {
     use serde_json::json;
 
-    use super::super::keys::{SigningKey, generate};
-    use super::super::layout::{COMPONENT, CONFIG, MANIFEST};
     use super::*;
+    use crate::keys::{SigningKey, generate};
+    use crate::layout::{COMPONENT, CONFIG, MANIFEST};
 
     fn key() -> SigningKey {
         let folder = tempfile::tempdir().unwrap();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     fn reason_of(trust: &Trust, component: &[u8], proof: Proof) -> String {
-        trust.check("x", component, &Evidence::Shown(proof)).err().map(|why| why.reason).unwrap_or_default()
+        trust.check("x", component, &Evidence::Shown(proof)).err().map(|why| why.reason.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -220,6 +222,6 @@ mod tests {
         assert_eq!(reason_of(&trust, b"c", proof.clone()), "");
         assert_eq!(reason_of(&trust, b"C", proof), "Untrusted");
         std::fs::write(beside(&file), vec![b'A'; MAX_SIGNATURE_BYTES + 1]).unwrap();
-        assert_eq!(detached(&file).unwrap_err().reason, "TooLarge");
+        assert_eq!(detached(&file).unwrap_err().reason, Reason::TooLarge);
     }
 }

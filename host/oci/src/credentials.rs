@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use docker_credential::{CredentialRetrievalError as Why, DockerCredential};
 use oci_client::secrets::RegistryAuth;
 
-use crate::wire::{Refusal, reason};
+use crate::error::{Error, Reason};
 
 /// Under which name docker files its own registry.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
@@ -15,18 +15,18 @@ const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 ///
 /// # Errors
 /// There is something, and it cannot be used.
-pub(super) fn of(registry: &str) -> Result<RegistryAuth, Refusal> {
+pub(crate) fn of(registry: &str) -> Result<RegistryAuth, Error> {
     let server = if registry == "docker.io" { DOCKER_HUB } else { registry };
     // The library tells a file that is not there from one that cannot be read no more than from one that is none.
     let Some(file) = config_file().filter(|file| file.exists()) else { return Ok(RegistryAuth::Anonymous) };
     of_answer(docker_credential::get_credential(server), registry, &file)
 }
 
-fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path) -> Result<RegistryAuth, Refusal> {
+fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path) -> Result<RegistryAuth, Error> {
     let unusable = |why: String| {
         let file = file.display();
-        Err(Refusal::new(
-            reason::REGISTRY_DENIED,
+        Err(Error::new(
+            Reason::RegistryDenied,
             format!("the credentials for {registry} in {file} cannot be used: {why}"),
         ))
     };

@@ -1,0 +1,64 @@
+//! Files of limited length, read whole.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use crate::error::{Error, Reason};
+
+/// Longest component that a host takes from any source: 64 MiB. The largest language runtimes that are known to make controllers have
+/// a third of it.
+pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
+
+/// A file, of which no more than `limit_bytes` is taken.
+///
+/// # Errors
+/// It cannot be read, or is longer. A retry helps once it has changed.
+pub fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
+    let shown = path.display();
+    let unreadable = |why: io::Error| Error::new(Reason::Unreadable, format!("read {shown}: {why}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    // A pipe would be waited for without end.
+    if !about.is_file() {
+        return Err(Error::new(Reason::Unreadable, format!("read {shown}: it is not a file")));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0).min(limit_bytes));
+    file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > limit_bytes {
+        return Err(Error::new(Reason::TooLarge, format!("{shown} has more than {limit_bytes} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A component.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_component(path: &Path) -> Result<Vec<u8>, Error> {
+    read(path, MAX_COMPONENT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("a.wasm"), "a.wasm").unwrap();
+        fs::create_dir(at("e.wasm")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("f.wasm")).unwrap();
+        let text = |name: &str| {
+            let why = read(&at(name), 5).unwrap_err();
+            format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))
+        };
+        assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a file");
+        assert_eq!(text("f.wasm"), "Unreadable: read $DIR/f.wasm: No such file or directory (os error 2)");
+        assert_eq!(text("a.wasm"), "TooLarge: $DIR/a.wasm has more than 5 bytes");
+        assert_eq!(read(&at("a.wasm"), 6).unwrap(), b"a.wasm");
+    }
+}
