@@ -30,31 +30,31 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start an embedded cluster with the built-in controllers, to try things out. Needs nothing installed.
-    // Nobody is to be spared here, and who tries a thousand Pods does not want to wait for a minute.
+    /// Start an embedded cluster with the built-in controllers, for development and trials. Nothing else needs to be installed.
+    // No rate limit: this is a local cluster.
     #[command(
         mut_arg("kube_api_qps", |arg| arg.default_value("0")),
         mut_arg("grant_requested", |arg| arg.default_value("true")),
         mut_arg("install_crd", |arg| arg.default_value("true"))
     )]
     Dev(DevArgs),
-    /// Run controllers against a cluster, in the place of kube-controller-manager or beside it.
+    /// Run controllers against a cluster, instead of kube-controller-manager or beside it.
     Run(RunArgs),
     /// Manage the plugins of a running host: list, load, swap, roll back, disable, unload.
     Plugin(plugin::PluginCommand),
-    /// Print the definition of the ControllerPlugin resource, for `kubectl apply -f -`.
+    /// Print the CustomResourceDefinition of ControllerPlugin, for `kubectl apply -f -`.
     Crd,
-    /// Make the folder of a new plugin: a small controller that works, with cases, native tests, and the SDK of its language.
+    /// Create the folder of a new plugin: a small working controller with cases, native tests and the SDK of its language.
     New(author::NewArgs),
-    /// Build a plugin in whatever language into a component. Its toolchain must be installed; what is missing is said.
+    /// Build a plugin, in any supported language, into a component. Reports missing toolchains.
     Build(author::BuildArgs),
-    /// Make the file of a plugin that is given to others: built if it is a folder, looked at as a host would, and told by its digest.
+    /// Package a plugin for distribution: builds it if needed, validates it as a host would, and prints its digest.
     Package(author::PackageArgs),
-    /// Run the cases of a plugin as the host would run them, and check that it gives the same outcome each time.
+    /// Run the cases of a plugin as the host would, and check that its outcomes are deterministic.
     Test(test::TestArgs),
     /// Print the JSON Schema of manifests, for editors.
     Schema,
-    /// Push a component to an OCI registry; prints the digest that it is known by.
+    /// Push a component to an OCI registry, and print its digest.
     Push(oci::PushArgs),
     /// Pull a component from an OCI registry into a file.
     Pull(oci::PullArgs),
@@ -62,11 +62,11 @@ pub enum Command {
     Sign(oci::SignArgs),
     /// Check that a component is signed by one of the given keys.
     Verify(oci::VerifyArgs),
-    /// Make a pair of keys to sign components with.
+    /// Create a key pair for signing components.
     Keygen(oci::KeygenArgs),
-    /// Show what a component is, what it watches, and the permissions that it asks for. Does not run it.
+    /// Show what a component is, what it watches and the permissions that it requests, without running it.
     Inspect(InspectArgs),
-    /// Print the roles that controllers need of the API server, and the service accounts that they are bound to.
+    /// Print the RBAC roles that controllers need, and the service accounts that they are bound to.
     Rbac(RbacArgs),
     /// Show the version of this binary and of the built-in controllers.
     Version(VersionArgs),
@@ -75,8 +75,9 @@ pub enum Command {
 /// Which controllers, from where, with which settings.
 #[derive(Debug, Clone, Args)]
 pub struct PluginArgs {
-    /// Component files, folders of them, or components in registries. One with the name of a built-in controller takes its place. What is
-    /// pinned (`oci://REGISTRY/REPOSITORY@sha256:DIGEST`) and was pulled before starts without the registry; a tag is looked up.
+    /// Component files, folders of component files, or components in registries. A component with the name of a built-in controller
+    /// replaces it. A reference with a digest (`oci://REGISTRY/REPOSITORY@sha256:DIGEST`) that was pulled before starts without the
+    /// registry; a tag is resolved at each start.
     #[arg(value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
     pub plugins: Vec<ComponentSource>,
 
@@ -84,7 +85,7 @@ pub struct PluginArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: oci::RegistryArgs,
 
-    /// Controllers to run, as for kube-controller-manager: `*` is all that are on by default, `foo` is on, `-foo` is off.
+    /// Controllers to run, as in kube-controller-manager: `*` enables all that are on by default, `foo` enables foo, `-foo` disables it.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
 
@@ -92,15 +93,15 @@ pub struct PluginArgs {
     #[arg(long = "set", value_name = "CONTROLLER.SETTING=VALUE")]
     pub settings: Vec<String>,
 
-    /// Requests per second that each controller may send to the API server. No limit if 0.
+    /// Maximum requests per second of each controller to the API server; 0 means no limit.
     #[arg(long, value_name = "N", default_value = "20", value_parser = flags::rate, allow_negative_numbers = true)]
     pub kube_api_qps: f32,
 
-    /// Requests that each controller may send at once, within the limit per second.
+    /// Maximum burst of requests of each controller.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = workers(), allow_negative_numbers = true)]
     pub kube_api_burst: u32,
 
-    /// Time between starting one controller and the next, at most doubled by chance, for example `1s`.
+    /// Time between the starts of two controllers, for example `1s`; jitter up to doubles it.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = flags::duration, allow_hyphen_values = true)]
     pub controller_start_interval: Duration,
 
@@ -108,39 +109,39 @@ pub struct PluginArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub controller_flags: ControllerFlags,
 
-    /// Folder of components that is watched while the host runs: NAME.wasm, and beside it NAME.yaml with what the operator says of it.
-    /// New files are loaded, changed ones swapped in, removed ones unloaded. They take the place of what is named above.
+    /// Plugin folder: NAME.wasm with an optional NAME.yaml (configuration, grants, limits). The host watches it: new files are loaded,
+    /// changed files swapped in, removed files unloaded. They take precedence over components on the command line.
     #[arg(long, value_name = "FOLDER")]
     pub plugin_dir: Option<PathBuf>,
 
-    /// Socket for `pintle plugin`; `off` for none. By default `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable
-    /// `/run/pintle/admin.sock` for root, and for others a folder of their own in the folder for temporary files.
+    /// Admin socket for `pintle plugin`; `off` disables it. Default: `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable
+    /// `/run/pintle/admin.sock` for root, and a per-user folder in the temporary folder for other users.
     #[arg(long, value_name = "PATH|off")]
     pub admin_socket: Option<Place>,
 
-    /// Give a plugin that is loaded while the host runs all that its manifest asks for, if its spec says nothing of grants. Otherwise it
-    /// is loaded only if it asks for no more than the version that it replaces.
+    /// Grant a plugin that is loaded at run time everything that its manifest requests, unless its spec lists grants. Without this flag
+    /// it is loaded only if it requests no more than the version that it replaces.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set
     )]
     pub grant_requested: bool,
 
-    /// Create the definition of the ControllerPlugin resource in the cluster, or bring it up to date. Without that definition nobody can
-    /// say in the cluster what this host runs; it may also come from `pintle crd`, at any time.
+    /// Create or update the CustomResourceDefinition of ControllerPlugin in the cluster. Without it the cluster cannot configure this
+    /// host's plugins; `pintle crd | kubectl apply -f -` installs it, too.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set
     )]
     pub install_crd: bool,
 
-    /// The most that any plugin gets, whatever its manifest or its spec asks for, for example
-    /// `deadlineMs=2000,memoryBytes=134217728`. A plugin that asks for more is not loaded; one that says nothing gets no more.
+    /// Upper bounds for the limits of every plugin, for example `deadlineMs=2000,memoryBytes=134217728`. A plugin that requests more is
+    /// rejected; a plugin that requests nothing gets at most this.
     /// Limits: deadlineMs, memoryBytes, mutations, outcomeBytes, hostCalls, readBytes, logLines, stateBytes.
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 
-    /// Folder for compiled code and for what was pulled from registries; only its owner may be able to write there.
+    /// Cache folder for compiled code and pulled components. Only its owner may have write permission.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }
@@ -151,19 +152,19 @@ fn workers() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
 }
 
-/// How to log.
+/// Logging.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,pintle_runtime=debug`.
     #[arg(long, value_name = "FILTER", env = "PINTLE_LOG", default_value = "info")]
     pub log: String,
 
-    /// Form of log lines.
+    /// Format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
-/// Forms of log lines.
+/// Formats of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For humans.
@@ -179,25 +180,25 @@ pub struct DevArgs {
     #[arg(long, value_name = "FILE", default_value = "pintle.kubeconfig")]
     pub kubeconfig: PathBuf,
 
-    /// Port of the embedded API server on loopback; a free one if 0.
+    /// Port of the embedded API server on loopback; 0 selects a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 
-    /// A plugin that you work on: a folder with manifest.yaml and sources in any language that `pintle build` takes, which is rebuilt and
-    /// swapped in whenever you save, or a component, which is swapped in when it changes. Repeatable.
+    /// A plugin under development. A folder with manifest.yaml and sources, in any language that `pintle build` supports, is rebuilt and
+    /// swapped in on every save; a component file is swapped in when it changes. Repeatable.
     // What is built here is not signed.
     #[arg(long, value_name = "FOLDER|FILE", conflicts_with = "verify_key")]
     pub plugin: Vec<PathBuf>,
 
-    /// Simulated nodes.
+    /// Number of simulated nodes.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub nodes: u32,
 
-    /// How long a Pod takes from being bound to being ready, in milliseconds.
+    /// Time from binding a Pod until it is ready, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub ready_delay_ms: u32,
 
-    /// Where to serve /metrics and /healthz; a free port of loopback by default.
+    /// Address of /metrics and /healthz; by default a free port on loopback.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub serve: SocketAddr,
 
@@ -213,27 +214,27 @@ pub struct DevArgs {
 /// Arguments of `pintle run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Kubeconfig of the cluster. Without it, the service account of the Pod that this runs in.
+    /// Kubeconfig of the cluster. Default: the service account of the Pod (in-cluster configuration).
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig; its current one by default.
+    /// Context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// The same as naming it without the flag: a component file, a folder of them, or a component in a registry. Repeatable.
+    /// Same as the positional argument: a component file, a folder of component files, or a component in a registry. Repeatable.
     #[arg(long = "plugin", value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
     pub more_plugins: Vec<ComponentSource>,
 
-    /// Whether each controller writes, records events and reads live under a service account of its own in kube-system, as
-    /// kube-controller-manager's controllers do. `pintle rbac` with this flag prints the roles for it.
+    /// Use a separate service account in kube-system for each controller's writes, events and live reads, as kube-controller-manager
+    /// does. `pintle rbac` with this flag prints the roles for it.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set
     )]
     pub use_service_account_credentials: bool,
 
-    /// Where to serve /metrics and /healthz.
+    /// Address of /metrics and /healthz.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10257")]
     pub serve: SocketAddr,
 
@@ -249,7 +250,7 @@ pub struct RunArgs {
 /// Arguments of `pintle rbac`.
 #[derive(Debug, Args)]
 pub struct RbacArgs {
-    /// Component files, folders of them, or components in registries. One with the name of a built-in controller takes its place.
+    /// Component files, folders of component files, or components in registries. A component with the name of a built-in controller replaces it.
     #[arg(value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
     pub plugins: Vec<ComponentSource>,
 
@@ -257,35 +258,35 @@ pub struct RbacArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: oci::RegistryArgs,
 
-    /// Controllers to print roles of, as for `pintle run`: `*` is all, `foo` is on, `-foo` is off.
+    /// Controllers to print roles for, as in `pintle run`: `*` means all, `foo` enables foo, `-foo` disables it.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
 
-    /// Roles for a host that runs with this flag: each controller's role is bound to an account of its own, not to the host's.
+    /// Roles for a host that runs with this flag: each role is bound to the controller's own service account.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set
     )]
     pub use_service_account_credentials: bool,
 
-    /// The account that the host itself runs under.
+    /// Service account of the host.
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/pintle")]
     pub service_account: String,
 
-    /// Kubeconfig of a cluster that knows how the resources of custom kinds are named. Without it they are guessed from the kinds.
+    /// Kubeconfig of a cluster whose discovery gives the resource names of custom kinds. Without it they are guessed from the kinds.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig; its current one by default.
+    /// Context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     pub context: Option<String>,
 
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = RbacOutput::Yaml)]
     pub output: RbacOutput,
 }
 
-/// Forms of objects.
+/// Output formats of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RbacOutput {
     /// One document for each object.
@@ -297,7 +298,7 @@ pub enum RbacOutput {
 /// Arguments of `pintle inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The component file, or a component in a registry.
+    /// A component file, or a component in a registry.
     #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
     pub component: ComponentSource,
 
@@ -305,7 +306,7 @@ pub struct InspectArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: oci::RegistryArgs,
 
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
@@ -313,12 +314,12 @@ pub struct InspectArgs {
 /// Arguments of `pintle version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
 
-/// Forms of answers.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For humans.

@@ -24,7 +24,7 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
             return Err(format!("{item:?}: write LIMIT=NUMBER, for example deadlineMs=2000"));
         };
         if limits.insert(name.to_owned(), value.into()).is_some() {
-            return Err(format!("{name} stands twice"));
+            return Err(format!("duplicate {name}"));
         }
     }
     serde_json::from_value(limits.into()).map_err(|why| why.to_string())
@@ -53,7 +53,7 @@ mod tests {
         for (text, why) in [
             ("deadlineMs", "\"deadlineMs\": write LIMIT=NUMBER, for example deadlineMs=2000"),
             ("deadlineMs=-1", "\"deadlineMs=-1\": write LIMIT=NUMBER, for example deadlineMs=2000"),
-            ("mutations=1,mutations=2", "mutations stands twice"),
+            ("mutations=1,mutations=2", "duplicate mutations"),
         ] {
             assert_eq!(limits(text), Err(why.to_owned()));
         }

@@ -90,7 +90,7 @@ fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let shown = folder.display();
     let there = std::fs::metadata(folder).with_context(|| format!("read the plugin folder {shown}"))?;
     if !there.is_dir() {
-        bail!("--plugin-dir {shown} is no folder");
+        bail!("--plugin-dir {shown} is not a directory");
     }
     std::path::absolute(folder).with_context(|| format!("find out where {shown} is"))
 }

@@ -75,7 +75,7 @@ impl Language {
             Self::C
         } else {
             bail!(
-                "{} is no plugin in a language that can be built: it has no Cargo.toml, go.mod, package.json, pyproject.toml \
+                "{} is not a plugin in a language that can be built: it has no Cargo.toml, go.mod, package.json, pyproject.toml \
                  or *.c (`pintle new` makes a folder to begin with)",
                 folder.display()
             )

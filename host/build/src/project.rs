@@ -35,7 +35,7 @@ impl Project {
     /// If it is no folder of a plugin, or its manifest is wrong.
     pub fn open(folder: &Path, language: Option<Language>) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| format!("read {}", folder.display()))?;
-        ensure!(folder.is_dir(), "{} is no folder", folder.display());
+        ensure!(folder.is_dir(), "{} is not a directory", folder.display());
         let path = folder.join("manifest.yaml");
         ensure!(
             path.is_file(),
@@ -164,7 +164,7 @@ mod tests {
         assert!(why(&[("go.mod", "")]).starts_with("$DIR has no manifest.yaml, which says what the plugin watches"));
         assert!(why(&[("go.mod", ""), ("manifest.yaml", "name: web")]).starts_with("$DIR/manifest.yaml: "));
         let manifest = MANIFEST.replace("RULE", "self");
-        assert!(why(&[("manifest.yaml", &manifest)]).starts_with("$DIR is no plugin in a language"));
+        assert!(why(&[("manifest.yaml", &manifest)]).starts_with("$DIR is not a plugin in a language"));
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn author_module(folder: &Path) -> anyhow::Result<String> {
             && !part.starts_with(|first: char| first.is_ascii_digit())
             && part.chars().all(|letter| letter == '_' || letter.is_alphanumeric())
     };
-    ensure!(module.split('.').all(word), "{}: tool.pintle.module = {module:?} is no name of a module", path.display());
+    ensure!(module.split('.').all(word), "{}: tool.pintle.module = {module:?} is not a module name", path.display());
     Ok(module.to_owned())
 }
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(at("[tool.pintle]\nmodule = 'web.app'\n"), Ok("web.app".to_owned()));
         assert_eq!(
             at("[tool.pintle]\nmodule = 'web-app'\n").unwrap_err(),
-            "$DIR/pyproject.toml: tool.pintle.module = \"web-app\" is no name of a module"
+            "$DIR/pyproject.toml: tool.pintle.module = \"web-app\" is not a module name"
         );
         assert_eq!(
             at("[tool.pintle]\nmodule = 1\n").unwrap_err(),

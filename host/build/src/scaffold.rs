@@ -149,7 +149,7 @@ fn check_name(name: &str, language: Language) -> anyhow::Result<()> {
             && name.chars().all(letters)
             && name.starts_with(|first: char| first.is_ascii_lowercase())
             && !name.ends_with('-'),
-        "{name:?} is no name of a plugin: lower-case letters, digits and -, at most 63, a letter first and no - last"
+        "{name:?} is not a plugin name: lowercase letters, digits and -, at most 63, a letter first and no - last"
     );
     ensure!(
         language != Language::Rust || !TAKEN_IN_RUST.contains(&name),

@@ -279,7 +279,7 @@ impl Manifest {
         let mut queues = BTreeSet::new();
         for (i, queue) in self.queues.iter().enumerate() {
             if !queues.insert(queue.name.as_str()) {
-                return Err(format!("queues[{i}].name: {:?} stands twice", queue.name));
+                return Err(format!("queues[{i}].name: duplicate {:?}", queue.name));
             }
             if queue.concurrency == 0 {
                 return Err(format!("queues[{i}].concurrency: must be at least 1"));

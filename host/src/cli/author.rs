@@ -19,11 +19,11 @@ pub struct BuildArgs {
     #[arg(value_name = "FOLDER", default_value = ".")]
     pub folder: PathBuf,
 
-    /// Where to write the component. By default NAME.wasm in the folder, by the plugin's name.
+    /// Output file. Default: NAME.wasm in the folder, with the plugin's name.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// What the plugin is written in. By default its files tell: Cargo.toml, go.mod, package.json (with tsconfig.json: ts),
+    /// Language of the plugin. Default: detected from its files: Cargo.toml, go.mod, package.json (with tsconfig.json: ts),
     /// pyproject.toml, or *.c.
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Option<Language>,
@@ -32,15 +32,15 @@ pub struct BuildArgs {
 /// Arguments of `pintle new`.
 #[derive(Debug, Args)]
 pub struct NewArgs {
-    /// Name of the plugin: lower-case letters, digits and `-`.
+    /// Name of the plugin: lowercase letters, digits and `-`.
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// What to write it in.
+    /// Language of the plugin.
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Language,
 
-    /// Folder to make; by default one of that name, here. Nothing is written over.
+    /// Folder to create. Default: the plugin's name, in the current folder. Existing files are never overwritten.
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
 }
@@ -48,11 +48,11 @@ pub struct NewArgs {
 /// Arguments of `pintle package`.
 #[derive(Debug, Args)]
 pub struct PackageArgs {
-    /// Folder of a plugin, which is built, or a component that is there.
+    /// Folder of a plugin, which is built, or a component file.
     #[arg(value_name = "FOLDER|FILE", default_value = ".")]
     pub plugin: PathBuf,
 
-    /// Where to write the component.
+    /// Output file.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

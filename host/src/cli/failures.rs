@@ -13,16 +13,16 @@ pub struct FailuresArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// Only runs of the object of this name: `web`, or `default/web`.
+    /// Show only runs for this object: `web` or `default/web`.
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub key: Option<String>,
 
-    /// Save each run as a case that `pintle test --cases FOLDER` plays: a folder of its own with `input.yaml`, which holds what the
-    /// run saw, and `failure.txt`. A run that is saved there already is left as it is.
+    /// Save each run as a case for `pintle test --cases FOLDER`: a folder with `input.yaml` (what the run read) and `failure.txt`. Runs
+    /// that were saved before are left unchanged.
     #[arg(long, value_name = "FOLDER")]
     pub save: Option<PathBuf>,
 
-    /// Show values of Secrets, and of settings that come from files, instead of asterisks.
+    /// Show values of Secrets and of settings from files. By default they are masked.
     #[arg(long, requires = "save")]
     pub secrets: bool,
 

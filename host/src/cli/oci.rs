@@ -10,12 +10,12 @@ use super::Output;
 /// How registries are talked to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConnectArgs {
-    /// A registry that is to be talked to without TLS, for example `registry.internal:5000`. Repeatable. One on this machine (localhost,
-    /// 127.0.0.1) is anyway, unless --registry-ca-file is given.
+    /// Registry to use without TLS, for example `registry.internal:5000`. Repeatable. Registries on loopback (localhost, 127.0.0.1) are
+    /// used without TLS unless --registry-ca-file is given.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub plain_http: Vec<String>,
 
-    /// Certificate authorities to believe registries by, in PEM, besides those of the system.
+    /// Certificate authorities for registries, in PEM, in addition to those of the system.
     #[arg(long, value_name = "FILE")]
     pub registry_ca_file: Option<PathBuf>,
 }
@@ -23,9 +23,9 @@ pub struct ConnectArgs {
 /// How registries are talked to, and whose components are taken. Credentials are those of `docker login`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RegistryArgs {
-    /// Public key in PEM (ECDSA on P-256); repeatable. Once one is given, whatever is not signed by one of them is refused: a component
-    /// from a registry needs a signature as `pintle sign` or `cosign sign --key` makes it, a file NAME.wasm one in NAME.wasm.sig
-    /// beside it, a key of a ConfigMap one under the key KEY.sig. A host is bound by it whichever way a component comes.
+    /// Public key in PEM (ECDSA on P-256); repeatable. With at least one key, the host runs only components signed with one of these keys,
+    /// whatever their source. A component in a registry needs a signature by `pintle sign` or `cosign sign --key`, a file NAME.wasm
+    /// needs NAME.wasm.sig beside it, and a key of a ConfigMap needs the key KEY.sig.
     #[arg(long, value_name = "FILE")]
     pub verify_key: Vec<PathBuf>,
 
@@ -47,15 +47,15 @@ pub struct PushArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Where to: `oci://REGISTRY/REPOSITORY:TAG`.
+    /// Destination: `oci://REGISTRY/REPOSITORY:TAG`.
     #[arg(value_name = "oci://REF")]
     pub to: ArtifactRef,
 
-    /// Who has made it, for the artifact's config.
+    /// Author, for the artifact's configuration.
     #[arg(long, value_name = "NAME")]
     pub author: Option<String>,
 
-    /// Private key in PEM (PKCS#8, ECDSA on P-256, without password) to sign with, before the tag leads to the component.
+    /// Private key in PEM (PKCS#8, ECDSA on P-256, without password) to sign with, before the tag is set.
     #[arg(long, value_name = "FILE")]
     pub sign_key: Option<PathBuf>,
 
@@ -63,7 +63,7 @@ pub struct PushArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub connect: ConnectArgs,
 
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
@@ -74,11 +74,11 @@ pub struct PushArgs {
   pintle pull oci://registry.example.com/team/widgets:1.2.0
   pintle pull oci://registry.example.com/team/widgets@sha256:DIGEST -o widgets.wasm --verify-key release.pub")]
 pub struct PullArgs {
-    /// What: `oci://REGISTRY/REPOSITORY:TAG`, with `@sha256:DIGEST` to take nothing else.
+    /// Source: `oci://REGISTRY/REPOSITORY:TAG`, optionally with `@sha256:DIGEST`.
     #[arg(value_name = "oci://REF")]
     pub from: ArtifactRef,
 
-    /// Where to write it; NAME.wasm here by default, after the plugin's name. What is there is replaced.
+    /// Output file. Default: NAME.wasm in the current folder, with the plugin's name. An existing file is replaced.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -95,11 +95,11 @@ pub struct PullArgs {
 
 `cosign verify --key release.pub --insecure-ignore-tlog=true` and `cosign verify-blob` take these signatures.")]
 pub struct SignArgs {
-    /// A component file, or a component in a registry. A tag is resolved; what is signed is the digest that is printed.
+    /// A component file, or a component in a registry. A tag is resolved; the command signs and prints the digest.
     #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
     pub what: ComponentSource,
 
-    /// Private key in PEM (PKCS#8, ECDSA on P-256, without password), which only its owner may be able to read.
+    /// Private key in PEM (PKCS#8, ECDSA on P-256, without password). Only its owner may have read permission.
     #[arg(long, value_name = "FILE")]
     pub sign_key: PathBuf,
 
@@ -129,7 +129,7 @@ pub struct VerifyArgs {
 
 The private key is not encrypted: keep it where only those who sign can read it.")]
 pub struct KeygenArgs {
-    /// What the files are called, without `.key` and `.pub`.
+    /// Name of the files, without `.key` and `.pub`.
     #[arg(value_name = "NAME", default_value = "pintle")]
     pub prefix: PathBuf,
 }

@@ -15,8 +15,8 @@ use crate::flags;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PluginCommand {
-    /// Socket of the running host, as its own --admin-socket names it. By default `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that
-    /// variable `/run/pintle/admin.sock` for root, and for others a folder of their own in the folder for temporary files.
+    /// Admin socket of the running host (its --admin-socket). Default: `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable
+    /// `/run/pintle/admin.sock` for root, and a per-user folder in the temporary folder for other users.
     #[arg(long, global = true, value_name = "PATH", env = "PINTLE_ADMIN_SOCKET")]
     pub admin_socket: Option<PathBuf>,
 
@@ -44,21 +44,21 @@ const EXAMPLES: &str = "Examples:
   pintle plugin load widgets.wasm --spec widgets.yaml
   pintle plugin unload widgets";
 
-/// What can be done to the plugins of a running host.
+/// Operations on the plugins of a running host.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the plugins of the running host.
     #[command(visible_alias = "ls", after_help = "Examples:\n  pintle plugin list\n  pintle plugin list -o json")]
     List(OutputArgs),
-    /// Show all about a plugin: versions, conditions, queues, faults, its last swap, and what its sources ask for in vain.
+    /// Show details of a plugin: versions, conditions, queues, faults, its last swap, and the requests of its sources that were rejected.
     #[command(after_help = "Example:\n  pintle plugin describe deployment-controller")]
     Describe(NameArgs),
-    /// Load a component under a name that is not loaded yet.
+    /// Load a component as a new plugin.
     #[command(after_help = "Examples:\n  pintle plugin load widgets.wasm
   pintle plugin load oci://registry.example.com/team/widgets:1.2.0 --spec widgets.yaml
   pintle plugin load widgets.wasm --spec widgets.yaml --digest sha256:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8")]
     Load(LoadArgs),
-    /// Replace the running version of a plugin. Its queues, caches and state stay; it is rolled back if the new version fails.
+    /// Replace the running version of a plugin. Queues, caches and state are kept; a failing version is rolled back.
     #[command(after_help = "Examples:
   # At once; the new version is watched for 100 runs and a minute
   pintle plugin swap replicaset-controller new.wasm
@@ -72,22 +72,22 @@ pub enum Action {
     /// Go back to the version before the last swap.
     #[command(after_help = "Example:\n  pintle plugin rollback replicaset-controller")]
     Rollback(NameArgs),
-    /// Let a plugin take no more keys. It stays loaded, its queues fill, its caches stay warm.
+    /// Pause a plugin: it stays loaded with warm caches, and its queues fill.
     #[command(after_help = "Example:\n  pintle plugin disable garbage-collector-controller --why 'restoring a backup'")]
     Disable(DisableArgs),
-    /// Let a plugin take keys again, also one that was quarantined or disabled because of faults.
+    /// Resume a plugin, including one that was quarantined or disabled because of faults.
     #[command(after_help = "Example:\n  pintle plugin enable garbage-collector-controller")]
     Enable(NameArgs),
-    /// End a plugin. One that a file or a ControllerPlugin stands for is ended by removing that.
+    /// Unload a plugin. To unload a plugin of the plugin folder or of a ControllerPlugin, remove the file or the resource.
     #[command(after_help = "Example:\n  pintle plugin unload widgets")]
     Unload(NameArgs),
-    /// Show where old and new version disagreed while one was the other's shadow.
+    /// Show the differences between two versions that shadow mode found.
     #[command(
         after_help = "Examples:\n  pintle plugin diff replicaset-controller\n  pintle plugin diff replicaset-controller -o json"
     )]
     Diff(NameArgs),
-    /// Show the last runs that failed, and save what they saw as cases for `pintle test`. A host keeps 20 runs of each plugin, and 32 MiB
-    /// of all, in memory; a run that fails as one before it is counted.
+    /// Show the last failed runs, and save what they read as cases for `pintle test`. A host keeps 20 runs of each plugin, and 32 MiB in
+    /// total, in memory; repeated failures are counted.
     #[command(after_help = "Examples:
   pintle plugin failures widgets
   pintle plugin failures widgets --save cases
@@ -95,10 +95,10 @@ pub enum Action {
     Failures(FailuresArgs),
 }
 
-/// How to answer.
+/// Output options.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
@@ -122,7 +122,7 @@ pub struct DisableArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// Why, for whoever looks at it later.
+    /// Reason, shown by `pintle plugin describe`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub why: String,
 
@@ -154,31 +154,31 @@ pub struct SwapArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub component: ComponentArgs,
 
-    /// Run the new version beside the old one for so many runs first; what it wants is compared and not written.
+    /// Shadow runs before the switch: the new version runs beside the old one, and its outcomes are compared, not written.
     #[arg(long, value_name = "RUNS")]
     pub shadow: Option<u32>,
 
-    /// End that after this time, however many runs there were; `0` waits for the runs. Default 1m.
+    /// Maximum duration of shadow mode; `0` waits for all shadow runs. Default 1m.
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     pub shadow_for: Option<Duration>,
 
-    /// Runs whose outcomes may differ; more of them, and the old version stays. Default 0.
+    /// Maximum number of shadow runs with different outcomes; with more, the old version stays. Default 0.
     #[arg(long, value_name = "N")]
     pub max_differences: Option<u32>,
 
-    /// Watch the new version for at least so many runs. Default 100.
+    /// Minimum number of runs in probation. Default 100.
     #[arg(long, value_name = "N")]
     pub probation_runs: Option<u32>,
 
-    /// Watch it for at least this time. Default 1m.
+    /// Minimum duration of probation. Default 1m.
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     pub probation_for: Option<Duration>,
 
-    /// Faults that are borne in that time; one more, and the old version comes back. Default 2.
+    /// Maximum number of faults in probation; with more, the version is rolled back. Default 2.
     #[arg(long, value_name = "N")]
     pub max_faults: Option<u32>,
 
-    /// What to wait for before success is told.
+    /// When to report success.
     #[arg(long, value_name = "STAGE", value_enum, default_value_t = Until::Switched)]
     pub wait: Until,
 
@@ -187,10 +187,10 @@ pub struct SwapArgs {
     pub output: OutputArgs,
 }
 
-/// A component, with what is said of it.
+/// A component with its spec.
 #[derive(Debug, Args)]
 pub struct ComponentArgs {
-    /// The component: a file, or one in a registry. It is read or pulled here and sent to the host, which need not be able to.
+    /// A component file, or a component in a registry. The command reads or pulls it and sends it to the host.
     #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
     pub component: ComponentSource,
 
@@ -198,12 +198,12 @@ pub struct ComponentArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: RegistryArgs,
 
-    /// What the operator says of it, in YAML: `config`, `grants`, `limits`, `strategy`, `failurePolicy`, ... Without it, a swap keeps
-    /// what holds for the running version.
+    /// Spec in YAML: `config`, `grants`, `limits`, `strategy`, `failurePolicy`, ... Without it, a swap keeps the spec of the running
+    /// version.
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
 
-    /// SHA-256 that the component must have, in hexadecimal.
+    /// Expected SHA-256 of the component, in hexadecimal.
     #[arg(long, value_name = "DIGEST")]
     pub digest: Option<String>,
 }
@@ -213,6 +213,6 @@ pub struct ComponentArgs {
 pub enum Until {
     /// The new version has taken over.
     Switched,
-    /// It has proven itself, or was rolled back, which is a failure.
+    /// The new version has passed probation. A rollback is a failure.
     Proven,
 }

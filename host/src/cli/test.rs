@@ -8,35 +8,35 @@ use crate::cli::Output;
 
 /// Arguments of `pintle test`.
 ///
-/// A case is a folder with `input.yaml` (a key, and the objects that the caches hold) and `expected.yaml` (what is to be done).
+/// A case is a folder with `input.yaml` (a key and the objects in the caches) and `expected.yaml` (the expected outcome).
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Folder of the plugin, which is built, or a component file.
     #[arg(value_name = "FOLDER|FILE", default_value = ".")]
     pub plugin: PathBuf,
 
-    /// Folder of the cases, if it is not `cases` in the plugin's folder.
+    /// Folder of the cases. Default: `cases` in the plugin's folder.
     #[arg(long, value_name = "FOLDER")]
     pub cases: Option<PathBuf>,
 
-    /// Only cases with this in their name.
+    /// Run only cases whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
 
-    /// Write `expected.yaml` anew wherever the outcome is another one. Read what it wrote.
+    /// Update `expected.yaml` of every case whose outcome differs. Review the changes.
     #[arg(long)]
     pub update: bool,
 
-    /// Then run the cases in turn on one instance, so many runs in all, and tell how its memory grows.
+    /// Then run the cases in turn on one instance, this many runs in total, and report its memory growth.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
 
-    /// Instead of running them, write the manifest and the cases to this file as one JSON document, for test programs in languages
-    /// that do not read YAML.
+    /// Export the manifest and the cases to this file as one JSON document instead of running them, for test programs in languages
+    /// without a YAML library.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "runs"])]
     pub export: Option<PathBuf>,
 
-    /// Form of the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }

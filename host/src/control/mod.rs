@@ -64,7 +64,9 @@ impl Way {
         let (this, other) = (self.name(), weaker.name());
         Refusal::new(
             reason::CLAIMED,
-            format!("plugin {name} comes by the {this} already, which stands above the {other}; remove one of the two"),
+            format!(
+                "plugin {name} is already provided by the {this}, which takes precedence over the {other}; remove one of them"
+            ),
         )
     }
 }
@@ -302,7 +304,7 @@ impl Control {
                 return Err(Refusal::new(
                     reason::CLAIMED,
                     format!(
-                        "plugin {name} has its source, which would bring it back: {instead} instead, or use `pintle plugin disable {name}`"
+                        "the source of plugin {name} would load it again: {instead} instead, or use `pintle plugin disable {name}`"
                     ),
                 ));
             }

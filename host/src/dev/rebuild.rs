@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(why(root.path()), "--plugin $DIR has no manifest.yaml: name the folder of a plugin, or a component");
         std::fs::write(at("manifest.yaml"), "").unwrap();
         let wrong = why(root.path());
-        assert!(wrong.starts_with("--plugin $DIR: $DIR is no plugin in a language that can be built"), "{wrong}");
+        assert!(wrong.starts_with("--plugin $DIR: $DIR is not a plugin in a language that can be built"), "{wrong}");
         std::fs::write(at("go.mod"), "").unwrap();
         assert_eq!(Followed::new(root.path()).unwrap(), Followed::Source(root.path().to_owned()));
     }

@@ -75,7 +75,7 @@ impl ControllerPlugin {
                 if name.is_empty()
                     || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
                 {
-                    return Err(format!("spec.source.configMap.{field}: {name:?} is no name of an object"));
+                    return Err(format!("spec.source.configMap.{field}: {name:?} is not an object name"));
                 }
             }
         }

@@ -32,7 +32,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 let mut members: Self::Value = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if members.iter().any(|(other, _)| *other == name) {
-                        return Err(serde::de::Error::custom(format!("member {name:?} stands twice")));
+                        return Err(serde::de::Error::custom(format!("duplicate member {name:?}")));
                     }
                     let value: &'de RawValue = map.next_value()?;
                     members.push((name, Cow::Borrowed(value.get())));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn ambiguous_texts_are_refused() {
-        check(r#"{"a":1,"\u0061":2}"#, |_| Ok(()), expect![[r#"error: member "a" stands twice at line 1 column 15"#]]);
+        check(r#"{"a":1,"\u0061":2}"#, |_| Ok(()), expect![[r#"error: duplicate member "a" at line 1 column 15"#]]);
         check("[]", |_| Ok(()), expect!["error: invalid type: sequence, expected an object at line 1 column 0"]);
         check(r#"{"a":1} {}"#, |_| Ok(()), expect!["error: trailing characters at line 1 column 9"]);
         check(
