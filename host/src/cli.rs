@@ -14,8 +14,8 @@ use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pintle_core::manifest::Limits;
 use pintle_oci::ComponentSource;
+use pintle_sources::admin::socket::Place;
 
-use crate::admin::socket::Place;
 use crate::flags::{self, controllers::ControllerFlags};
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.

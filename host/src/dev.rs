@@ -10,31 +10,32 @@ use anyhow::Context as _;
 use pintle_kube::{Connection, Source};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
+use pintle_sources::admin::socket;
+use pintle_sources::{PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::rebuild::Followed;
-use crate::admin::socket;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::ways::{self, Ways};
 use crate::{logging, output, plugins, stop};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     let mut choice = plugins::choose(&args.plugins).await?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let ways = Ways::new(&args.plugins)?;
+    let sources = PluginSources::new(&args.plugins)?;
     // Where the command line looks by itself need not be said.
-    let socket = ways.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
-    let has_socket = ways.socket().is_some();
+    let socket =
+        sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
+    let has_socket = sources.socket().is_some();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
         .await
         .context("start the embedded cluster; choose another port with --port")?;
     let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;
     if args.plugins.install_crd {
-        ways::install_crd(&connection).await?;
+        install_crd(&connection).await?;
     }
     Inputs { cluster_ca: Some(EMBEDDED_CA.to_owned()) }.fill(&mut choice.plugins);
     let host = Host::new(&connection, choice, &args.plugins, args.serve, false).await?;
@@ -50,7 +51,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     host.manager
         .run(async {
-            let _open = ways.open(&host, &connection);
+            let _open = sources.open(&host, &connection);
             let follow = |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone())));
             let _following: Vec<_> = followed.into_iter().map(follow).collect();
             let hints = hints::tell(host.manager.clone(), socket);

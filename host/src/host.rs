@@ -9,10 +9,10 @@ use pintle_core::manifest::Manifest;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
+use pintle_sources::control::{Base, Control};
 
 use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
-use crate::control::{Base, Control};
 use crate::flags::controllers::Tuning;
 use crate::plugins::{Choice, Chosen};
 use crate::serve;

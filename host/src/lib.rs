@@ -3,20 +3,16 @@
 //! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
-//! While the host runs, [`admin`], [`folder`] and [`resource`] are the ways in for plugins; all go through [`control`]. [`plugin`] is
-//! the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures.
+//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures.
 //!
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
-mod admin;
 mod author;
 mod builtins;
 mod cases;
 pub mod cli;
-mod control;
 mod dev;
 mod flags;
-mod folder;
 mod host;
 mod inputs;
 mod inspect;
@@ -26,16 +22,14 @@ pub mod output;
 mod plugin;
 mod plugins;
 mod rbac;
-mod resource;
 mod run;
 mod serve;
+mod sources;
 mod stop;
 mod version;
-mod ways;
-mod wire;
 
 #[doc(hidden)]
-pub use crate::folder::parse_spec;
+pub use pintle_sources::folder::parse_spec;
 
 use anyhow::Context as _;
 
@@ -50,7 +44,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
         Command::Run(args) => on_runtime(run::run(args)),
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
-        Command::Crd => output::line(resource::crd::YAML.trim_end()),
+        Command::Crd => output::line(pintle_sources::resource::crd::YAML.trim_end()),
         Command::New(args) => author::new(&args),
         Command::Build(args) => author::build(&args),
         Command::Package(args) => author::package(&args),

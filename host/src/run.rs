@@ -1,12 +1,12 @@
 //! `pintle run`.
 
 use pintle_kube::{Connection, Source};
+use pintle_sources::{PluginSources, install_crd};
 
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::ways::Ways;
-use crate::{logging, plugins, stop, ways};
+use crate::{logging, plugins, stop};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -17,19 +17,19 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     };
     // Whatever is wrong with components shows before the cluster is asked.
     let mut choice = plugins::choose(&args.plugins).await?;
-    let ways = Ways::new(&args.plugins)?;
+    let sources = PluginSources::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice.plugins);
     connection.check().await?;
     if args.plugins.install_crd {
-        ways::install_crd(&connection).await?;
+        install_crd(&connection).await?;
     }
     let host = Host::new(&connection, choice, &args.plugins, args.serve, args.use_service_account_credentials).await?;
-    let socket = ways.socket().map(|socket| socket.display().to_string());
+    let socket = sources.socket().map(|socket| socket.display().to_string());
     tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
     host.manager
         .run(async {
-            let _open = ways.open(&host, &connection);
+            let _open = sources.open(&host, &connection);
             if let Err(why) = stop::requested().await {
                 tracing::error!(%why, "signals cannot be handled; stopping");
             }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use pintle_build::{Built, Language};
 use pintle_oci::{Evidence, read_component};
+use pintle_sources::control::{Control, Wanted};
+use pintle_sources::folder::{FolderWatch, Stamp};
+use pintle_sources::wire::Overrides;
 
-use crate::control::{Control, Wanted};
-use crate::folder::{FolderWatch, Stamp};
 use crate::output;
-use crate::wire::Overrides;
 
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,11 +10,10 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use pintle_sources::wire::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-
-use crate::wire::Refusal;
 
 /// A client of one host. Each request has a connection of its own, so that one can be asked while another one waits.
 #[derive(Clone)]

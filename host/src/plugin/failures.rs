@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pintle_sources::wire::{Failure, FailureKey, FailureList, SavedFailure};
 use serde::Serialize;
 
 use super::client::Client;
@@ -13,7 +14,6 @@ use super::times::age;
 use crate::cli::Output;
 use crate::cli::failures::FailuresArgs;
 use crate::output::{self, table};
-use crate::wire::{Failure, FailureKey, FailureList, SavedFailure};
 
 /// Characters of a message that a line of the list has room for.
 const MAX_MESSAGE_CHARS: usize = 120;
@@ -75,19 +75,6 @@ async fn save(
         let _ = writeln!(text, "\nPlay them in the plugin's folder: pintle test --cases {}", folder.display());
     }
     output::line(text.trim_end())
-}
-
-impl FailureKey {
-    fn is(&self, wanted: &str) -> bool {
-        match wanted.split_once('/') {
-            Some((namespace, name)) => self.namespace == namespace && self.name == name,
-            None => self.name == wanted,
-        }
-    }
-
-    fn object(&self) -> String {
-        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
-    }
 }
 
 /// `default-web-trap-20261122T013000.123456Z`: the time tells apart what hosts have seen one after the other.
@@ -176,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::wire::LoggedLine;
+    use pintle_sources::wire::LoggedLine;
 
     fn failure() -> Failure {
         Failure {

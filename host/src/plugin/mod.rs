@@ -13,16 +13,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
 use pintle_oci::{ComponentSource, Evidence, Fetcher, MAX_COMPONENT_BYTES, Pulled, read_source, stderr};
+use pintle_sources::admin::socket;
+use pintle_sources::folder;
+use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, Plugin};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::client::Client;
-use crate::admin::socket;
 use crate::cli::Output;
 use crate::cli::plugin::{Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until};
-use crate::folder;
 use crate::output;
-use crate::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, Plugin};
 
 /// How often to ask how far a swap is.
 const LOOK: Duration = Duration::from_millis(100);

@@ -12,13 +12,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
     ("host/oci", &["host/core"]),
+    ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/sim", &["host/core"]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
@@ -34,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "host/kube",
             "host/wasm",
             "host/oci",
+            "host/sources",
             "host/sim",
             "host/nodes",
             "host/build",

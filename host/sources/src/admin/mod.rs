@@ -15,18 +15,19 @@
 mod failures;
 mod peer;
 mod routes;
-pub(crate) mod socket;
+pub mod socket;
 
 use std::sync::Arc;
 
 use crate::control::Control;
 
+pub use self::failures::{SaveRun, SavedRun};
 use self::socket::AdminSocket;
 
 /// Serves until the process ends; the socket goes with the answer.
-pub(crate) fn serve(socket: AdminSocket, control: Arc<Control>) -> socket::Guard {
+pub fn serve(socket: AdminSocket, control: Arc<Control>, save: SaveRun) -> socket::Guard {
     let AdminSocket { listener, guard } = socket;
-    let router = routes::router(control);
+    let router = routes::router(control, save);
     tokio::spawn(async move {
         let service = router.into_make_service_with_connect_info::<peer::Peer>();
         if let Err(why) = axum::serve(listener, service).await {

@@ -26,7 +26,7 @@ use crate::control::{self, Control, Wanted, Way};
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Under which name the host writes what is its own.
-pub(crate) const WRITER: &str = "pintle-plugins";
+pub const WRITER: &str = "pintle-plugins";
 
 /// How long to wait for a cache that fills.
 const NOT_YET: Duration = Duration::from_millis(200);
@@ -38,22 +38,25 @@ const WRITE_RETRY: Duration = Duration::from_secs(10);
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
 
 /// What the watcher is made of.
-pub(crate) struct Parts {
-    pub(crate) caches: Arc<Caches>,
-    pub(crate) writer: Arc<dyn ApiWriter>,
-    pub(crate) control: Arc<Control>,
+pub struct Parts {
+    /// The host's caches.
+    pub caches: Arc<Caches>,
+    /// Writes statuses.
+    pub writer: Arc<dyn ApiWriter>,
+    /// Who decides what runs under which name.
+    pub control: Arc<Control>,
     /// The plugin folder, if there is one.
-    pub(crate) folder: Option<PathBuf>,
+    pub folder: Option<PathBuf>,
     /// Ticks when something in the folder has changed.
-    pub(crate) folder_changed: watch::Receiver<u64>,
+    pub folder_changed: watch::Receiver<u64>,
     /// Components that the host carries, by the names of their plugins.
-    pub(crate) builtins: BTreeMap<String, &'static [u8]>,
+    pub builtins: BTreeMap<String, &'static [u8]>,
     /// What pulls components.
-    pub(crate) fetcher: Fetcher,
+    pub fetcher: Fetcher,
 }
 
 /// Follows the resources for as long as it is polled.
-pub(crate) struct Watcher {
+pub struct Watcher {
     caches: Arc<Caches>,
     writer: Arc<dyn ApiWriter>,
     control: Arc<Control>,
@@ -121,7 +124,7 @@ impl ChangeHandler for Wake {
 
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts) -> Self {
         let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
@@ -147,7 +150,7 @@ impl Watcher {
     }
 
     /// Does not end.
-    pub(crate) async fn follow(mut self) {
+    pub async fn follow(mut self) {
         let mut changes = self.control.changes();
         loop {
             let again = self.pass();

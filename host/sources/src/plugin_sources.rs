@@ -1,69 +1,95 @@
-//! The ways in for plugins while the host runs: socket, folder, resource.
+//! The sources of plugins while the host runs, opened together: socket, folder, resource.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use pintle_cache::Caches;
 use pintle_core::api::{ApiWriter, ApiWriters as _, WriterIdentity};
 use pintle_kube::Connection;
+use pintle_oci::Fetcher;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::admin::{self, socket};
-use crate::cli::PluginArgs;
+use crate::admin::socket::{self, Place};
+use crate::admin::{self, SaveRun};
+use crate::control::Control;
 use crate::folder::PluginFolder;
-use crate::host::Host;
+use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher};
-use crate::{plugins, resource};
 
-/// What the command line says of them, checked, and the socket taken.
-pub(crate) struct Ways {
+/// Which sources an operator asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The plugin folder; `None` for none.
+    pub plugin_dir: Option<PathBuf>,
+    /// The place of the admin API's socket; `None` for the default one.
+    pub admin_socket: Option<Place>,
+}
+
+/// The parts of a running host that the sources work on.
+pub struct Running {
+    /// Who decides what runs under which name.
+    pub control: Arc<Control>,
+    /// The host's caches, in which the sources watch resources.
+    pub caches: Arc<Caches>,
+    /// Pulls components from registries.
+    pub fetcher: Fetcher,
+    /// Components that the binary carries, by the names of their plugins.
+    pub builtins: BTreeMap<String, &'static [u8]>,
+    /// Converts runs that failed to cases.
+    pub save_run: SaveRun,
+}
+
+/// The sources that an operator asks for, checked, and the socket taken.
+pub struct PluginSources {
     socket: Option<socket::AdminSocket>,
     folder: Option<PathBuf>,
 }
 
 /// They are open until this is dropped.
-pub(crate) struct Open {
+pub struct Open {
     _socket: Option<socket::Guard>,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
-impl Ways {
+impl PluginSources {
     /// Takes the socket, and looks whether the folder is one. To be called within a tokio runtime.
     ///
     /// # Errors
     /// One line that names the argument and what to do.
-    pub(crate) fn new(args: &PluginArgs) -> anyhow::Result<Self> {
-        let folder = args.plugin_dir.as_deref().map(check_folder).transpose()?;
-        Ok(Self { socket: socket::AdminSocket::open(args.admin_socket.as_ref())?, folder })
+    pub fn new(options: impl Into<Options>) -> anyhow::Result<Self> {
+        let options = options.into();
+        let folder = options.plugin_dir.as_deref().map(check_folder).transpose()?;
+        Ok(Self { socket: socket::AdminSocket::open(options.admin_socket.as_ref())?, folder })
     }
 
     /// Where the socket is.
-    pub(crate) fn socket(&self) -> Option<&Path> {
+    pub fn socket(&self) -> Option<&Path> {
         self.socket.as_ref().map(socket::AdminSocket::path)
     }
 
     /// Opens them. The host must be running.
-    pub(crate) fn open(self, host: &Host, connection: &Connection) -> Open {
-        let control = &host.control;
+    pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
+        let Running { control, caches, fetcher, builtins, save_run } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
-            caches: host.manager.caches().clone(),
+            caches,
             writer: writer(connection),
             control: control.clone(),
             folder: self.folder.clone(),
             folder_changed: changed.subscribe(),
-            builtins: builtins(),
-            fetcher: host.fetcher.clone(),
+            builtins,
+            fetcher,
         });
         tasks.push(AbortOnDropHandle::new(tokio::spawn(watcher.follow())));
         if let Some(folder) = self.folder {
             let folder = PluginFolder::new(folder, control.clone(), changed);
             tasks.push(AbortOnDropHandle::new(tokio::spawn(folder.follow())));
         }
-        Open { _socket: self.socket.map(|socket| admin::serve(socket, control.clone())), _tasks: tasks }
+        Open { _socket: self.socket.map(|socket| admin::serve(socket, control.clone(), save_run)), _tasks: tasks }
     }
 }
 
@@ -76,13 +102,8 @@ fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
 ///
 /// # Errors
 /// The API server refuses it, or does not answer.
-pub(crate) async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
+pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
     resource::crd::install(&writer(connection)).await
-}
-
-/// Components that the binary carries, by the names of their plugins.
-fn builtins() -> BTreeMap<String, &'static [u8]> {
-    plugins::builtins().collect()
 }
 
 /// The folder by a path that says where it is, wherever it is read.

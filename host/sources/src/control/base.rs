@@ -13,15 +13,17 @@ use crate::wire::Overrides;
 
 /// A plugin that runs from the start, and comes back when nobody else stands for its name any more.
 #[derive(Clone)]
-pub(crate) struct Base {
+pub struct Base {
     /// `built-in` or `command line`.
-    pub(crate) label: &'static str,
+    pub label: &'static str,
     /// For humans.
-    pub(crate) origin: String,
-    pub(crate) bytes: Cow<'static, [u8]>,
-    pub(crate) spec: Spec,
+    pub origin: String,
+    /// The component.
+    pub bytes: Cow<'static, [u8]>,
+    /// The operator's spec.
+    pub spec: Spec,
     /// Those that `--set` and other flags give it.
-    pub(crate) settings: Map<String, Value>,
+    pub settings: Map<String, Value>,
 }
 
 impl Base {

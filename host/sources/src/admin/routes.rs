@@ -73,7 +73,7 @@ const NO_METHOD: &str = "MethodNotAllowed";
 type Answer = Result<Response, Refused>;
 type Shared = State<Arc<Control>>;
 
-pub(super) fn router(control: Arc<Control>) -> Router {
+pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
     Router::new()
         .route("/v1/plugins", get(list).post(load))
         .route("/v1/plugins/{name}", get(describe).delete(unload))
@@ -83,7 +83,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route("/v1/plugins/{name}/enable", post(enable))
         .route("/v1/plugins/{name}/diff", get(diff))
         .route("/v1/plugins/{name}/failures", get(list_failures))
-        .route("/v1/plugins/{name}/failures/{id}", get(failure))
+        .route("/v1/plugins/{name}/failures/{id}", get(move |control, path, query| failure(save, control, path, query)))
         .fallback(|| async { Refused(Refusal::new(NO_ROUTE, "this host's admin API has no such path")) })
         .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
         .with_state(control)
@@ -146,12 +146,13 @@ async fn list_failures(State(control): Shared, Path(name): Path<String>) -> Answ
 }
 
 async fn failure(
+    save: failures::SaveRun,
     State(control): Shared,
     Path((name, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Answer {
     let secrets = query.as_deref() == Some("secrets=true");
-    Ok(ok(&failures::saved(&control.failures(&name)?, &id, secrets)?))
+    Ok(ok(&failures::saved(&control.failures(&name)?, &id, secrets, save)?))
 }
 
 /// Runs in a task of its own, so that a caller who hangs up leaves nothing half done.

@@ -16,7 +16,7 @@ const MAX_SPEC_BYTES: usize = 1 << 20;
 
 /// What tells that a file is another one than before, whether it was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     place: (u64, u64),
     len: u64,
     modified: (i64, i64),
@@ -34,32 +34,32 @@ impl Stamp {
     }
 
     /// Whether it is the same file or folder, whatever has happened to it.
-    pub(crate) fn same_place(&self, other: &Self) -> bool {
+    pub fn same_place(&self, other: &Self) -> bool {
         self.place == other.place
     }
 
     /// Of the file that this path leads to; absent if it leads nowhere.
-    pub(crate) fn at(path: &Path) -> Option<Self> {
+    pub fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::of(&file))
     }
 }
 
 /// The files of one plugin. An entry that leads nowhere (a link without its file) is there all the same, and cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Files {
+pub struct Files {
     /// `NAME.wasm`, if there is such an entry.
-    pub(crate) component: Option<(PathBuf, Option<Stamp>)>,
+    pub component: Option<(PathBuf, Option<Stamp>)>,
     /// `NAME.yaml`, if there is such an entry.
-    pub(crate) spec: Option<(PathBuf, Option<Stamp>)>,
+    pub spec: Option<(PathBuf, Option<Stamp>)>,
     /// `NAME.wasm.sig`, if there is such an entry and signatures are of interest.
-    pub(crate) signature: Option<(PathBuf, Option<Stamp>)>,
+    pub signature: Option<(PathBuf, Option<Stamp>)>,
 }
 
 /// Name of the plugin -> its files; signatures only if they are asked for. Names with a dot in front and other files are left alone.
 ///
 /// # Errors
 /// The folder cannot be read; nothing is known then.
-pub(crate) fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String, Files>> {
+pub fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String, Files>> {
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -87,7 +87,7 @@ pub(crate) fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<
 ///
 /// # Errors
 /// As [`read`]; also if it is not a spec: the text names the field.
-pub(crate) fn read_spec(path: &Path) -> Result<Spec, Refusal> {
+pub fn read_spec(path: &Path) -> Result<Spec, Refusal> {
     let bytes = read(path, MAX_SPEC_BYTES)?;
     parse_spec(&bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
 }
@@ -110,7 +110,7 @@ pub fn parse_spec(yaml: &[u8]) -> Result<Spec, String> {
 ///
 /// # Errors
 /// What is wrong, with the field.
-pub(crate) fn from_value(value: serde_json::Value) -> Result<Spec, String> {
+pub fn from_value(value: serde_json::Value) -> Result<Spec, String> {
     // A list would be taken for the fields in their order.
     if !value.is_object() {
         return Err("it is not an object of fields such as config, grants, limits, strategy".to_owned());

@@ -9,7 +9,7 @@ use pintle_core::outcome::PatchType;
 use serde_json::Value;
 
 /// The definition as it is shipped.
-pub(crate) const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
+pub const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
 
 /// Its name.
 pub(super) const NAME: &str = "controllerplugins.pintle.dev";
@@ -23,7 +23,7 @@ pub(super) fn definition_kind() -> Kind {
 ///
 /// # Errors
 /// The server refuses it (permissions), or does not answer; trying again may help.
-pub(crate) async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
+pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
     let definition: Value = serde_norway::from_str(YAML).context("read the definition of ControllerPlugin")?;
     let resource = ApiResource {
         kind: definition_kind(),

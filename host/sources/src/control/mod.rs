@@ -1,4 +1,4 @@
-//! What runs under which name, and who says so: the one path of the three ways in.
+//! What runs under which name, and who says so: the one path of the three plugin sources.
 //!
 //! ```text
 //! command line ─┐ (start)
@@ -20,7 +20,7 @@
 mod base;
 mod port;
 #[cfg(test)]
-pub(crate) mod testing;
+pub mod testing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,13 +35,13 @@ use pintle_runtime::manager::Component;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-pub(crate) use self::base::Base;
-pub(crate) use self::port::Plugins;
+pub use self::base::Base;
+pub use self::port::Plugins;
 use crate::wire::{Description, Listing, Overrides, Plugin, Problem, Refusal, reason};
 
 /// Who says what runs, the weaker first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub enum Way {
     /// `pintle plugin load`.
     Admin,
     /// A file in the plugin folder.
@@ -60,7 +60,7 @@ impl Way {
     }
 
     /// Why somebody who comes by a weaker way is refused.
-    pub(crate) fn stands_above(self, name: &str, weaker: Self) -> Refusal {
+    pub fn stands_above(self, name: &str, weaker: Self) -> Refusal {
         let (this, other) = (self.name(), weaker.name());
         Refusal::new(
             reason::CLAIMED,
@@ -72,19 +72,21 @@ impl Way {
 }
 
 /// A component with what is to be done with it.
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// Where it comes from, for humans.
-    pub(crate) origin: String,
-    pub(crate) bytes: Vec<u8>,
+    pub origin: String,
+    /// The component.
+    pub bytes: Vec<u8>,
     /// Absent: as the version that runs has it.
-    pub(crate) spec: Option<Spec>,
-    pub(crate) overrides: &'a Overrides,
+    pub spec: Option<Spec>,
+    /// What takes the place of parts of the spec.
+    pub overrides: &'a Overrides,
     /// Why it may be trusted.
-    pub(crate) evidence: Evidence,
+    pub evidence: Evidence,
 }
 
 /// The names of the host's plugins, and who has a say in each.
-pub(crate) struct Control {
+pub struct Control {
     plugins: Arc<dyn Plugins>,
     loader: Arc<dyn Loader>,
     /// Whose components may run.
@@ -114,47 +116,47 @@ struct Held {
 
 impl Control {
     /// `loader` reads what components say of themselves.
-    pub(crate) fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
+    pub fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
         Self { plugins, loader, trust, state: Mutex::default(), freed: watch::Sender::new(0) }
     }
 
     /// Tells of a plugin that runs from the start.
-    pub(crate) fn started(&self, name: &str, base: Base) {
+    pub fn started(&self, name: &str, base: Base) {
         self.state.lock().by_name.entry(name.to_owned()).or_default().base = Some(base);
     }
 
     /// The spec of a component that the host carries: it may do what it asks for, unless the spec says otherwise.
-    pub(crate) fn granted(&self, origin: &str, bytes: &[u8], spec: Spec) -> Spec {
+    pub fn granted(&self, origin: &str, bytes: &[u8], spec: Spec) -> Spec {
         base::granted(origin, bytes, spec, &*self.loader)
     }
 
     /// Whether components must be signed.
-    pub(crate) fn demands_signatures(&self) -> bool {
+    pub fn demands_signatures(&self) -> bool {
         self.trust.demands()
     }
 
     /// Tells which resource stands for a plugin, for events about it.
-    pub(crate) fn set_resource_uid(&self, name: &str, uid: &str) {
+    pub fn set_resource_uid(&self, name: &str, uid: &str) {
         self.plugins.set_resource_uid(name, uid);
     }
 
     /// Ticks when the folder should look again.
-    pub(crate) fn freed(&self) -> watch::Receiver<u64> {
+    pub fn freed(&self) -> watch::Receiver<u64> {
         self.freed.subscribe()
     }
 
     /// Ticks whenever something worth telling of a plugin has changed.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> watch::Receiver<u64> {
         self.plugins.changes()
     }
 
     /// Who stands above `way` under this name.
-    pub(crate) fn claimed_above(&self, way: Way, name: &str) -> Option<Way> {
+    pub fn claimed_above(&self, way: Way, name: &str) -> Option<Way> {
         self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > way)
     }
 
     /// Takes note of which names the folder has files for.
-    pub(crate) fn in_folder(&self, name: &str, there: bool) {
+    pub fn in_folder(&self, name: &str, there: bool) {
         let mut state = self.state.lock();
         if there || state.by_name.contains_key(name) {
             state.by_name.entry(name.to_owned()).or_default().in_folder = there;
@@ -168,7 +170,7 @@ impl Control {
     ///
     /// # Cancel safety
     /// To be run to its end: it is not known otherwise who has had its way.
-    pub(crate) async fn apply(&self, way: Way, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+    pub async fn apply(&self, way: Way, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         if let Some(other) = self.claimed_above(way, name) {
             return Err(other.stands_above(name, way));
         }
@@ -181,7 +183,7 @@ impl Control {
     ///
     /// # Errors
     /// What is to come back is refused, and the plugin runs on as it is. It may be [tried again](Refusal::retry_after).
-    pub(crate) async fn release(&self, way: Way, name: &str) -> Result<(), Refusal> {
+    pub async fn release(&self, way: Way, name: &str) -> Result<(), Refusal> {
         let base = {
             let mut state = self.state.lock();
             let Some(held) = state.by_name.get_mut(name) else { return Ok(()) };
@@ -218,7 +220,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
-    pub(crate) async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+    pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let name = &self.name_of(&wanted.origin, &wanted.bytes)?;
         if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(
@@ -236,7 +238,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: it is no component that this host loads.
-    pub(crate) fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
+    pub fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
         let looked = self.loader.look(origin, bytes);
         Ok(looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
     }
@@ -245,7 +247,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]; what runs is as before.
-    pub(crate) async fn put(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+    pub async fn put(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         if self.known(name).is_ok() { self.swap(name, wanted).await } else { self.load(wanted).await }
     }
 
@@ -253,7 +255,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]; the old version runs on.
-    pub(crate) async fn swap(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+    pub async fn swap(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         self.known(name)?;
         self.carry_out(name, wanted).await
     }
@@ -262,7 +264,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is none, or another swap is under way.
-    pub(crate) async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
+    pub async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
         self.known(name)?;
         self.plugins.rollback(name).await
     }
@@ -271,7 +273,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub(crate) fn disable(&self, name: &str, why: &str) -> Result<(), Refusal> {
+    pub fn disable(&self, name: &str, why: &str) -> Result<(), Refusal> {
         self.known(name)?;
         self.plugins.disable(name, why)
     }
@@ -280,7 +282,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub(crate) fn enable(&self, name: &str) -> Result<(), Refusal> {
+    pub fn enable(&self, name: &str) -> Result<(), Refusal> {
         self.known(name)?;
         self.plugins.enable(name)
     }
@@ -289,7 +291,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin, or its source would bring it back.
-    pub(crate) async fn unload(&self, name: &str) -> Result<(), Refusal> {
+    pub async fn unload(&self, name: &str) -> Result<(), Refusal> {
         let plugin = self.known(name)?;
         {
             let mut state = self.state.lock();
@@ -320,7 +322,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub(crate) fn diff(&self, name: &str) -> Result<Option<pintle_core::lifecycle::ShadowReport>, Refusal> {
+    pub fn diff(&self, name: &str) -> Result<Option<pintle_core::lifecycle::ShadowReport>, Refusal> {
         self.known(name)?;
         Ok(self.plugins.diff(name))
     }
@@ -329,13 +331,13 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub(crate) fn failures(&self, name: &str) -> Result<Vec<Kept>, Refusal> {
+    pub fn failures(&self, name: &str) -> Result<Vec<Kept>, Refusal> {
         self.known(name)?;
         Ok(self.plugins.failures(name))
     }
 
     /// All plugins and problems.
-    pub(crate) fn listing(&self) -> Listing {
+    pub fn listing(&self) -> Listing {
         let mut items = self.plugins.status();
         let state = self.state.lock();
         for plugin in &mut items {
@@ -348,7 +350,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: neither a plugin nor a problem has this name.
-    pub(crate) fn describe(&self, name: &str) -> Result<Description, Refusal> {
+    pub fn describe(&self, name: &str) -> Result<Description, Refusal> {
         let Listing { items, problems } = self.listing();
         let plugin = items.iter().find(|plugin| plugin.name == name).cloned();
         let problems: Vec<Problem> = problems.into_iter().filter(|problem| problem.plugin == name).collect();
@@ -359,7 +361,7 @@ impl Control {
     }
 
     /// Tells that what `source` asks for was not done; logged if it is news.
-    pub(crate) fn problem(&self, source: &str, plugin: &str, why: &Refusal) {
+    pub fn problem(&self, source: &str, plugin: &str, why: &Refusal) {
         let mut state = self.state.lock();
         let known = state.problems.get(source);
         if known.is_some_and(|known| known.reason == why.reason && known.message == why.message) {
@@ -377,7 +379,7 @@ impl Control {
     }
 
     /// Nothing is wrong with `source` any more.
-    pub(crate) fn solved(&self, source: &str) {
+    pub fn solved(&self, source: &str) {
         self.state.lock().problems.remove(source);
     }
 
@@ -466,7 +468,7 @@ fn not_found(name: &str, plugins: &[Plugin]) -> Refusal {
 }
 
 /// RFC 3339, whole seconds.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     format!("{:.0}", Timestamp::now())
 }
 

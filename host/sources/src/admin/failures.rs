@@ -1,10 +1,24 @@
 //! Runs that failed, as the admin API tells of them.
 
-use pintle_runtime::failures::Kept;
+use pintle_runtime::failures::{FailedRun, Kept};
+use serde_json::Value;
 
 use super::routes::{INTERNAL, Refused};
-use crate::cases::Saved;
 use crate::wire::{Failure, FailureKey, FailureList, LoggedLine, Refusal, SavedFailure, reason};
+
+/// The input of a run that failed, as a case.
+#[derive(Debug)]
+pub struct SavedRun {
+    /// The content of `input.yaml`.
+    pub input: Value,
+    /// Number of masked values.
+    pub n_masked: usize,
+    /// Sentences: what the run saw and the case does not hold.
+    pub left_out: Vec<String>,
+}
+
+/// Converts a run that failed to a case. The flag asks for the values of Secrets, and of settings from files, which are masked otherwise.
+pub type SaveRun = fn(&FailedRun, bool) -> anyhow::Result<SavedRun>;
 
 pub(super) fn list(kept: &[Kept]) -> FailureList {
     FailureList { items: kept.iter().map(shown).collect() }
@@ -14,12 +28,12 @@ pub(super) fn list(kept: &[Kept]) -> FailureList {
 ///
 /// # Errors
 /// It is not there (any more), or what it saw cannot be written.
-pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool) -> Result<SavedFailure, Refused> {
+pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refused> {
     let Some(kept) = kept.iter().find(|kept| kept.id.to_string() == id) else {
         return Err(Refusal::new(reason::NOT_FOUND, format!("failure {id} is not kept (any more)")).into());
     };
-    let Saved { input, n_masked, left_out } =
-        Saved::new(&kept.run, secrets).map_err(|why| Refusal::new(INTERNAL, format!("{why:#}")))?;
+    let SavedRun { input, n_masked, left_out } =
+        save(&kept.run, secrets).map_err(|why| Refusal::new(INTERNAL, format!("{why:#}")))?;
     let log = kept.run.log.iter();
     let log = log.map(|line| LoggedLine { level: line.level.to_owned(), message: line.message.clone() }).collect();
     Ok(SavedFailure { failure: shown(kept), input, log, masked: n_masked, left_out })

@@ -1,4 +1,4 @@
-//! Plugins that are only pretended, for the tests of the ways in.
+//! Plugins that are only pretended, for the tests of the plugin sources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

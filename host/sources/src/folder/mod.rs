@@ -26,13 +26,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use self::scan::parse_spec;
-pub(crate) use self::scan::{Files, Stamp, from_value, read_spec, scan};
-pub(crate) use self::watch::FolderWatch;
+pub use self::scan::{Files, Stamp, from_value, read_spec, scan};
+pub use self::watch::FolderWatch;
 use crate::control::{Control, Wanted, Way};
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Follows the plugin folder for as long as it is polled.
-pub(crate) struct PluginFolder {
+pub struct PluginFolder {
     folder: PathBuf,
     control: Arc<Control>,
     /// Ticks when something in the folder has changed.
@@ -60,7 +60,7 @@ struct Done {
 
 impl PluginFolder {
     /// `changed` ticks when something in the folder has changed.
-    pub(crate) fn new(folder: PathBuf, control: Arc<Control>, changed: signal::Sender<u64>) -> Self {
+    pub fn new(folder: PathBuf, control: Arc<Control>, changed: signal::Sender<u64>) -> Self {
         Self {
             folder,
             control,
@@ -75,7 +75,7 @@ impl PluginFolder {
     }
 
     /// Does not end.
-    pub(crate) async fn follow(mut self) {
+    pub async fn follow(mut self) {
         let mut watch = FolderWatch::new(&self.folder);
         let mut freed = self.control.freed();
         loop {

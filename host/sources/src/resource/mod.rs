@@ -14,10 +14,10 @@
 //!
 //! Without the definition in the cluster there is nothing to do; it is noticed when it appears.
 
-pub(crate) mod crd;
+pub mod crd;
 mod source;
 mod spec;
 mod status;
 mod watcher;
 
-pub(crate) use self::watcher::{Parts, WRITER, Watcher};
+pub use self::watcher::{Parts, WRITER, Watcher};

@@ -12,7 +12,7 @@ use crate::wire::{Refusal, reason};
 
 /// Credentials of the process that connected, as the kernel knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(super) struct Peer {
     /// Absent if the kernel does not tell.
     uid: Option<u32>,
     /// Absent if the kernel does not tell.
@@ -30,12 +30,12 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 }
 
 /// Whether a user may use the admin API of a host that runs as `own`.
-pub(crate) fn may(uid: Option<u32>, own: u32) -> bool {
+pub(super) fn may(uid: Option<u32>, own: u32) -> bool {
     uid.is_some_and(|uid| uid == 0 || uid == own)
 }
 
 /// Answers those who may ask; others learn that they may not, and nothing else.
-pub(crate) async fn check(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
+pub(super) async fn check(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
     let own = rustix::process::geteuid().as_raw();
     if may(peer.uid, own) {
         return next.run(request).await;

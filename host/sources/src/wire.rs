@@ -12,147 +12,147 @@ use serde::{Deserialize, Serialize};
 /// All plugins, and what could not be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// By name.
-    pub(crate) items: Vec<Plugin>,
+    pub items: Vec<Plugin>,
     /// What a source asks for and the host does not do, also of plugins that do not run at all.
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
 }
 
 /// One plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Plugin {
+pub struct Plugin {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// What it is doing.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
     /// Who says what runs under this name: `built-in`, `command line`, `folder`, `resource`, or `admin` for what came by this API.
-    pub(crate) source: String,
+    pub source: String,
     /// The version that runs.
-    pub(crate) current: VersionInfo,
+    pub current: VersionInfo,
     /// The version before, as long as it can be rolled back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) previous: Option<VersionInfo>,
+    pub previous: Option<VersionInfo>,
     /// The version that is about to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) incoming: Option<VersionInfo>,
+    pub incoming: Option<VersionInfo>,
     /// How far it has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stage: Option<Stage>,
+    pub stage: Option<Stage>,
     /// The last attempt to replace a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_swap: Option<SwapReport>,
+    pub last_swap: Option<SwapReport>,
     /// `Ready`, `Healthy`, `Progressing`.
     #[serde(default)]
-    pub(crate) conditions: Vec<Condition>,
+    pub conditions: Vec<Condition>,
     /// Its work queues.
     #[serde(default)]
-    pub(crate) queues: Vec<Queue>,
+    pub queues: Vec<Queue>,
     /// Runs so far.
     #[serde(default)]
-    pub(crate) runs: u64,
+    pub runs: u64,
     /// Faults so far.
     #[serde(default)]
-    pub(crate) n_faults: u64,
+    pub n_faults: u64,
     /// Faults by kind.
     #[serde(default)]
-    pub(crate) faults: BTreeMap<String, u64>,
+    pub faults: BTreeMap<String, u64>,
     /// The last fault, declared error or failed write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_error: Option<String>,
+    pub last_error: Option<String>,
     /// Bytes that its watches keep in the caches.
     #[serde(default)]
-    pub(crate) cached_bytes: u64,
+    pub cached_bytes: u64,
 }
 
 /// A work queue of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Queue {
+pub struct Queue {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Keys that must run.
-    pub(crate) dirty: usize,
+    pub dirty: usize,
     /// Keys with a delay.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Keys that run.
-    pub(crate) running: usize,
+    pub running: usize,
     /// Keys whose writes the caches have not shown yet.
-    pub(crate) held: usize,
+    pub held: usize,
 }
 
 /// What a source asks for and the host does not do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Problem {
+pub struct Problem {
     /// The plugin that it is about.
-    pub(crate) plugin: String,
+    pub plugin: String,
     /// Who asks: a path, or `ControllerPlugin NAME`.
-    pub(crate) source: String,
+    pub source: String,
     /// One word in CamelCase.
-    pub(crate) reason: String,
+    pub reason: String,
     /// For humans.
-    pub(crate) message: String,
+    pub message: String,
     /// Since when: RFC 3339.
-    pub(crate) since: String,
+    pub since: String,
 }
 
 /// One plugin, with what is wrong about its sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Description {
+pub struct Description {
     /// Absent if nothing of this name runs, and there are only problems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) plugin: Option<Plugin>,
+    pub plugin: Option<Plugin>,
     /// What sources ask for and the host does not do.
     #[serde(default)]
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
 }
 
 /// A component to load, or to swap in.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct ApplyRequest {
+pub struct ApplyRequest {
     /// Where the client has it from; for humans.
-    pub(crate) origin: String,
+    pub origin: String,
     /// Its bytes, in base64.
-    pub(crate) component: String,
+    pub component: String,
     /// What the operator says of it. Absent: as the version that runs has it, or the defaults for a new plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) spec: Option<Spec>,
+    pub spec: Option<Spec>,
     /// Takes the place of parts of the spec, this time.
     #[serde(default)]
-    pub(crate) overrides: Overrides,
+    pub overrides: Overrides,
     /// What can be shown for it, to a host that asks for signatures.
     #[serde(default, skip_serializing_if = "Proof::is_empty")]
-    pub(crate) proof: Proof,
+    pub proof: Proof,
 }
 
 /// Parts of a spec that hold for one swap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs, reason = "as in `lifecycle::Spec`")]
-pub(crate) struct Overrides {
+pub struct Overrides {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) digest: Option<String>,
+    pub digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) shadow_runs: Option<u32>,
+    pub shadow_runs: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) shadow_for_ms: Option<u32>,
+    pub shadow_for_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_differences: Option<u32>,
+    pub max_differences: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) probation_runs: Option<u32>,
+    pub probation_runs: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) probation_for_ms: Option<u32>,
+    pub probation_for_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_faults: Option<u32>,
+    pub max_faults: Option<u32>,
 }
 
 impl Overrides {
     /// Nothing is different.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         digest: None,
         shadow_runs: None,
         shadow_for_ms: None,
@@ -163,7 +163,7 @@ impl Overrides {
     };
 
     /// Takes the place of parts of this spec.
-    pub(crate) fn put_over(&self, spec: &mut Spec) {
+    pub fn put_over(&self, spec: &mut Spec) {
         if self.digest.is_some() {
             spec.digest.clone_from(&self.digest);
         }
@@ -189,118 +189,134 @@ fn set(field: &mut u32, value: Option<u32>) {
 /// Why a plugin is to stop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct DisableRequest {
+pub struct DisableRequest {
     /// For humans.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 /// What shadowing has shown; absent if there was none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct DiffAnswer {
+pub struct DiffAnswer {
     /// Of the last or present shadowing.
-    pub(crate) shadow: Option<ShadowReport>,
+    pub shadow: Option<ShadowReport>,
 }
 
 /// The last runs of a plugin that failed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct FailureList {
+pub struct FailureList {
     /// The last one first.
-    pub(crate) items: Vec<Failure>,
+    pub items: Vec<Failure>,
 }
 
 /// A run that failed, and how often it did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Failure {
+pub struct Failure {
     /// Of this host, as long as it runs.
-    pub(crate) id: u64,
+    pub id: u64,
     /// Of the run.
-    pub(crate) key: FailureKey,
+    pub key: FailureKey,
     /// The kind of the fault, or `retry` or `terminal` for what the plugin itself declared.
-    pub(crate) failure: String,
+    pub failure: String,
     /// For humans.
-    pub(crate) message: String,
+    pub message: String,
     /// The same failure of the same key, the first included.
-    pub(crate) times: u64,
+    pub times: u64,
     /// The time that the first of them saw: RFC 3339.
-    pub(crate) first: String,
+    pub first: String,
     /// The time that the last one saw.
-    pub(crate) last: String,
+    pub last: String,
     /// Failures of the key in a row before the first.
     #[serde(default)]
-    pub(crate) attempt: u32,
+    pub attempt: u32,
     /// Of the plugin.
-    pub(crate) version: String,
+    pub version: String,
     /// SHA-256 of the component, in hexadecimal.
-    pub(crate) digest: String,
+    pub digest: String,
     /// Objects that were read.
     #[serde(default)]
-    pub(crate) objects: usize,
+    pub objects: usize,
 }
 
 /// A key of a work queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FailureKey {
+pub struct FailureKey {
     /// Its queue.
-    pub(crate) queue: String,
+    pub queue: String,
     /// `apps/v1/Deployment`.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Empty for what lives in none.
     #[serde(default)]
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// Of the object.
-    pub(crate) name: String,
+    pub name: String,
+}
+
+impl FailureKey {
+    /// Whether this is the key of the object `NAME`, or `NAMESPACE/NAME`.
+    pub fn is(&self, wanted: &str) -> bool {
+        match wanted.split_once('/') {
+            Some((namespace, name)) => self.namespace == namespace && self.name == name,
+            None => self.name == wanted,
+        }
+    }
+
+    /// `NAMESPACE/NAME`, or `NAME` for what lives in no namespace.
+    pub fn object(&self) -> String {
+        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
+    }
 }
 
 /// A run that failed, with all that is needed to have it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SavedFailure {
+pub struct SavedFailure {
     /// How it failed.
-    pub(crate) failure: Failure,
+    pub failure: Failure,
     /// What `input.yaml` of a case says.
-    pub(crate) input: serde_json::Value,
+    pub input: serde_json::Value,
     /// What the plugin logged; of very much the end.
     #[serde(default)]
-    pub(crate) log: Vec<LoggedLine>,
+    pub log: Vec<LoggedLine>,
     /// Values that are masked.
     #[serde(default)]
-    pub(crate) masked: usize,
+    pub masked: usize,
     /// Sentences: what the run saw and the input does not hold.
     #[serde(default)]
-    pub(crate) left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 /// A line that a plugin logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LoggedLine {
+pub struct LoggedLine {
     /// `debug`, `info`, `warn` or `error`.
-    pub(crate) level: String,
+    pub level: String,
     /// Its text.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Nothing was changed, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// One word in CamelCase.
-    pub(crate) reason: String,
+    pub reason: String,
     /// For humans.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: &str, message: impl Into<String>) -> Self {
+    /// A refusal with this reason and message.
+    pub fn new(reason: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), message: message.into() }
     }
 
     /// After which time the same may be taken, although nothing about it has changed.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         match self.reason.as_str() {
             reason::BUSY => Some(Duration::from_secs(1)),
             // A permission of the host may be missing, or the server be away.
@@ -310,7 +326,7 @@ impl Refusal {
     }
 
     /// Whether somebody else's swap of the plugin is in the way, which says nothing about this one.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.reason == reason::BUSY
     }
 }
@@ -322,27 +338,27 @@ impl From<pintle_oci::Error> for Refusal {
 }
 
 /// Reasons that this end gives; the manager and [`pintle_oci::Reason`] have more.
-pub(crate) mod reason {
+pub mod reason {
     use pintle_oci::Reason;
 
     /// Another swap of this plugin is under way.
-    pub(crate) const BUSY: &str = "Busy";
+    pub const BUSY: &str = "Busy";
     /// The caches of new watches could not be filled.
-    pub(crate) const NOT_SYNCED: &str = "NotSynced";
+    pub const NOT_SYNCED: &str = "NotSynced";
     /// There is no such plugin, or no such failure of it.
-    pub(crate) const NOT_FOUND: &str = "NotFound";
+    pub const NOT_FOUND: &str = "NotFound";
     /// There is one of this name.
-    pub(crate) const ALREADY_LOADED: &str = "AlreadyLoaded";
+    pub const ALREADY_LOADED: &str = "AlreadyLoaded";
     /// Another source says what runs under this name.
-    pub(crate) const CLAIMED: &str = "Claimed";
+    pub const CLAIMED: &str = "Claimed";
     /// The request does not make sense.
-    pub(crate) const INVALID: &str = "Invalid";
+    pub const INVALID: &str = "Invalid";
     /// The caller may not do this.
-    pub(crate) const FORBIDDEN: &str = "Forbidden";
+    pub const FORBIDDEN: &str = "Forbidden";
     /// The component is longer than the host takes.
-    pub(crate) const TOO_LARGE: &str = Reason::TooLarge.as_str();
+    pub const TOO_LARGE: &str = Reason::TooLarge.as_str();
     /// The component cannot be read.
-    pub(crate) const UNREADABLE: &str = Reason::Unreadable.as_str();
+    pub const UNREADABLE: &str = Reason::Unreadable.as_str();
 }
 
 #[cfg(test)]

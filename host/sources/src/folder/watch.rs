@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Hears of changes below a folder.
-pub(crate) struct FolderWatch {
+pub struct FolderWatch {
     folder: PathBuf,
     mode: RecursiveMode,
     heard: Arc<Notify>,
@@ -33,12 +33,12 @@ pub(crate) struct FolderWatch {
 
 impl FolderWatch {
     /// Of the folder and all below it.
-    pub(crate) fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         Self::with(folder, RecursiveMode::Recursive)
     }
 
     /// Of the entries of the folder, and of nothing in folders below it.
-    pub(crate) fn of_entries(folder: &Path) -> Self {
+    pub fn of_entries(folder: &Path) -> Self {
         Self::with(folder, RecursiveMode::NonRecursive)
     }
 
@@ -53,7 +53,7 @@ impl FolderWatch {
     ///
     /// # Cancel safety
     /// A change that is not told of yet is told of by the next call.
-    pub(crate) async fn changed(&mut self) {
+    pub async fn changed(&mut self) {
         if timeout(AGAIN, self.heard.notified()).await.is_err() {
             self.renew();
             return;

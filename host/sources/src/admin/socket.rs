@@ -35,7 +35,7 @@ impl FromStr for Place {
 }
 
 /// Where the socket is if nobody says otherwise.
-pub(crate) fn default_path() -> PathBuf {
+pub fn default_path() -> PathBuf {
     let uid = rustix::process::geteuid().as_raw();
     default_for(uid, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), &std::env::temp_dir())
 }
@@ -50,13 +50,13 @@ fn default_for(uid: u32, runtime_dir: Option<PathBuf>, temp: &Path) -> PathBuf {
 }
 
 /// A socket that is listened at.
-pub(crate) struct AdminSocket {
+pub struct AdminSocket {
     pub(super) listener: UnixListener,
     pub(super) guard: Guard,
 }
 
 /// Holds the socket's file and its lock; both are free again when it is dropped.
-pub(crate) struct Guard {
+pub struct Guard {
     path: PathBuf,
     _lock: File,
 }
@@ -74,7 +74,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// The path that was asked for cannot be used; the text says why and what to do.
-    pub(crate) fn open(place: Option<&Place>) -> anyhow::Result<Option<Self>> {
+    pub fn open(place: Option<&Place>) -> anyhow::Result<Option<Self>> {
         match place {
             Some(Place::Off) => Ok(None),
             Some(Place::Path(path)) => Self::bind(path).map(Some).map_err(|why| why.context(HINT)),
@@ -124,7 +124,7 @@ impl AdminSocket {
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.guard.path
     }
 }

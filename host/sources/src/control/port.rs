@@ -1,4 +1,4 @@
-//! The plugins of the host, as the ways in see them; tests have others.
+//! The plugins of the host, as the plugin sources see them; tests have others.
 
 use futures::future::BoxFuture;
 use pintle_core::lifecycle::{ShadowReport, Spec, SwapReport};
@@ -10,7 +10,7 @@ use crate::wire::{Plugin, Queue, Refusal};
 
 /// What [`Manager`] does; see there.
 #[allow(missing_docs, reason = "documented at the manager's methods of the same names")]
-pub(crate) trait Plugins: Send + Sync {
+pub trait Plugins: Send + Sync {
     fn apply<'a>(
         &'a self,
         component: Component,

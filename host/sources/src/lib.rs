@@ -1,0 +1,24 @@
+//! Plugin sources: how plugins come into a running host.
+//!
+//! ```text
+//! admin    (Unix socket, HTTP) ──┐
+//! folder   (NAME.wasm)         ──┼──> control ──> manager of pintle-runtime
+//! resource (ControllerPlugin)  ──┘
+//! ```
+//!
+//! [`plugin_sources`] opens all three. [`wire`] has the JSON of the admin API, for both of its ends.
+//!
+//! Invariants:
+//! 1. [`control`] decides which source a name belongs to, and whether a component may run: no source goes around it.
+//! 2. A source that fails leaves what runs as it is.
+//!
+//! Not here: the components that a host starts with, and the command line's end of the admin API (`host/src`).
+
+pub mod admin;
+pub mod control;
+pub mod folder;
+pub mod plugin_sources;
+pub mod resource;
+pub mod wire;
+
+pub use self::plugin_sources::{Options, PluginSources, Running, install_crd};
