@@ -201,10 +201,11 @@ impl Tests {
         }
         for share in self.long.shares() {
             eprintln!("tests: {}; checks: {:?}", share.tests.join(", "), share.checks);
-            let filters = share.tests.iter().map(|module| format!("{module}::"));
-            let mut test = host_tests();
-            test.args(["--test", "long", "--"]).args(filters).arg(threads());
-            self.tally.run(&mut test)?;
+            // One after the other: some measure memory, others need most of the machine.
+            for module in share.tests {
+                let mut test = host_tests();
+                self.tally.run(test.args(["--test", "long", "--", &format!("{module}::")]))?;
+            }
             for check in share.checks {
                 match check {
                     Check::Documentation => checks::doc()?,
