@@ -53,10 +53,9 @@ pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
 
 /// Builds the binary and the tests at once, for the reason of [`build_binaries`], and lints them.
 fn build_with_tests() -> anyhow::Result<()> {
-    let mut build = cargo();
-    // Tests of the long tier too, so that they compile; they are not among the tests of a package.
-    build.args(["build", "--workspace", "--bins", "--tests", "--test", "long"]);
-    process::run(checks::linted(&mut build))
+    process::run(checks::linted(cargo().args(["build", "--workspace", "--bins", "--tests"])))?;
+    // Tests of the long tier are not among `--tests`, which `cargo test` would run.
+    process::run(checks::linted(cargo().args(["build", "--workspace", "--test", "long"])))
 }
 
 /// Plays the story of `tests/src/bin/demo.rs`.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::nodes::{Connect, SimNodes, SimNodesConfig};
+use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::scenarios::contender::Running;
 use pintle_tests::scenarios::history::{Effect, Recorder};
 use pintle_tests::scenarios::stage::{Stage, deployment};
