@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// As `pintle_core::manifest::SECTION`.
+/// As `pintle_core::contract::manifest::SECTION`.
 const MANIFEST: &[u8] = b"pintle:manifest";
 
 fn main() -> io::Result<()> {

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use pintle_core::account::Accounts;
-use pintle_core::manifest::{BuiltIn, Flag, Manifest};
+use pintle_core::contract::manifest::{BuiltIn, Flag, Manifest};
+use pintle_core::policy::account::Accounts;
 
 /// File name (without `.wasm`), bytes and manifest of each built-in component; see `build.rs`.
 pub(crate) static BUILTINS: &[(&str, &[u8], &str)] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));

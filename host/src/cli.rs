@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use pintle_core::manifest::Limits;
+use pintle_core::contract::manifest::Limits;
 use pintle_oci::ComponentSource;
 use pintle_sources::admin::socket::Place;
 

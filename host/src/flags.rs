@@ -8,7 +8,7 @@
 pub(crate) mod controllers;
 pub(crate) mod upstream;
 
-use pintle_core::manifest::Limits;
+use pintle_core::contract::manifest::Limits;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
 

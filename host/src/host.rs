@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::Spec;
-use pintle_core::manifest::Manifest;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};

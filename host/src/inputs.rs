@@ -2,7 +2,7 @@
 //!
 //! *Invariant*: a controller whose input is missing does not run, unless the operator gives the value.
 
-use pintle_core::manifest::Input;
+use pintle_core::contract::manifest::Input;
 use serde_json::json;
 
 use crate::builtins::Catalogue;

@@ -49,7 +49,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Build(args) => author::build(&args),
         Command::Package(args) => author::package(&args),
         Command::Test(args) => on_runtime(cases::test(&args)),
-        Command::Schema => output::json(&pintle_core::manifest::schema()),
+        Command::Schema => output::json(&pintle_core::contract::manifest::schema()),
         Command::Push(args) => on_runtime(oci::push(&args)),
         Command::Pull(args) => on_runtime(oci::pull(&args)),
         Command::Sign(args) => on_runtime(oci::sign(&args)),

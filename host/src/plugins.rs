@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use pintle_core::controllers_flag::ControllersFlag;
-use pintle_core::guest::Guest;
-use pintle_core::manifest::{Manifest, SettingType};
+use pintle_core::contract::manifest::{Manifest, SettingType};
+use pintle_core::policy::controllers_flag::ControllersFlag;
+use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};

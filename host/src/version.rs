@@ -22,7 +22,7 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
     let builtins = plugins::carried()?;
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
-        contract: pintle_core::manifest::CONTRACT_VERSIONS.to_vec(),
+        contract: pintle_core::contract::manifest::CONTRACT_VERSIONS.to_vec(),
         plugins: builtins
             .iter()
             .map(|plugin| Plugin { name: plugin.manifest.name.clone(), version: plugin.manifest.version.clone() })

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use pintle_core::manifest;
+use pintle_core::contract::manifest;
 use serde_json::Value;
 use wasmparser::{Chunk, Parser, Payload};
 use xtask::guests::{self, Component, Set};

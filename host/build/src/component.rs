@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use pintle_core::manifest::{self, Manifest};
+use pintle_core::contract::manifest::{self, Manifest};
 use wasm_encoder::{ComponentSection, CustomSection, ProducersField, ProducersSection, Section as _};
 use wit_component::{ComponentEncoder, StringEncoding};
 
@@ -72,7 +72,7 @@ pub(crate) fn wrap(mut core: Vec<u8>, contract: &Path, world: &str) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
-    use pintle_core::manifest::SECTION;
+    use pintle_core::contract::manifest::SECTION;
     use wasmparser::{Parser, Payload};
 
     use super::*;

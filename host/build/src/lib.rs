@@ -27,7 +27,7 @@ use anyhow::ensure;
 
 pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
-pub use pintle_core::manifest::schema as manifest_schema;
+pub use pintle_core::contract::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
 pub use scaffold::Scaffold;
 pub use toolchain::{Compiling, compile};

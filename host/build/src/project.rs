@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use pintle_core::manifest::{Manifest, To};
+use pintle_core::contract::manifest::{Manifest, To};
 use tempfile::TempDir;
 
 use crate::component::manifest_json;

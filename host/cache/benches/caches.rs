@@ -10,12 +10,12 @@ use criterion::Criterion;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
-use pintle_core::api::{
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::api::{
     ApiError, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
 };
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::manifest::Manifest;
-use pintle_core::view::{OwnedBy, Query};
+use pintle_core::ports::view::{OwnedBy, Query};
 use tokio::sync::mpsc;
 
 const N_PODS: usize = 20_000;
@@ -99,8 +99,11 @@ impl ApiReader for Server {
 
     fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         if let WatchStart::InitialEvents = start {
-            let invalid =
-                ApiError { class: pintle_core::api::ApiErrorClass::Invalid, code: 422, ..ApiError::transport("no") };
+            let invalid = ApiError {
+                class: pintle_core::ports::api::ApiErrorClass::Invalid,
+                code: 422,
+                ..ApiError::transport("no")
+            };
             return async move { Err(invalid) }.boxed();
         }
         if target.plural != "pods" {

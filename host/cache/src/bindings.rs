@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pintle_core::field::{FieldMask, FieldPath, FieldPathError};
-use pintle_core::id::Kind;
-use pintle_core::manifest::{Manifest, Watch};
-use pintle_core::rules::Rules;
+use pintle_core::contract::manifest::{Manifest, Watch};
+use pintle_core::object::field::{FieldMask, FieldPath, FieldPathError};
+use pintle_core::object::id::Kind;
+use pintle_core::policy::rules::Rules;
 use tracing::error;
 
 use crate::informer::plan::{Claim, Demand};

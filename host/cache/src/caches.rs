@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::api::{ApiError, ApiReader, ApiResource};
-use pintle_core::id::Kind;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiError, ApiReader, ApiResource};
 use tokio::sync::watch;
 
 use crate::discovery::{self, Follower, Rounds};

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pintle_core::api::{ApiResource, Discovery};
-use pintle_core::id::Kind;
-use pintle_core::manifest::Every;
+use pintle_core::contract::manifest::Every;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiResource, Discovery};
 
 /// Resources of the API server.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
-use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object};
-use pintle_core::rules::{Delta, Enqueued, RuleCache};
-use pintle_core::version::Uid;
+use pintle_core::policy::rules::{Delta, Enqueued, RuleCache};
 
 use crate::bindings::{KindBinding, KindTable, PreparedManifest, PreparedWatch};
 use crate::resources::Resources;

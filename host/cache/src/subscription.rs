@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
-use pintle_core::api::{Detail, Target};
-use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::Manifest;
-use pintle_core::pending::PendingWrite;
-use pintle_core::version::{ResourceVersion, Uid};
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::object::version::{ResourceVersion, Uid};
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::ports::api::{Detail, Target};
 use tokio::sync::watch;
 use tracing::info;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::id::Kind;
-use pintle_core::outcome::{Answers, MutationFailure};
-pub use pintle_core::rules::{Delta, Enqueued};
+use pintle_core::contract::outcome::{Answers, MutationFailure};
+use pintle_core::object::id::Kind;
+pub use pintle_core::policy::rules::{Delta, Enqueued};
 
 /// How informers read.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::api::{ApiErrorClass, WatchFrame};
-use pintle_core::id::Kind;
-use pintle_core::view::Query;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiErrorClass, WatchFrame};
+use pintle_core::ports::view::Query;
 use pintle_testing::FakeServer;
 use pintle_testing::server::{error, eventually, resource, settle};
 use serde_json::json;

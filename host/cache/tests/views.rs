@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::pending::PendingWrite;
-use pintle_core::view::{OwnedBy, Query, View};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
 use serde_json::{Value, json};
@@ -407,7 +407,7 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_one_namespace_shows_nothing_that_lives_in_none() {
     let server = FakeServer::new();
-    let node = pintle_core::api::ApiResource { namespaced: false, ..resource("v1/Node", "nodes") };
+    let node = pintle_core::ports::api::ApiResource { namespaced: false, ..resource("v1/Node", "nodes") };
     server.state().resources.push(node);
     server.put("nodes", "", "n1", json!({}));
     server.put("pods", "a", "p1", json!({}));

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pintle_core::field::FieldMask;
-use pintle_core::id::Kind;
-use pintle_core::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::field::FieldMask;
+use pintle_core::object::id::Kind;
+use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
 
 /// A Pod as an API server gives it, with the managed fields of four managers.
 fn pod() -> String {

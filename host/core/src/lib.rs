@@ -6,31 +6,9 @@
 //!
 //! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
 
-pub mod account;
-pub mod api;
-pub mod check;
-pub mod comparison;
-pub mod controllers_flag;
-pub mod correlator;
+pub mod contract;
 pub mod duration;
-pub mod field;
-pub mod grants;
-pub mod guest;
-pub mod id;
-pub mod ingest;
 pub mod lifecycle;
-pub mod manifest;
 pub mod object;
-pub mod outcome;
-pub mod pending;
-pub mod probation;
-mod project;
-pub mod queue;
-pub mod ratelimit;
-pub mod rules;
-pub mod seen;
-pub mod selector;
-pub mod settings;
-pub mod supervisor;
-pub mod version;
-pub mod view;
+pub mod policy;
+pub mod ports;

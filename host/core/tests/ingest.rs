@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use pintle_core::api::Detail;
-use pintle_core::field::{FieldMask, FieldPath};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::ingest::{IngestPlan, Ingester, Projection};
-use pintle_core::manifest::SelectorForm;
+use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::object::Object;
-use pintle_core::version::{ResourceVersion, Uid};
+use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::version::{ResourceVersion, Uid};
+use pintle_core::ports::api::Detail;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -305,6 +305,6 @@ proptest! {
         let _ = Ingester::default().ingest(&plan, &text);
         let _ = mask(&["a.b"]).project(&text);
         let _ = text.parse::<FieldPath>();
-        let _ = pintle_core::selector::Selector::parse(&text);
+        let _ = pintle_core::object::selector::Selector::parse(&text);
     }
 }

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use pintle_core::api::Detail;
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::ingest::{IngestPlan, Ingester};
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester};
+use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object};
-use pintle_core::rules::{Delta, RuleCache, Rules};
-use pintle_core::version::Uid;
+use pintle_core::policy::rules::{Delta, RuleCache, Rules};
+use pintle_core::ports::api::Detail;
 use serde_json::{Value, json};
 
 /// Objects by kind.

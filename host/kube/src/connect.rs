@@ -11,7 +11,7 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use parking_lot::Mutex;
-use pintle_core::api::{ApiError, ApiReader, READ_TIMEOUT, RequestObserver};
+use pintle_core::ports::api::{ApiError, ApiReader, READ_TIMEOUT, RequestObserver};
 
 use crate::account::{self, Account};
 use crate::error;

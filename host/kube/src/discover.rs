@@ -3,8 +3,8 @@
 //! *Source*: KEP-3352. The `preferred` version of a group is its first.
 
 use kube::core::discovery::v2::{ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList};
-use pintle_core::api::{ApiError, ApiResource, Discovery};
-use pintle_core::id::Kind;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiError, ApiResource, Discovery};
 
 use crate::connect::Connection;
 use crate::error;

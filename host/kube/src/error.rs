@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use pintle_core::api::{ApiError, ApiErrorClass};
+use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use serde::Deserialize;
 
 /// The parts of a `metav1.Status` that matter here.

@@ -1,6 +1,6 @@
 //! Adapter to a Kubernetes API server: the only user of the `kube` client.
 //!
-//! *Flow*: the runtime asks through `pintle_core::api`; requests are built here ([`path`]), sent by the `kube` client (which
+//! *Flow*: the runtime asks through `pintle_core::ports::api`; requests are built here ([`path`]), sent by the `kube` client (which
 //! knows kubeconfigs, TLS and credentials), and answers come back as JSON text. Only the envelope of an answer is
 //! parsed (a list's items, a watch's frames, a write's metadata), never the objects.
 //!

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::api::{ApiResource, Target};
-use pintle_core::id::Kind;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiResource, Target};
 
 /// Path of a collection, or of an object and its subresource.
 pub(crate) struct Place<'a> {

@@ -8,11 +8,11 @@ use futures::future::BoxFuture;
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use pintle_core::api::{
+use pintle_core::object::id::ObjectKey;
+use pintle_core::ports::api::{
     ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WATCH_DURATION, WatchFrame, WatchStart,
     WatchStream,
 };
-use pintle_core::id::ObjectKey;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -281,7 +281,7 @@ impl ApiReader for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pintle_core::api::ApiErrorClass;
+    use pintle_core::ports::api::ApiErrorClass;
 
     #[test]
     fn lines_are_put_together_from_chunks() {

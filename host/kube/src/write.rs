@@ -9,11 +9,11 @@ use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use parking_lot::Mutex;
-use pintle_core::api::{
+use pintle_core::contract::outcome::{PatchType, Preconditions, Propagation};
+use pintle_core::policy::ratelimit::TokenBucket;
+use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::outcome::{PatchType, Preconditions, Propagation};
-use pintle_core::ratelimit::TokenBucket;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;

@@ -12,12 +12,12 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use pintle_core::api::{
+use pintle_core::contract::outcome::Preconditions;
+use pintle_core::object::id::ObjectKey;
+use pintle_core::ports::api::{
     ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, Target, WriteRequest, WriteVerb,
     WriterIdentity,
 };
-use pintle_core::id::ObjectKey;
-use pintle_core::outcome::Preconditions;
 use pintle_kube::{Connection, Source};
 use serde_json::json;
 use tokio::net::TcpListener;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use pintle_core::manifest::Manifest as PluginManifest;
+use pintle_core::contract::manifest::Manifest as PluginManifest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_core::guest::{FaultKind, LogLine};
-use pintle_core::id::Key;
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::MutationFailure;
-use pintle_core::seen::Seen;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::MutationFailure;
+use pintle_core::lifecycle::seen::Seen;
+use pintle_core::object::id::Key;
+use pintle_core::ports::guest::{FaultKind, LogLine};
 use tokio::sync::watch;
 
 /// Runs of one plugin that are kept.

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
-use pintle_core::correlator::{Correlator, EventDecision, Record};
-use pintle_core::id::Kind;
-use pintle_core::outcome::{Event, PatchType};
+use pintle_core::contract::outcome::{Event, PatchType};
+use pintle_core::object::id::Kind;
+use pintle_core::policy::correlator::{Correlator, EventDecision, Record};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_core::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault};
+use pintle_core::contract::manifest::{Limits, Manifest};
+use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
-use pintle_core::manifest::{Limits, Manifest};
-use pintle_core::outcome::Outcome;
+use pintle_core::ports::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault};
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
 use pintle_testing::server::settle;
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
@@ -212,7 +212,7 @@ async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_s
 #[tokio::test(start_paused = true)]
 async fn caches_that_do_not_fill_refuse_it() {
     let host = Host::start().await;
-    let refusal = pintle_testing::server::error(pintle_core::api::ApiErrorClass::Forbidden, 403);
+    let refusal = pintle_testing::server::error(pintle_core::ports::api::ApiErrorClass::Forbidden, 403);
     host.server.state().refusals.insert("replicasets".into(), refusal);
     let curious = script("2.0.0", |s| {
         let watch = json!({"kind": "apps/v1/ReplicaSet", "enqueue": []});

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use pintle_core::api::{
+use pintle_core::contract::manifest::{Grant, Manifest};
+use pintle_core::contract::outcome::{Action, Mutation, Need, Order, Outcome, PatchType, Preconditions, Step};
+use pintle_core::lifecycle::Spec;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::api::{
     ApiError, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, Target, WatchFrame, WatchStart,
     WatchStream, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::{Guest, Run};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::lifecycle::Spec;
-use pintle_core::manifest::{Grant, Manifest};
-use pintle_core::outcome::{Action, Mutation, Need, Order, Outcome, PatchType, Preconditions, Step};
-use pintle_core::view::View;
+use pintle_core::ports::guest::{Guest, Run};
+use pintle_core::ports::view::View;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
 use serde_json::{Value, json};
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pintle_core::api::{
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
+use pintle_core::lifecycle::Spec;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
-use pintle_core::guest::Guest;
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::lifecycle::Spec;
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
-use pintle_core::view::{OwnedBy, Query, View};
+use pintle_core::ports::guest::Guest;
+use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
 use pintle_testing::server::{error, eventually, settle};
 use pintle_testing::{FakeGuest, FakeServer};
@@ -412,7 +412,7 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
          ControllerPlugin/five or of the plugin's spec file"
     );
     let mut mapping = Arc::unwrap_or_clone(manifest("four"));
-    mapping.watches[1].enqueue[0].to = pintle_core::manifest::To::Plugin;
+    mapping.watches[1].enqueue[0].to = pintle_core::contract::manifest::To::Plugin;
     let reconcile = |_: Key, _: Arc<dyn View>| async { Ok(Ok(Outcome::default())) }.boxed();
     let guest = Arc::new(FakeGuest::asynchronous(Arc::new(mapping), reconcile));
     assert!(matches!(manager.add(guest, PluginOptions::default()), Err(ManagerError::NoMapping(_))));

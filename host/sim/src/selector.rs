@@ -1,9 +1,9 @@
 //! Label selectors inside objects.
 //!
-//! *Not here*: selectors in queries (`server::selector`); which labels a selector selects (`pintle_core::selector`).
+//! *Not here*: selectors in queries (`server::selector`); which labels a selector selects (`pintle_core::object::selector`).
 
-use pintle_core::manifest::SelectorForm;
-use pintle_core::selector::Selector;
+use pintle_core::contract::manifest::SelectorForm;
+use pintle_core::object::selector::Selector;
 use serde_json::Value;
 
 /// Whether a `LabelSelector` selects these labels: an absent or malformed one selects nothing, an empty one everything.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use pintle_cache::Caches;
-use pintle_core::api::{ApiWriter, ApiWriters as _, WriterIdentity};
+use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriterIdentity};
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use tokio::sync::watch;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::check::CheckedOutcome;
-use pintle_core::guest::{Guest, PluginFault, Usage};
-use pintle_core::id::Key;
-use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
+use pintle_core::contract::check::CheckedOutcome;
+use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
+use pintle_core::object::id::Key;
+use pintle_core::ports::guest::{Guest, PluginFault, Usage};
 use serde_json::{Value, json};
 use tracing::instrument::{WithDispatch, WithSubscriber as _};
 use tracing::subscriber::NoSubscriber;

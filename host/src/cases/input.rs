@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use pintle_core::api::ApiResource;
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::outcome::{MutationFailure, NeedError};
+use pintle_core::contract::outcome::{MutationFailure, NeedError};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::api::ApiResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

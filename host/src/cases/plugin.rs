@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use pintle_core::guest::Guest;
-use pintle_core::manifest::{Instances, Manifest};
+use pintle_core::contract::manifest::{Instances, Manifest};
+use pintle_core::ports::guest::Guest;
 use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
 use serde_json::Value;
 

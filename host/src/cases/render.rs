@@ -1,9 +1,9 @@
 //! Outcomes in the form of `expected.yaml`, which is that of the SDKs' own tests.
 
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::outcome::{
+use pintle_core::contract::outcome::{
     Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError, Refusal,
 };
+use pintle_core::object::id::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
 
 use super::world::World;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use pintle_core::guest::Usage;
+use pintle_core::ports::guest::Usage;
 use serde_json::{Value, json};
 use similar::TextDiff;
 

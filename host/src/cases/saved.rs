@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use pintle_core::manifest::{Manifest, SettingType};
-use pintle_core::outcome::{Need, NeedError};
+use pintle_core::contract::manifest::{Manifest, SettingType};
+use pintle_core::contract::outcome::{Need, NeedError};
 use pintle_runtime::failures::FailedRun;
 use serde_json::{Map, Value};
 

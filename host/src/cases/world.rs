@@ -9,15 +9,15 @@ use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
-use pintle_core::api::{
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Answers, Need, NeedError, Outcome};
+use pintle_core::contract::settings;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::selector::Selector;
+use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
 };
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Answers, Need, NeedError, Outcome};
-use pintle_core::selector::Selector;
-use pintle_core::settings;
-use pintle_core::view::View;
+use pintle_core::ports::view::View;
 use serde_json::{Value, json};
 
 use super::input::{Case, Input, InputResource};

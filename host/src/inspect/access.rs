@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle_core::manifest::{Grant, Manifest, Of, Watch};
+use pintle_core::contract::manifest::{Grant, Manifest, Of, Watch};
 use serde_json::{Value, json};
 
 /// Verbs that change nothing.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
 use pintle_wasm::Producer;
 
 use super::{Looked, access};

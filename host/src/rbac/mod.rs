@@ -3,15 +3,15 @@
 //! *Flow*: manifests -> rules of each plugin and of the host -> roles, bindings and service accounts, as YAML or JSON that
 //! `kubectl apply` and `kubectl auth reconcile` take.
 //!
-//! *Not here*: what the host itself allows a plugin (`pintle_core::grants`), which is narrower still.
+//! *Not here*: what the host itself allows a plugin (`pintle_core::policy::grants`), which is narrower still.
 
 mod names;
 mod rules;
 
 use anyhow::{Context as _, bail};
-use pintle_core::account::{self, Accounts};
-use pintle_core::controllers_flag::ControllersFlag;
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::policy::account::{self, Accounts};
+use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_kube::{Connection, Source};
 use pintle_oci::{self as oci, Fetcher};
 use serde_json::{Value, json};

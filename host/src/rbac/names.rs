@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pintle_core::api::{ApiResource, Discovery};
-use pintle_core::id::Kind;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiResource, Discovery};
 
 /// Built-in kinds whose resources are not named by the rule.
 const IRREGULAR: [(&str, &str, &str); 3] = [

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_core::grants::asked_by;
-use pintle_core::id::Kind;
-use pintle_core::manifest::{Grant, Manifest};
+use pintle_core::contract::manifest::{Grant, Manifest};
+use pintle_core::object::id::Kind;
+use pintle_core::policy::grants::asked_by;
 use serde_json::{Value, json};
 
 use super::names::Names;
@@ -284,8 +284,8 @@ mod tests {
     fn what_rbac_cannot_say_is_told() {
         let kind = "v1/Pod".parse().unwrap();
         assert!(resources("v1/Pod", &["*".into()], &Names::default()).unwrap_err().contains("--kubeconfig"));
-        let discovery = pintle_core::api::Discovery {
-            resources: vec![pintle_core::api::ApiResource {
+        let discovery = pintle_core::ports::api::Discovery {
+            resources: vec![pintle_core::ports::api::ApiResource {
                 kind,
                 plural: "pods".into(),
                 namespaced: true,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use pintle_core::check::{self, MappedKeys};
-use pintle_core::guest::{Answer, FaultKind, Guest, PluginFault, Run};
-use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::Outcome;
-use pintle_core::view::View;
+use pintle_core::contract::check::{self, MappedKeys};
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::Outcome;
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::ports::guest::{Answer, FaultKind, Guest, PluginFault, Run};
+use pintle_core::ports::view::View;
 
 /// What a reconcile gives; it is checked before the host sees it.
 pub type GuestResult = Answer<Outcome>;

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object, OwnerRef};
-use pintle_core::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
-use pintle_core::version::Uid;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource};
 
 pub use self::guest::{FakeGuest, GuestResult};
 pub use self::server::FakeServer;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use pintle_core::api::{
+use pintle_core::object::id::ObjectKey;
+use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart,
     WatchStream,
 };
-use pintle_core::id::ObjectKey;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

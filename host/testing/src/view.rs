@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_core::api::ApiResource;
-use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError};
 use pintle_core::object::Object;
-use pintle_core::outcome::{Answers, MutationFailure, Need, NeedError};
-use pintle_core::view::{Query, View, ViewError};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::api::ApiResource;
+use pintle_core::ports::view::{Query, View, ViewError};
 
 /// A view that shows nothing to guests, and these objects to the host.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pintle_core::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written};
+use pintle_core::ports::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written};
 use tokio::sync::watch;
 
 type Answer = dyn Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync;

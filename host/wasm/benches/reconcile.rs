@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pintle_core::guest::Guest;
+use pintle_core::ports::guest::Guest;
 use serde_json::json;
 use support::{TestView, key, loaded, loaded_with};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
-use pintle_core::manifest::{EffectiveLimits, Instances, Limits, Manifest};
+use pintle_core::contract::manifest::{EffectiveLimits, Instances, Limits, Manifest};
+use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pintle_core::manifest::{LimitError, ManifestError};
+use pintle_core::contract::manifest::{LimitError, ManifestError};
 
 /// The engine cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,10 @@ pub enum LoadProblem {
         limit: u64,
     },
     /// There is no custom section `pintle:manifest`.
-    #[error("the component has no manifest (custom section {:?} at its top level)", pintle_core::manifest::SECTION)]
+    #[error(
+        "the component has no manifest (custom section {:?} at its top level)",
+        pintle_core::contract::manifest::SECTION
+    )]
     NoManifest,
     /// There is more than one.
     #[error("the component has {0} manifests")]

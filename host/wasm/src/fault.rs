@@ -1,7 +1,7 @@
 //! Errors of wasmtime -> kinds of faults. Its error type goes no further than this crate.
 
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::view::ViewError;
+use pintle_core::ports::guest::{FaultKind, PluginFault};
+use pintle_core::ports::view::ViewError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::logs::printable;

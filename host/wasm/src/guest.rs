@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pintle_core::check::{self, MappedKeys};
-use pintle_core::guest::{Answer, Guest, LogLine, PluginFault, Run, Usage};
-use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::{EffectiveLimits, Instances, Manifest};
-use pintle_core::view::View;
+use pintle_core::contract::check::{self, MappedKeys};
+use pintle_core::contract::manifest::{EffectiveLimits, Instances, Manifest};
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::ports::guest::{Answer, Guest, LogLine, PluginFault, Run, Usage};
+use pintle_core::ports::view::View;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
 use wasmtime::{Store, UpdateDeadline};

@@ -15,7 +15,7 @@
 //! 5. No plugin holds all processors, nor all places for calls, however many of its calls run and however long.
 //! 6. Compiled code is loaded only from a folder that nobody else can write to, and only if its digest is right.
 //!
-//! *Not here*: what reads and writes mean (`pintle_core::view`, `pintle_core::check`), when to run (`pintle-runtime`).
+//! *Not here*: what reads and writes mean (`pintle_core::ports::view`, `pintle_core::contract::check`), when to run (`pintle-runtime`).
 
 mod cache;
 mod compile;

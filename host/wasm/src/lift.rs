@@ -1,13 +1,13 @@
-//! The contract's types -> the host's own. Shapes only; what they say is checked by `pintle_core::check`.
+//! The contract's types -> the host's own. Shapes only; what they say is checked by `pintle_core::contract::check`.
 
 use std::time::Duration;
 
-use pintle_core::check::MAX_U32;
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::outcome::{
+use pintle_core::contract::check::MAX_U32;
+use pintle_core::contract::outcome::{
     Action, Event, Mutation, Need, Observation, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError,
     Refusal, Step,
 };
+use pintle_core::object::id::{Key, Kind, ObjectKey};
 
 use crate::contract::types;
 

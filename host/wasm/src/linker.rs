@@ -2,10 +2,10 @@
 //!
 //! Written by hand rather than generated, because then texts cross without being cloned (`Arc<str>` is lowered as it is).
 
-use pintle_core::api::ApiResource;
-use pintle_core::check::MAX_U32;
-use pintle_core::outcome::{MutationFailure, NeedError};
-use pintle_core::view::{OwnedBy, Query};
+use pintle_core::contract::check::MAX_U32;
+use pintle_core::contract::outcome::{MutationFailure, NeedError};
+use pintle_core::ports::api::ApiResource;
+use pintle_core::ports::view::{OwnedBy, Query};
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime::{Engine, Result, StoreContextMut};
 

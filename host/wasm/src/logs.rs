@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_core::guest::LogLine;
-use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::EffectiveLimits;
+use pintle_core::contract::manifest::EffectiveLimits;
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::ports::guest::LogLine;
 
 use crate::contract::log::Level;
 
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept() {
-        let limits = EffectiveLimits { log_lines: 1_000, ..pintle_core::manifest::Limits::default().effective() };
+        let limits =
+            EffectiveLimits { log_lines: 1_000, ..pintle_core::contract::manifest::Limits::default().effective() };
         let mut logs = Logs::new("p".into(), About::Change(Kind::new("", "v1", "Pod")), &limits);
         logs.write(Level::Info, "first");
         assert_eq!(logs.take(), [LogLine { level: "info", message: "first".into() }]);

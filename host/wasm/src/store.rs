@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pintle_core::manifest::EffectiveLimits;
-use pintle_core::view::{View, ViewError};
+use pintle_core::contract::manifest::EffectiveLimits;
+use pintle_core::ports::view::{View, ViewError};
 use wasmtime::ResourceLimiter;
 use wasmtime::component::Resource;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use pintle_core::api::ApiResource;
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::outcome::{MutationFailure, Need, NeedError, ReconcileError};
+use pintle_core::contract::outcome::{MutationFailure, Need, NeedError, ReconcileError};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::api::ApiResource;
 
 use crate::support::{RUNTIME, TestView, loaded, outcome, pod, run, run_with};
 
@@ -534,5 +534,5 @@ fn a_component_without_mapping_says_so() {
 fn an_empty_outcome_is_empty() {
     let run = run(&*loaded("everything"), "nothing");
     assert_eq!(run.usage.host_calls, 0);
-    assert_eq!(outcome(run), pintle_core::outcome::Outcome::default());
+    assert_eq!(outcome(run), pintle_core::contract::outcome::Outcome::default());
 }

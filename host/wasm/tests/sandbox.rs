@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use pintle_core::guest::FaultKind;
-use pintle_core::outcome::ReconcileError;
+use pintle_core::contract::outcome::ReconcileError;
+use pintle_core::ports::guest::FaultKind;
 use serde_json::json;
 
 use crate::support::{self, RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
@@ -57,7 +57,7 @@ fn endless_loops_leave_time_for_others_on_the_same_thread() {
 }
 
 /// A plugin of its own that does what `faulty` does.
-fn another(name: &str, deadline_ms: u32) -> Arc<dyn pintle_core::guest::Guest> {
+fn another(name: &str, deadline_ms: u32) -> Arc<dyn pintle_core::ports::guest::Guest> {
     loaded_with("faulty", |manifest| {
         manifest["name"] = json!(name);
         manifest["limits"]["deadlineMs"] = json!(deadline_ms);
@@ -199,7 +199,7 @@ fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
 
 #[test]
 fn the_limits_of_the_operator_bind() {
-    let limits = |json| serde_json::from_value::<pintle_core::manifest::Limits>(json).unwrap();
+    let limits = |json| serde_json::from_value::<pintle_core::contract::manifest::Limits>(json).unwrap();
     let max_limits = limits(json!({"deadlineMs": 300, "memoryBytes": 16 << 20, "mutations": 10, "logLines": 3}));
     let config = pintle_wasm::WasmConfig { max_limits, ..pintle_wasm::WasmConfig::default() };
     let engine = pintle_wasm::WasmEngine::new(config).unwrap();
@@ -274,7 +274,7 @@ fn fresh_instances_remember_nothing() {
     }
 }
 
-fn pooled() -> Arc<dyn pintle_core::guest::Guest> {
+fn pooled() -> Arc<dyn pintle_core::ports::guest::Guest> {
     loaded_with("faulty", |manifest| {
         manifest["instances"] = json!("pooled");
         manifest["queues"][0]["concurrency"] = json!(1);
@@ -283,7 +283,7 @@ fn pooled() -> Arc<dyn pintle_core::guest::Guest> {
 
 /// How often the instance that answers has been called.
 #[track_caller]
-fn calls(guest: &dyn pintle_core::guest::Guest) -> u128 {
+fn calls(guest: &dyn pintle_core::ports::guest::Guest) -> u128 {
     outcome(run(guest, "calls")).requeue_after.unwrap().as_millis()
 }
 

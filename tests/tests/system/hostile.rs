@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use attacks::{ATTACKS, Met};
-use pintle_core::manifest::Instances;
+use pintle_core::contract::manifest::Instances;
 use pintle_runtime::manager::PluginStatus;
 use pintle_tests::{eventually, workspace_dir};
 use stage::{Latency, PATIENCE, Stage};

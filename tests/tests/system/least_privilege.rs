@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result};
-use pintle_core::account::Accounts;
-use pintle_core::grants::asked_by;
-use pintle_core::id::Kind;
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::Kind;
+use pintle_core::policy::account::Accounts;
+use pintle_core::policy::grants::asked_by;
 use pintle_tests::{ApiClient, ControlPlane, workspace_dir};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_core::api::{ApiError, ApiErrorClass, WatchStart};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, WatchStart};
 
 use crate::backoff::Backoff;
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use pintle_core::api::ApiReader;
-use pintle_core::id::Kind;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::ApiReader;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -183,7 +183,7 @@ pub(crate) struct NewListener {
 
 #[cfg(test)]
 mod tests {
-    use pintle_core::rules::Delta;
+    use pintle_core::policy::rules::Delta;
     use pintle_testing::{FakeServer, pod};
     use serde_json::json;
 

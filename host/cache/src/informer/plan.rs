@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use pintle_core::field::{FieldMask, FieldPath};
-use pintle_core::id::Kind;
-use pintle_core::ingest::{IngestPlan, Projection};
-use pintle_core::manifest::SelectorForm;
+use pintle_core::contract::manifest::SelectorForm;
+use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::id::Kind;
+use pintle_core::object::ingest::{IngestPlan, Projection};
 
 /// What one watch of one plugin needs of every object.
 #[derive(Clone, Debug, Default)]

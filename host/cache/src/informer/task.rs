@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use futures::stream::ReadyChunks;
-use pintle_core::api::{ApiError, Detail, ListPage, READ_TIMEOUT, Target, WatchFrame, WatchStart, WatchStream};
-use pintle_core::ingest::{IngestPlan, Ingester};
 use pintle_core::object::Object;
-use pintle_core::rules::Delta;
-use pintle_core::version::ResourceVersion;
+use pintle_core::object::ingest::{IngestPlan, Ingester};
+use pintle_core::object::version::ResourceVersion;
+use pintle_core::policy::rules::Delta;
+use pintle_core::ports::api::{ApiError, Detail, ListPage, READ_TIMEOUT, Target, WatchFrame, WatchStart, WatchStream};
 use tracing::{debug, info, warn};
 
 use super::machine::{FailureKind, Machine, Step};

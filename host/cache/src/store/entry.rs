@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use equivalent::{Comparable, Equivalent};
-use pintle_core::id::ObjectKey;
 use pintle_core::object::Object;
-use pintle_core::version::Uid;
+use pintle_core::object::id::ObjectKey;
+use pintle_core::object::version::Uid;
 
 /// An object by namespace and name.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! 1. Every index holds exactly the objects of `objects` that it is about.
 //! 2. Everything is ordered by namespace and name within what was asked for.
 //!
-//! Not here: who may change it (`set`), how objects are made (`pintle_core::ingest`).
+//! Not here: who may change it (`set`), how objects are made (`pintle_core::object::ingest`).
 
 mod entry;
 pub(crate) mod set;
@@ -15,10 +15,10 @@ use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
 use imbl::OrdSet;
-use pintle_core::id::ObjectKey;
-use pintle_core::ingest::IngestPlan;
 use pintle_core::object::Object;
-use pintle_core::version::{ResourceVersion, Uid};
+use pintle_core::object::id::ObjectKey;
+use pintle_core::object::ingest::IngestPlan;
+use pintle_core::object::version::{ResourceVersion, Uid};
 
 use self::entry::{ByIndex, ByKey, ByOwner, ByUid, IndexProbe, NameProbe, OwnerProbe};
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pintle_core::ingest::IngestPlan;
+use pintle_core::object::ingest::IngestPlan;
 
 use super::Store;
 

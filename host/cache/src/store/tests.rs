@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::ingest::{IngestPlan, Ingester, Projection};
 use pintle_core::object::Object;
-use pintle_core::version::Uid;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::version::Uid;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -9,15 +9,15 @@ mod seen;
 
 use std::sync::Arc;
 
-use pintle_core::api::ApiResource;
-use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
+use pintle_core::lifecycle::seen::Seen;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::selector::Selector;
+use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object};
-use pintle_core::outcome::{MutationFailure, Need, NeedError};
-use pintle_core::rules::RuleCache;
-use pintle_core::seen::Seen;
-use pintle_core::selector::Selector;
-use pintle_core::version::Uid;
-use pintle_core::view::{OwnedBy, Query, View, ViewError};
+use pintle_core::policy::rules::RuleCache;
+use pintle_core::ports::api::ApiResource;
+use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
 
 use self::notes::{Notebook, Question};
 use crate::bindings::{KindBinding, PreparedWatch};

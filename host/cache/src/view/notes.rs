@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::view::Query;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::view::Query;
 
 /// What the notes of a run may cost; some ten thousand reads of single objects.
 const MAX_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pintle_core::lifecycle::seen::{Form, Seen, SeenObject};
 use pintle_core::object::Object;
-use pintle_core::seen::{Form, Seen, SeenObject};
-use pintle_core::version::Uid;
+use pintle_core::object::version::Uid;
 
 use super::RunView;
 use super::notes::Question;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
-use pintle_core::id::Kind;
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::Kind;
 use pintle_testing::FakeServer;
 use serde_json::{Value, json};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pintle_cache::{Caches, Delta, Enqueued, RunContext, Subscription};
-use pintle_core::api::{ApiError, ApiResource, Target};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::pending::PendingWrite;
-use pintle_core::rules::RuleCache;
-use pintle_core::view::View;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::rules::RuleCache;
+use pintle_core::ports::api::{ApiError, ApiResource, Target};
+use pintle_core::ports::view::View;
 
 /// A change that the plugin maps by itself; the objects are its projections.
 #[derive(Clone, Debug)]

@@ -10,15 +10,15 @@
 //! 3. At most [`MAX_WAITING`] changes wait. Further ones are dropped; instead, all cached objects of their kind go through the rules
 //!    as at first sight, with those that are gone since, and every key that is an object itself is enqueued.
 //!
-//! Not here: the rules (`pintle_core::rules`), what the plugin maps by itself (`mapping`).
+//! Not here: the rules (`pintle_core::policy::rules`), what the plugin maps by itself (`mapping`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pintle_cache::{ChangeHandler, Delta};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::queue::Priority;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::queue::Priority;
 use tokio::sync::Notify;
 
 use super::Controller;
@@ -227,7 +227,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use pintle_core::object::Object;
-    use pintle_core::version::ResourceVersion;
+    use pintle_core::object::version::ResourceVersion;
     use pintle_testing::cached;
     use proptest::prelude::*;
 

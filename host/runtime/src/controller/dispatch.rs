@@ -12,7 +12,7 @@
 //! 3. A key whose writes the caches have not shown, or whose writes may have happened unseen, does not run until the bound is passed.
 //! 4. Nothing polls: the dispatcher sleeps until something is due or somebody wakes it.
 //!
-//! Not here: what a run does (`run`), the rules of the queue (`pintle_core::queue`).
+//! Not here: what a run does (`run`), the rules of the queue (`pintle_core::policy::queue`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::MutexGuard;
-use pintle_core::correlator::cut;
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::Key;
-use pintle_core::pending::PendingWrite;
-use pintle_core::probation::Probation;
-use pintle_core::queue::{Priority, Taken};
+use pintle_core::lifecycle::probation::Probation;
+use pintle_core::object::id::Key;
+use pintle_core::policy::correlator::cut;
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::queue::{Priority, Taken};
+use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::lost_writes::WriteProbes;
 use super::queue::ControllerQueue;

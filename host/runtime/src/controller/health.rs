@@ -1,18 +1,18 @@
 //! Faults of a plugin and what they lead to: its conditions, events, pauses.
 //!
-//! Not here: the rules (`pintle_core::supervisor`), taking back a version that faults (`swap`).
+//! Not here: the rules (`pintle_core::lifecycle::supervisor`), taking back a version that faults (`swap`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pintle_core::correlator::cut;
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::{Key, Kind, ObjectKey};
+use pintle_core::contract::outcome::Event;
+use pintle_core::lifecycle::probation::Ended;
+use pintle_core::lifecycle::supervisor::{Change, Supervisor};
 use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
-use pintle_core::outcome::Event;
-use pintle_core::probation::Ended;
-use pintle_core::supervisor::{Change, Supervisor};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::policy::correlator::cut;
+use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::{Controller, ControllerState};
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use pintle_core::api::{ApiError, Target};
-use pintle_core::id::Key;
-use pintle_core::pending::{PendingWrite, WaitId};
+use pintle_core::object::id::Key;
+use pintle_core::policy::pending::{PendingWrite, WaitId};
+use pintle_core::ports::api::{ApiError, Target};
 
 use super::Controller;
 use crate::writer::WriteProbe;

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::queue::Priority;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::policy::queue::Priority;
+use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::sync::Notify;
 
 use super::Controller;

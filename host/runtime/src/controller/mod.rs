@@ -33,11 +33,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use pintle_cache::Delta;
-use pintle_core::api::ApiReader;
-use pintle_core::id::{Key, Kind};
+use pintle_core::contract::outcome::MutationFailure;
 use pintle_core::lifecycle::ShadowReport;
-use pintle_core::outcome::MutationFailure;
-use pintle_core::pending::Pending;
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::policy::pending::Pending;
+use pintle_core::ports::api::ApiReader;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

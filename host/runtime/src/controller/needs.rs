@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use pintle_core::api::{ApiError, ApiReader, ApiResource, Detail, Target};
-use pintle_core::id::Kind;
-use pintle_core::outcome::{Answers, Need, NeedError};
+use pintle_core::contract::outcome::{Answers, Need, NeedError};
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, Target};
 
 use super::PluginCache;
 use crate::writer::{Members, Rights, quote};
@@ -174,8 +174,8 @@ mod tests {
     use std::sync::Arc;
 
     use expect_test::expect;
-    use pintle_core::grants::Grants;
-    use pintle_core::id::ObjectKey;
+    use pintle_core::object::id::ObjectKey;
+    use pintle_core::policy::grants::Grants;
     use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
     use serde_json::json;
 

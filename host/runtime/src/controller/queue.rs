@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::Queue;
-use pintle_core::queue::{Priority, WorkQueue};
-use pintle_core::ratelimit::RateLimiter;
+use pintle_core::contract::manifest::Queue;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::policy::queue::{Priority, WorkQueue};
+use pintle_core::policy::ratelimit::RateLimiter;
 
 use super::version::QueueConfig;
 use crate::metrics::QueueMetrics;

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::RunContext;
-use pintle_core::check;
-use pintle_core::correlator::cut;
-use pintle_core::guest::{FaultKind, LogLine, PluginFault};
-use pintle_core::id::{Key, Kind};
-use pintle_core::outcome::{Answers, Need, Outcome, ReconcileError};
-use pintle_core::probation::Ended;
-use pintle_core::view::View;
+use pintle_core::contract::check;
+use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
+use pintle_core::lifecycle::probation::Ended;
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::policy::correlator::cut;
+use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault};
+use pintle_core::ports::view::View;
 
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version, needs};

@@ -8,16 +8,16 @@
 //! 1. The new version sees what the present one saw: the same instant of the caches, time, state, failures and answers.
 //! 2. The present version's runs never wait for the new one: while [`MAX_COMPARED`] comparisons are under way, runs are not compared.
 //!
-//! Not here: what counts as the same (`pintle_core::comparison`), what the result leads to (`manager`).
+//! Not here: what counts as the same (`pintle_core::lifecycle::comparison`), what the result leads to (`manager`).
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_core::comparison;
-use pintle_core::guest::Answer;
-use pintle_core::id::Key;
+use pintle_core::lifecycle::comparison;
 use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
-use pintle_core::view::View;
+use pintle_core::object::id::Key;
+use pintle_core::ports::guest::Answer;
+use pintle_core::ports::view::View;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{Controller, Version};

@@ -14,15 +14,15 @@
 //! 4. A new version that is refused has changed nothing.
 //!
 //! Not here: making a version out of a component (`manager`), comparing two versions (`shadow`), when a version is proven
-//! (`pintle_core::probation`).
+//! (`pintle_core::lifecycle::probation`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
+use pintle_core::lifecycle::probation::{Ended, ErrorShare, Judgement, Probation};
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
-use pintle_core::probation::{Ended, ErrorShare, Judgement, Probation};
-use pintle_core::queue::Priority;
+use pintle_core::policy::queue::Priority;
 
 use super::queue::ControllerQueue;
 use super::{Controller, ControllerState, Version};
@@ -200,7 +200,7 @@ impl Controller {
     }
 
     /// What follows a switch, without the lock.
-    fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::id::Kind]) {
+    fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::object::id::Kind]) {
         self.metrics.quarantined(false);
         self.count_workers();
         if let Some(subscription) = to.subscription() {

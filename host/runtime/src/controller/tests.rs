@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_cache::ChangeHandler;
-use pintle_core::grants::Grants;
-use pintle_core::guest::{FaultKind, Guest, PluginFault};
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::lifecycle::Spec;
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Need, Order, Outcome, ReconcileError};
-use pintle_core::queue::Priority;
+use pintle_core::policy::grants::Grants;
+use pintle_core::policy::queue::Priority;
+use pintle_core::ports::guest::{FaultKind, Guest, PluginFault};
 use pintle_testing::{
     FakeGuest, FakeServer, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps, wall_clock,
 };
@@ -108,7 +108,7 @@ impl Fixture {
 /// A version with all that its manifest asks for.
 fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
-    let config = |queue: &pintle_core::manifest::Queue| QueueConfig {
+    let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
         metrics: metrics.queue(&queue.name),
         concurrency: queue.concurrency as usize,
         resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
@@ -428,11 +428,13 @@ async fn needs_are_answered_in_a_second_round() {
                 .push(serde_json::json!({"verbs": ["get"], "kinds": [], "paths": ["/version"]}))
         }),
         |_, view| {
-            let object =
-                |name: &str| Need::LiveObject { kind: pod(), object: pintle_core::id::ObjectKey::new("ns", name) };
+            let object = |name: &str| Need::LiveObject {
+                kind: pod(),
+                object: pintle_core::object::id::ObjectKey::new("ns", name),
+            };
             let secret = Need::LiveObject {
                 kind: Kind::new("", "v1", "Secret"),
-                object: pintle_core::id::ObjectKey::new("ns", "x"),
+                object: pintle_core::object::id::ObjectKey::new("ns", "x"),
             };
             let list = Need::LiveList { kind: pod(), namespace: "ns".into(), label_selector: None, limit: 3 };
             let needs = vec![
@@ -478,7 +480,7 @@ async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
                 return done();
             }
             let mut mutation = create("p");
-            if let pintle_core::outcome::Action::Create { kind, .. } = &mut mutation.action {
+            if let pintle_core::contract::outcome::Action::Create { kind, .. } = &mut mutation.action {
                 *kind = Kind::new("", "v1", name);
             }
             Ok(Ok(steps(vec![step(Order::Sequential, vec![mutation])])))

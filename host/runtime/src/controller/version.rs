@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::grants::Grants;
-use pintle_core::guest::Guest;
+use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
 use pintle_core::lifecycle::{Spec, VersionInfo};
-use pintle_core::manifest::{EffectiveLimits, Manifest};
+use pintle_core::policy::grants::Grants;
+use pintle_core::ports::guest::Guest;
 
 use super::{ChangeSink, PluginCache};
 use crate::metrics::{DeclaredMetrics, QueueMetrics};

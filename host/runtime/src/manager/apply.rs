@@ -15,10 +15,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::grants::{self, Grants, Missing};
-use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo};
-use pintle_core::manifest::{Grant, Manifest};
+use pintle_core::policy::grants::{self, Grants, Missing};
+use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::grants::Grants;
-use pintle_core::guest::Guest;
-use pintle_core::manifest::{Grant, Manifest, To};
-use pintle_core::settings;
+use pintle_core::contract::manifest::{Grant, Manifest, To};
+use pintle_core::contract::settings;
+use pintle_core::policy::grants::Grants;
+use pintle_core::ports::guest::Guest;
 
 use super::{Manager, ManagerError, PluginOptions};
 use crate::controller::{QueueConfig, Version, VersionParts};
@@ -74,7 +74,7 @@ fn resyncs(manifest: &Manifest, given: &BTreeMap<String, Duration>) -> Result<Ve
         });
     }
     let of_manifest = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
-    let period = |queue: &pintle_core::manifest::Queue| match given.get(&queue.name) {
+    let period = |queue: &pintle_core::contract::manifest::Queue| match given.get(&queue.name) {
         Some(period) => Some(*period).filter(|period| !period.is_zero()),
         None => queue.resync_ms.map(of_manifest),
     };
@@ -90,8 +90,9 @@ fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usi
             known: known_queues(manifest),
         });
     }
-    let workers =
-        |queue: &pintle_core::manifest::Queue| given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize;
+    let workers = |queue: &pintle_core::contract::manifest::Queue| {
+        given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize
+    };
     Ok(manifest.queues.iter().map(workers).collect())
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::manifest::{Metric, MetricSource, MetricType};
-use pintle_core::outcome::Observation;
+use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
+use pintle_core::contract::outcome::Observation;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -138,7 +138,7 @@ impl Declared {
         let values: Vec<String> = observation
             .labels
             .iter()
-            .map(|value| pintle_core::correlator::cut(value, MAX_LABEL_BYTES).to_owned())
+            .map(|value| pintle_core::policy::correlator::cut(value, MAX_LABEL_BYTES).to_owned())
             .collect();
         let labels: Labels = self.metric.labels.iter().cloned().zip(values.iter().cloned()).collect();
         {

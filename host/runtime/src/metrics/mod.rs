@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
-use pintle_core::guest::FaultKind;
+use pintle_core::ports::guest::FaultKind;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -247,7 +247,10 @@ impl Metrics {
     }
 
     /// Makes the metrics that a manifest declares.
-    pub(crate) fn declare(&self, metrics: &[pintle_core::manifest::Metric]) -> Result<DeclaredMetrics, DeclaredError> {
+    pub(crate) fn declare(
+        &self,
+        metrics: &[pintle_core::contract::manifest::Metric],
+    ) -> Result<DeclaredMetrics, DeclaredError> {
         self.declared.lock().declare(&mut self.registry.lock(), metrics)
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pintle_core::api::RequestObserver;
+use pintle_core::ports::api::RequestObserver;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 

@@ -91,7 +91,7 @@ async fn a_cluster_scoped_object_has_its_events_in_default() {
     let api = FakeWriter::agreeable();
     let (recorder, task, _) = start(api.clone());
     let mut node = event("m");
-    node.regarding = pintle_core::id::ObjectKey::new("", "node-1");
+    node.regarding = pintle_core::object::id::ObjectKey::new("", "node-1");
     recorder.record(node);
     drop(recorder);
     task.await.unwrap();

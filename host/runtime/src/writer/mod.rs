@@ -29,12 +29,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Written};
-use pintle_core::correlator::cut;
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::outcome::{Action, Event, MutationFailure, Order, Refusal, Step};
-use pintle_core::pending::PendingWrite;
+use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Refusal, Step};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::correlator::cut;
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Written};
+use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::time::Instant;
 
 use crate::metrics::PluginMetrics;

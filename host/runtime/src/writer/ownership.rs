@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use pintle_core::id::{Kind, ObjectKey};
+use pintle_core::contract::outcome::{Action, PatchType};
 use pintle_core::object::Object;
-use pintle_core::outcome::{Action, PatchType};
-use pintle_core::version::Uid;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::version::Uid;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -246,7 +246,7 @@ fn of_operations(key: &Controller, operations: &[&RawValue]) -> Result<Sets, Str
 
 #[cfg(test)]
 mod tests {
-    use pintle_core::outcome::Preconditions;
+    use pintle_core::contract::outcome::Preconditions;
     use serde_json::{Value, json};
 
     use super::*;

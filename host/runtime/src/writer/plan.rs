@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use pintle_core::api::{ApiResource, WriteRequest};
-use pintle_core::grants::{Denial, Grants};
-use pintle_core::guest::{FaultKind, PluginFault};
-use pintle_core::id::{Key, Kind};
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
-use pintle_core::view::View;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::policy::grants::{Denial, Grants};
+use pintle_core::ports::api::{ApiResource, WriteRequest};
+use pintle_core::ports::guest::{FaultKind, PluginFault};
+use pintle_core::ports::view::View;
 
 use super::request::{ParsedWrite, Target, kind_of};
 use super::rights::Rights;

@@ -21,9 +21,9 @@
 
 use std::collections::BTreeMap;
 
-use pintle_core::api::{ApiError, ApiErrorClass, ApiReader, Detail, Target as Reading, WriteRequest, WriteVerb};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::pending::PendingWrite;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, Target as Reading, WriteRequest, WriteVerb};
 use serde::Deserialize;
 
 use super::request::Target;

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use pintle_core::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest, WriteVerb};
-use pintle_core::grants::{Access, is_path_segment};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::outcome::{Action, PatchType, Preconditions};
-use pintle_core::version::Uid;
+use pintle_core::contract::outcome::{Action, PatchType, Preconditions};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::version::Uid;
+use pintle_core::policy::grants::{Access, is_path_segment};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest, WriteVerb};
 use serde_json::value::RawValue;
 
 use super::edit::{Members, quote};

@@ -6,17 +6,17 @@
 //! 3. What the caches do not show is not owned; but it can be made, by a create or a server-side apply that names the key's object
 //!    as the controller. If somebody else has made it meanwhile, the API server refuses a second controller.
 //!
-//! Not here: which grants there are (`pintle_core::grants`), what a body says of controllers (`ownership`).
+//! Not here: which grants there are (`pintle_core::policy::grants`), what a body says of controllers (`ownership`).
 
 use std::sync::Arc;
 
-use pintle_core::grants::{Access, Allowed, Denial, Grants};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::{Manifest, Of};
+use pintle_core::contract::manifest::{Manifest, Of};
+use pintle_core::contract::outcome::{Action, Event, Need, PatchType};
 use pintle_core::object::Object;
-use pintle_core::outcome::{Action, Event, Need, PatchType};
-use pintle_core::version::Uid;
-use pintle_core::view::View;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::version::Uid;
+use pintle_core::policy::grants::{Access, Allowed, Denial, Grants};
+use pintle_core::ports::view::View;
 
 use super::ownership::{Controller, sets_key, sets_only};
 use super::request::ParsedWrite;

@@ -2,10 +2,10 @@ mod rights;
 
 use std::sync::Arc;
 
-use pintle_core::grants::Grants;
-use pintle_core::manifest::{Grant, Manifest};
+use pintle_core::contract::manifest::{Grant, Manifest};
+use pintle_core::contract::outcome::Mutation;
 use pintle_core::object::Object;
-use pintle_core::outcome::Mutation;
+use pintle_core::policy::grants::Grants;
 use pintle_testing::{
     FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
 };

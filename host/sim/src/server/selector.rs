@@ -1,11 +1,11 @@
 //! Label and field selectors as clients write them.
 //!
-//! *Not here*: the grammar of label selectors (`pintle_core::selector`), which takes any word for a key or value.
+//! *Not here*: the grammar of label selectors (`pintle_core::object::selector`), which takes any word for a key or value.
 //!
 //! *Source*: apimachinery's `labels` and `fields` packages.
 
-use pintle_core::manifest::SelectorForm;
-use pintle_core::selector::Selector as Labels;
+use pintle_core::contract::manifest::SelectorForm;
+use pintle_core::object::selector::Selector as Labels;
 use serde_json::Value;
 
 use super::status::ApiError;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use pintle_core::grants;
-use pintle_core::guest::Loader;
 use pintle_core::lifecycle::Spec;
+use pintle_core::policy::grants;
+use pintle_core::ports::guest::Loader;
 use pintle_oci::Evidence;
 use serde_json::{Map, Value};
 

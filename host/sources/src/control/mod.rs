@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pintle_core::guest::Loader;
 use pintle_core::lifecycle::{Spec, SwapReport};
+use pintle_core::ports::guest::Loader;
 use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, Trust};
 use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::Component;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pintle_core::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::lifecycle::{Phase, ShadowReport, Spec, SwapReport, SwapResult, VersionInfo};
-use pintle_core::manifest::{Limits, Manifest};
+use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
 use pintle_runtime::failures::Kept;
 use pintle_runtime::manager::Component;
 use serde_json::json;

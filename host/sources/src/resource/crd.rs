@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use pintle_core::api::{ApiResource, ApiWriter, WriteRequest, WriteVerb};
-use pintle_core::id::Kind;
-use pintle_core::outcome::PatchType;
+use pintle_core::contract::outcome::PatchType;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiResource, ApiWriter, WriteRequest, WriteVerb};
 use serde_json::Value;
 
 /// The definition as it is shipped.
@@ -49,8 +49,8 @@ pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use pintle_core::contract::manifest::{Grant, Limits};
     use pintle_core::lifecycle::{Probation, Shadow, Spec, Strategy};
-    use pintle_core::manifest::{Grant, Limits};
     use serde::Serialize;
     use serde_json::json;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_cache::{Caches, ChangeHandler, RunContext, Subscription};
-use pintle_core::id::{Kind, ObjectKey};
-use pintle_core::manifest::Manifest;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_oci::{ArtifactRef, Evidence, Fetcher, Proof, Pulled, beside, detached, read_component};
 use serde_json::{Value, json};
 

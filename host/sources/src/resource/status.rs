@@ -1,7 +1,7 @@
 //! What the status of a `ControllerPlugin` should be.
 
-use pintle_core::correlator::cut;
 use pintle_core::lifecycle::SwapResult;
+use pintle_core::policy::correlator::cut;
 use serde_json::{Map, Value, json};
 
 use crate::wire::{Plugin, Refusal};

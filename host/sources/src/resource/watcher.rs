@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{Caches, ChangeHandler, Delta, RunContext, Subscription};
-use pintle_core::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
-use pintle_core::id::Kind;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::PatchType;
 use pintle_core::lifecycle::{Spec, resource_kind};
-use pintle_core::manifest::Manifest;
-use pintle_core::outcome::PatchType;
-use pintle_core::view::Query;
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
+use pintle_core::ports::view::Query;
 use pintle_oci::Fetcher;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};

@@ -6,7 +6,7 @@ mod work;
 
 use std::sync::Arc;
 
-use pintle_core::manifest::{self, Manifest, To};
+use pintle_core::contract::manifest::{self, Manifest, To};
 use sha2::{Digest, Sha256};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use pintle_core::api::ApiResource;
-use pintle_core::guest::{FaultKind, Guest, Run};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::SECTION;
-use pintle_core::outcome::{Answers, MutationFailure, Need, NeedError, Outcome};
-use pintle_core::view::{OwnedBy, Query, View, ViewError};
+use pintle_core::contract::manifest::SECTION;
+use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError, Outcome};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::api::ApiResource;
+use pintle_core::ports::guest::{FaultKind, Guest, Run};
+use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
 use pintle_wasm::{WasmConfig, WasmEngine, inspect};
 use serde_json::Value;
 use tokio::runtime::Runtime;

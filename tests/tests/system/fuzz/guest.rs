@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pintle_core::api::ApiResource;
-use pintle_core::guest::{Guest, Run};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::manifest::SECTION;
-use pintle_core::outcome::{MutationFailure, Need, NeedError};
-use pintle_core::view::{Query, View, ViewError};
+use pintle_core::contract::manifest::SECTION;
+use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::api::ApiResource;
+use pintle_core::ports::guest::{Guest, Run};
+use pintle_core::ports::view::{Query, View, ViewError};
 use wasm_encoder::{ComponentSection as _, CustomSection};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;

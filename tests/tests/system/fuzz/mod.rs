@@ -14,10 +14,10 @@
 mod guest;
 mod harness;
 
-use pintle_core::field::{FieldMask, FieldPath};
-use pintle_core::guest::FaultKind;
-use pintle_core::manifest::{Limits, Manifest};
-use pintle_core::selector::Selector;
+use pintle_core::contract::manifest::{Limits, Manifest};
+use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::selector::Selector;
+use pintle_core::ports::guest::FaultKind;
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn outcome() {
     Target { cases: 10_000, ..Target::new("outcome") }.run(|bytes| {
         let run = runtime.block_on(guest::run(&*guest, bytes));
         match run.result {
-            Ok(Ok(outcome)) => pintle_core::check::outcome(outcome.into_inner(), &manifest, &limits)
+            Ok(Ok(outcome)) => pintle_core::contract::check::outcome(outcome.into_inner(), &manifest, &limits)
                 .map(|_| true)
                 .map_err(|why| format!("an outcome was taken that breaks a rule: {why}")),
             Ok(Err(_)) => Ok(true),

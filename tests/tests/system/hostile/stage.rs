@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use pintle_core::guest::Guest;
+use pintle_core::contract::manifest::SECTION;
 use pintle_core::lifecycle::{FailurePolicy, Spec};
-use pintle_core::manifest::SECTION;
+use pintle_core::ports::guest::Guest;
 use pintle_kube::{Connection, Source};
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus};
 use pintle_sim::{SimCluster, SimConfig};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pintle_cache::{Delta, Enqueued, RunContext};
-use pintle_core::api::{ApiError, ApiResource, Detail, Target};
-use pintle_core::id::{Key, Kind, ObjectKey};
-use pintle_core::pending::PendingWrite;
-use pintle_core::view::View;
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::policy::pending::PendingWrite;
+use pintle_core::ports::api::{ApiError, ApiResource, Detail, Target};
+use pintle_core::ports::view::View;
 use pintle_testing::{FakeView, pod, resource};
 use tokio::sync::watch;
 

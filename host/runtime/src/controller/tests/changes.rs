@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use pintle_cache::{Delta, Enqueued};
-use pintle_core::version::ResourceVersion;
+use pintle_core::object::version::ResourceVersion;
 use pintle_testing::cached;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Writes whose answer was lost: the key waits until the caches show what became of them.
 
-use pintle_core::api::{ApiError, ListPage, Target};
-use pintle_core::outcome::{Action, Mutation};
+use pintle_core::contract::outcome::{Action, Mutation};
+use pintle_core::ports::api::{ApiError, ListPage, Target};
 
 use super::*;
 

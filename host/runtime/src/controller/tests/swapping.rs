@@ -1,8 +1,8 @@
 //! One version takes over from another, with fakes for the caches and the API server.
 
+use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Probation, Shadow, SwapResult};
-use pintle_core::outcome::Outcome;
-use pintle_core::view::View;
+use pintle_core::ports::view::View;
 
 use super::*;
 

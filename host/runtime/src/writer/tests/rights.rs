@@ -1,6 +1,6 @@
 //! What leaves the process under grants of objects of the key, and what is smuggled in bodies.
 
-use pintle_core::outcome::{PatchType, Preconditions};
+use pintle_core::contract::outcome::{PatchType, Preconditions};
 use pintle_testing::cached;
 use serde_json::Value;
 

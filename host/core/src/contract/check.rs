@@ -1,0 +1,414 @@
+//! What of an outcome is a fault of the plugin: sizes, counts, names and numbers that break a rule of the contract.
+//!
+//! Invariant: an outcome that passes can be carried out without further checks of its shape; what remains are grants, and the
+//! JSON texts, which the writer looks into.
+
+use std::borrow::Borrow;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::contract::manifest::{EffectiveLimits, Manifest, MetricSource};
+use crate::contract::outcome::{Action, Event, Mutation, Need, Outcome, PatchType, Preconditions};
+use crate::object::id::{Key, Kind, ObjectKey};
+use crate::policy::grants::is_path_segment;
+
+/// The largest number that the contract lets pass.
+pub const MAX_U32: u32 = i32::MAX as u32;
+/// Reads that one round of a run may ask for: a few rounds must do for a list of every kind that a server has.
+pub const MAX_NEEDS: usize = 256;
+/// Samples in one outcome.
+const MAX_OBSERVATIONS: usize = 1_000;
+/// Values of the keyed state that one outcome may write.
+const MAX_STATE_WRITES: usize = 1_000;
+/// Keys that the change of one object may touch.
+const MAX_MAPPED_KEYS: usize = 10_000;
+/// Refusals that one mutation may tolerate: each kind of refusal once.
+const MAX_TOLERATED: usize = 6;
+/// Longest name of a value of the keyed state.
+const MAX_STATE_NAME_BYTES: usize = 253;
+
+/// An outcome that keeps the rules of the contract, its manifest and its limits: nobody has to check it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedOutcome(Outcome);
+
+impl CheckedOutcome {
+    /// The outcome, which may be changed from now on.
+    pub fn into_inner(self) -> Outcome {
+        self.0
+    }
+}
+
+impl Deref for CheckedOutcome {
+    type Target = Outcome;
+
+    fn deref(&self) -> &Outcome {
+        &self.0
+    }
+}
+
+impl Borrow<Outcome> for CheckedOutcome {
+    fn borrow(&self) -> &Outcome {
+        &self.0
+    }
+}
+
+/// Keys of one change that keep the rules of the contract and their manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappedKeys(Vec<Key>);
+
+impl MappedKeys {
+    /// No keys.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// The keys.
+    pub fn into_inner(self) -> Vec<Key> {
+        self.0
+    }
+}
+
+/// Checks an outcome against the contract, the manifest and the limits. The text says what is wrong.
+///
+/// # Errors
+/// The fault's message; retrying helps only if the plugin decides differently.
+pub fn outcome(outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
+    check_outcome(&outcome, manifest, limits)?;
+    Ok(CheckedOutcome(outcome))
+}
+
+fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<(), String> {
+    let n_mutations: usize = outcome.steps.iter().map(|step| step.mutations.len()).sum();
+    if n_mutations > limits.mutations as usize {
+        return Err(format!("the outcome has {n_mutations} mutations, more than the limit of {}", limits.mutations));
+    }
+    if outcome.needs.len() > MAX_NEEDS {
+        return Err(format!("the outcome has {} needs, more than {MAX_NEEDS}", outcome.needs.len()));
+    }
+    // An empty step is no mutation, but somebody has to look at it.
+    if outcome.steps.len() > (limits.mutations as usize).max(1) {
+        let (n, limit) = (outcome.steps.len(), limits.mutations);
+        return Err(format!("the outcome has {n} steps, more than the limit of {limit} mutations allows"));
+    }
+    for (what, found, most) in [
+        ("observations", outcome.observations.len(), MAX_OBSERVATIONS),
+        ("values of the state", outcome.state.len(), MAX_STATE_WRITES),
+    ] {
+        if found > most {
+            return Err(format!("the outcome has {found} {what}, more than {most}"));
+        }
+    }
+    let bytes = size(outcome);
+    if bytes > limits.outcome_bytes {
+        return Err(format!("the outcome has {bytes} bytes, more than the limit of {}", limits.outcome_bytes));
+    }
+    for need in &outcome.needs {
+        check_need(need, manifest)?;
+    }
+    for (i, step) in outcome.steps.iter().enumerate() {
+        for (j, mutation) in step.mutations.iter().enumerate() {
+            check_mutation(mutation).map_err(|why| format!("steps[{i}].mutations[{j}]: {why}"))?;
+        }
+    }
+    if outcome.requeue_after.is_some_and(|after| after > Duration::from_millis(MAX_U32.into())) {
+        return Err(format!("requeue-after-ms is more than {MAX_U32}"));
+    }
+    for (name, _) in &outcome.state {
+        if name.is_empty() || name.len() > MAX_STATE_NAME_BYTES {
+            return Err(format!("a name of the state has {} bytes; 1 to {MAX_STATE_NAME_BYTES} are valid", name.len()));
+        }
+    }
+    for observation in &outcome.observations {
+        let Some(metric) = manifest.metrics.iter().find(|metric| metric.name == observation.metric) else {
+            let known: Vec<&str> = manifest.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            return Err(format!("metric {:?} is not declared; declared are {}", observation.metric, known.join(", ")));
+        };
+        if metric.of != MetricSource::Observations {
+            return Err(format!("metric {:?} is fed by the host", metric.name));
+        }
+        if metric.labels.len() != observation.labels.len() {
+            let (given, wanted) = (observation.labels.len(), metric.labels.len());
+            return Err(format!("metric {:?} has {wanted} labels, the observation {given}", metric.name));
+        }
+        if !observation.value.is_finite() {
+            return Err(format!("the observation of metric {:?} is not a finite number", metric.name));
+        }
+    }
+    Ok(())
+}
+
+/// Checks keys that the plugin's mapping answered.
+///
+/// # Errors
+/// The fault's message.
+pub fn mapped_keys(keys: Vec<Key>, manifest: &Manifest) -> Result<MappedKeys, String> {
+    if keys.len() > MAX_MAPPED_KEYS {
+        return Err(format!("the mapping has {} keys for one change, more than {MAX_MAPPED_KEYS}", keys.len()));
+    }
+    for key in &keys {
+        if !manifest.queues.iter().any(|queue| *queue.name == *key.queue) {
+            let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
+            return Err(format!("queue {:?} is not declared; declared are {}", key.queue, known.join(", ")));
+        }
+        check_object(&key.object)?;
+        check_kind(&key.kind)?;
+    }
+    Ok(MappedKeys(keys))
+}
+
+fn check_kind(kind: &Kind) -> Result<(), String> {
+    let group = kind.group.is_empty() || is_path_segment(&kind.group);
+    let valid = group && is_path_segment(&kind.version) && is_path_segment(&kind.name);
+    if valid { Ok(()) } else { Err(format!("{kind:?} is not a kind")) }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if is_path_segment(name) { Ok(()) } else { Err(format!("{name:?} is not the name of an object")) }
+}
+
+fn check_namespace(namespace: &str) -> Result<(), String> {
+    if namespace.is_empty() { Ok(()) } else { check_name(namespace) }
+}
+
+fn check_object(object: &ObjectKey) -> Result<(), String> {
+    check_namespace(&object.namespace)?;
+    check_name(&object.name)
+}
+
+fn check_subresource(subresource: Option<&str>) -> Result<(), String> {
+    match subresource {
+        Some(name) if !is_path_segment(name) => Err(format!("{name:?} is not a subresource")),
+        _ => Ok(()),
+    }
+}
+
+fn check_event(event: &Event) -> Result<(), String> {
+    check_kind(&event.regarding_kind)?;
+    check_object(&event.regarding)?;
+    if event.reason.is_empty() || event.reason.len() > 128 {
+        return Err(format!("the reason of an event has {} bytes; 1 to 128 are valid", event.reason.len()));
+    }
+    Ok(())
+}
+
+fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
+    match need {
+        Need::LiveObject { kind, object } => check_kind(kind).and_then(|()| check_object(object)),
+        Need::LiveList { kind, namespace, limit, .. } => {
+            check_kind(kind)?;
+            check_namespace(namespace)?;
+            if *limit == 0 || *limit > MAX_U32 {
+                return Err(format!("the limit of a live-list is {limit}; 1 to {MAX_U32} are valid"));
+            }
+            Ok(())
+        }
+        // Which paths are sound is the grants' business: it is one question with which are allowed.
+        Need::RawPath(_) => Ok(()),
+        Need::Discovery if manifest.discovery => Ok(()),
+        Need::Discovery => Err("discovery is needed, but the manifest does not declare `discovery: true`".into()),
+    }
+}
+
+fn check_mutation(mutation: &Mutation) -> Result<(), String> {
+    if mutation.tolerate.len() > MAX_TOLERATED {
+        return Err(format!("{} refusals are tolerated; there are {MAX_TOLERATED}", mutation.tolerate.len()));
+    }
+    for event in mutation.on_success.iter().chain(&mutation.on_failure) {
+        check_event(event)?;
+    }
+    match &mutation.action {
+        Action::Create { kind, namespace, subresource, .. } => {
+            check_kind(kind)?;
+            check_namespace(namespace)?;
+            check_subresource(subresource.as_deref())
+        }
+        Action::Update { kind, subresource, .. } => {
+            check_kind(kind)?;
+            check_subresource(subresource.as_deref())
+        }
+        Action::Patch { kind, object, subresource, patch_type, .. } => {
+            check_kind(kind)?;
+            check_object(object)?;
+            check_subresource(subresource.as_deref())?;
+            match patch_type {
+                PatchType::Apply { field_manager, .. } if field_manager.is_empty() || field_manager.len() > 128 => {
+                    Err(format!("the field manager has {} bytes; 1 to 128 are valid", field_manager.len()))
+                }
+                _ => Ok(()),
+            }
+        }
+        Action::Delete { kind, object, grace_period_seconds, .. } => {
+            check_kind(kind)?;
+            check_object(object)?;
+            match grace_period_seconds {
+                Some(seconds) if *seconds > MAX_U32 => Err(format!("grace-period-seconds is more than {MAX_U32}")),
+                _ => Ok(()),
+            }
+        }
+        Action::DeleteCollection { kind, namespace, .. } => {
+            check_kind(kind)?;
+            check_namespace(namespace)
+        }
+        Action::Event(event) => check_event(event),
+    }
+}
+
+/// Bytes of all texts of an outcome.
+fn size(outcome: &Outcome) -> u64 {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let event = |event: &Event| {
+        let object = event.regarding.name.len() + event.regarding.namespace.len();
+        event.message.len() + event.reason.len() + event.regarding_uid.len() + object
+    };
+    let of = |conditions: &Preconditions| optional(&conditions.uid) + optional(&conditions.resource_version);
+    let mut bytes = 0;
+    for need in &outcome.needs {
+        bytes += match need {
+            Need::LiveObject { object, .. } => object.name.len() + object.namespace.len(),
+            Need::LiveList { namespace, label_selector, .. } => namespace.len() + optional(label_selector),
+            Need::RawPath(path) => path.len(),
+            Need::Discovery => 0,
+        };
+    }
+    for mutation in outcome.steps.iter().flat_map(|step| &step.mutations) {
+        bytes += mutation.on_success.iter().chain(&mutation.on_failure).map(event).sum::<usize>();
+        bytes += match &mutation.action {
+            Action::Create { object, .. } | Action::Update { object, .. } => object.len(),
+            Action::Patch { body, preconditions, .. } => body.len() + of(preconditions),
+            Action::Delete { preconditions, .. } => of(preconditions),
+            Action::DeleteCollection { label_selector, .. } => optional(label_selector),
+            Action::Event(one) => event(one),
+        };
+    }
+    for (name, value) in &outcome.state {
+        bytes += name.len() + optional(value);
+    }
+    for observation in &outcome.observations {
+        bytes += observation.labels.iter().map(String::len).sum::<usize>();
+    }
+    bytes as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::contract::outcome::{Observation, Order, Step};
+
+    fn manifest() -> Manifest {
+        let manifest = serde_json::json!({
+            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "watches": [], "queues": [{"name": "widgets"}],
+            "metrics": [
+                {"name": "widgets_total", "help": "Widgets.", "type": "counter", "labels": ["color"]},
+                {"name": "runs_total", "help": "Runs.", "type": "counter", "of": "runs"},
+            ],
+            "limits": {"mutations": 2, "outcomeBytes": 100},
+        });
+        Manifest::parse(manifest.to_string().as_bytes()).unwrap()
+    }
+
+    fn check(outcome: Outcome, expect: Expect) {
+        let manifest = manifest();
+        let result = super::outcome(outcome, &manifest, &manifest.limits.effective());
+        expect.assert_eq(result.err().as_deref().unwrap_or("ok"));
+    }
+
+    fn delete(name: &str) -> Mutation {
+        let action = Action::Delete {
+            kind: Kind::new("", "v1", "Pod"),
+            object: ObjectKey::new("ns", name),
+            preconditions: Preconditions::default(),
+            propagation: None,
+            grace_period_seconds: None,
+        };
+        Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() }
+    }
+
+    fn step(mutations: Vec<Mutation>) -> Outcome {
+        Outcome { steps: vec![Step { order: Order::Parallel, mutations, always: false }], ..Outcome::default() }
+    }
+
+    #[test]
+    fn limits_hold_from_the_next_one_on() {
+        check(step(vec![delete("a"), delete("b")]), expect!["ok"]);
+        check(
+            step(vec![delete("a"), delete("b"), delete("c")]),
+            expect!["the outcome has 3 mutations, more than the limit of 2"],
+        );
+        let state = |n: usize| Outcome { state: vec![("name".into(), Some("x".repeat(n)))], ..Outcome::default() };
+        check(state(96), expect!["ok"]);
+        check(state(97), expect!["the outcome has 101 bytes, more than the limit of 100"]);
+        let path = |i: usize| if i < 50 { "/" } else { "" };
+        let needs =
+            |n| Outcome { needs: (0..n).map(|i| Need::RawPath(path(i).into())).collect(), ..Outcome::default() };
+        check(needs(256), expect!["ok"]);
+        check(needs(257), expect!["the outcome has 257 needs, more than 256"]);
+        let discovery = Outcome { needs: vec![Need::Discovery], ..Outcome::default() };
+        check(discovery, expect!["discovery is needed, but the manifest does not declare `discovery: true`"]);
+        let requeue = |ms| Outcome { requeue_after: Some(Duration::from_millis(ms)), ..Outcome::default() };
+        check(requeue(2_147_483_647), expect!["ok"]);
+        check(requeue(2_147_483_648), expect!["requeue-after-ms is more than 2147483647"]);
+    }
+
+    #[test]
+    fn lists_without_bytes_are_limited_too() {
+        let empty = Step { order: Order::Parallel, mutations: Vec::new(), always: false };
+        let steps = |n| Outcome { steps: vec![empty.clone(); n], ..Outcome::default() };
+        check(steps(2), expect!["ok"]);
+        check(steps(3), expect!["the outcome has 3 steps, more than the limit of 2 mutations allows"]);
+        let sample = Observation { metric: "widgets_total".into(), labels: vec![String::new()], value: 1.0 };
+        let observations = |n| Outcome { observations: vec![sample.clone(); n], ..Outcome::default() };
+        check(observations(1_000), expect!["ok"]);
+        check(observations(1_001), expect!["the outcome has 1001 observations, more than 1000"]);
+        let state = |n| Outcome { state: vec![(String::new(), None); n], ..Outcome::default() };
+        check(state(1_001), expect!["the outcome has 1001 values of the state, more than 1000"]);
+        let tolerates =
+            |n| step(vec![Mutation { tolerate: vec![crate::contract::outcome::Refusal::Conflict; n], ..delete("a") }]);
+        check(tolerates(6), expect!["ok"]);
+        check(tolerates(7), expect!["steps[0].mutations[0]: 7 refusals are tolerated; there are 6"]);
+    }
+
+    #[test]
+    fn the_keys_of_a_change_are_limited() {
+        let key = Key { queue: "widgets".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
+        let keys = |n| mapped_keys(vec![key.clone(); n], &manifest());
+        assert_eq!(keys(10_000), Ok(MappedKeys(vec![key.clone(); 10_000])));
+        assert_eq!(keys(10_001), Err("the mapping has 10001 keys for one change, more than 10000".to_owned()));
+    }
+
+    #[test]
+    fn names_cannot_reach_into_other_paths() {
+        check(
+            step(vec![delete("../../secrets/x")]),
+            expect![[r#"steps[0].mutations[0]: "../../secrets/x" is not the name of an object"#]],
+        );
+        let need = Need::LiveObject { kind: Kind::new("", "v1", "Pod/log"), object: ObjectKey::new("a", "b") };
+        check(Outcome { needs: vec![need], ..Outcome::default() }, expect!["v1/Pod/log is not a kind"]);
+    }
+
+    #[test]
+    fn observations_fit_their_declaration() {
+        let observe = |metric: &str, labels: &[&str], value| Outcome {
+            observations: vec![Observation {
+                metric: metric.into(),
+                labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+                value,
+            }],
+            ..Outcome::default()
+        };
+        check(observe("widgets_total", &["red"], 1.0), expect!["ok"]);
+        check(
+            observe("widgets", &["red"], 1.0),
+            expect![[r#"metric "widgets" is not declared; declared are widgets_total, runs_total"#]],
+        );
+        check(
+            observe("widgets_total", &[], 1.0),
+            expect![[r#"metric "widgets_total" has 1 labels, the observation 0"#]],
+        );
+        check(observe("runs_total", &[], 1.0), expect![[r#"metric "runs_total" is fed by the host"#]]);
+        check(
+            observe("widgets_total", &["red"], f64::NAN),
+            expect![[r#"the observation of metric "widgets_total" is not a finite number"#]],
+        );
+    }
+}

@@ -1,0 +1,414 @@
+//! The manifest: what a plugin says of itself, readable without running it.
+//!
+//! It travels as JSON in the custom section [`SECTION`] at the top level of the component. Authors write it as YAML
+//! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
+
+mod bounds;
+mod built_in;
+mod grant;
+mod limits;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::object::id::Kind;
+
+pub use built_in::{BuiltIn, ClientLimits, Flag, FlagType, FlagValue, Input, Sets};
+pub use grant::{Grant, Of};
+pub use limits::{EffectiveLimits, LimitError, Limits};
+pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
+
+/// Name of the component's custom section.
+pub const SECTION: &str = "pintle:manifest";
+
+/// Versions of the contract (`wit/`) that this host loads.
+pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
+
+/// The JSON Schema of a manifest, for editors and references.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Manifest).to_value()
+}
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Manifest {
+    /// Name of the plugin, unique within a host: lower-case letters, digits and `-`, at most 63.
+    /// For a built-in plugin, kube-controller-manager's name of the controller, for example `replicaset-controller`.
+    pub name: String,
+    /// Other names that `--controllers` accepts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Version of the plugin, for humans.
+    pub version: String,
+    /// Version of the contract, for example `0.1`.
+    pub contract: String,
+    /// One sentence.
+    #[serde(default)]
+    pub description: String,
+    /// `source.component` of its events; the name if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_source: Option<String>,
+    /// Whether it records Events. Default true.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub events: bool,
+    /// Whether instances live for one call or for many.
+    #[serde(default)]
+    pub instances: Instances,
+    /// Whether it may call `lister.resources`.
+    #[serde(default)]
+    pub discovery: bool,
+    /// What it reads from the cache.
+    pub watches: Vec<Watch>,
+    /// Its work queues, at least one.
+    pub queues: Vec<Queue>,
+    /// What it asks to be allowed to write, and to read live.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
+    /// Its settings, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, Setting>,
+    /// Metrics of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
+    /// Limits that it asks for, within the operator's maximum.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What it adds to the host. Only for controllers that the host's binary carries: of any other component the host ignores it,
+    /// with a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_in: Option<BuiltIn>,
+}
+
+/// How long an instance lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Instances {
+    /// One call. Nothing leaks from one run to the next.
+    #[default]
+    Fresh,
+    /// Many calls, one at a time: for languages that are slow to start.
+    Pooled,
+}
+
+/// A work queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Queue {
+    /// The `name` label of the `workqueue_*` metrics.
+    pub name: String,
+    /// Runs at once. Default 5, at most 1,000.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: u32,
+    /// Delay after failures of a key.
+    #[serde(default)]
+    pub backoff: Backoff,
+    /// Failures in a row after which a key is dropped until its next change; never if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// Every key of these kinds again after so many milliseconds, at least 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync_ms: Option<u32>,
+    /// Also a key of its own, `tick`, every so many milliseconds, at least 10 (kind `v1/Namespace`, no namespace, name `tick`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ms: Option<u32>,
+}
+
+fn default_concurrency() -> u32 {
+    5
+}
+
+/// Rate limits of a queue: the longer delay of both rules counts, as client-go's default controller rate limiter has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Backoff {
+    /// Delay after the first failure. Default 5, which is the least.
+    pub base_ms: u32,
+    /// Longest delay. Default 1,000,000.
+    pub max_ms: u32,
+    /// Always this delay, at least 5, instead of an exponential one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_ms: Option<u32>,
+    /// Retries per second of the whole queue. Default 10.
+    pub qps: f32,
+    /// Retries at once. Default 100.
+    pub burst: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { base_ms: 5, max_ms: 1_000_000, fixed_ms: None, qps: 10.0, burst: 100 }
+    }
+}
+
+/// A setting: its type, default and range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Setting {
+    /// Type of the value.
+    #[serde(rename = "type")]
+    pub kind: SettingType,
+    /// For humans.
+    #[serde(default)]
+    pub description: String,
+    /// The value if the operator gives none; the setting is required if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+    /// Smallest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// Largest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// The valid strings.
+    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<String>,
+    /// A file whose content becomes the (string) value may be given instead, as `{"file": "/path"}`.
+    #[serde(default)]
+    pub from_file: bool,
+}
+
+/// Types of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "JSON's own names")]
+pub enum SettingType {
+    Boolean,
+    Integer,
+    Number,
+    String,
+    /// A list of strings.
+    Strings,
+}
+
+/// A metric of the plugin's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Metric {
+    /// Full name, for example `replicaset_controller_sorting_deletion_age_ratio`.
+    pub name: String,
+    /// For humans.
+    pub help: String,
+    /// Type.
+    #[serde(rename = "type")]
+    pub kind: MetricType,
+    /// Names of its labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Upper bounds of a histogram's buckets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<f64>,
+    /// Who feeds it.
+    #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
+    pub of: MetricSource,
+}
+
+/// Who feeds a metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricSource {
+    /// The plugin, by observations.
+    #[default]
+    Observations,
+    /// The host: a counter counts the runs of keys, a histogram observes their time in seconds, writes included. The only label
+    /// there can be is `code`: 200 if nothing failed, otherwise the HTTP status code of the first write that failed, or 500.
+    Runs,
+}
+
+impl MetricSource {
+    fn is_observations(&self) -> bool {
+        *self == Self::Observations
+    }
+}
+
+/// Types of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "Prometheus' own names")]
+pub enum MetricType {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A manifest that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// Not JSON, or a field that does not exist or has the wrong type. The text names the place.
+    #[error("the manifest does not parse: {0}")]
+    Parse(#[source] serde_json::Error),
+    /// It parses, but does not make sense. The text names the field.
+    #[error("the manifest is not valid: {0}")]
+    Invalid(String),
+}
+
+impl Manifest {
+    /// Parses and checks the JSON of the custom section.
+    ///
+    /// # Errors
+    /// [`ManifestError`]; retrying does not help.
+    pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
+        let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
+        manifest.check().map_err(ManifestError::Invalid)?;
+        Ok(manifest)
+    }
+
+    /// Kinds that are watched by name.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.watches.iter().filter_map(|watch| watch.kind.as_ref())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !is_label(&self.name) {
+            return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
+        }
+        if !CONTRACT_VERSIONS.contains(&self.contract.as_str()) {
+            return Err(format!(
+                "contract: version {:?} is not known to this host, which loads {}",
+                self.contract,
+                CONTRACT_VERSIONS.join(", ")
+            ));
+        }
+        if self.queues.is_empty() {
+            return Err("queues: at least one is needed".into());
+        }
+        bounds::check(self)?;
+        let mut queues = BTreeSet::new();
+        for (i, queue) in self.queues.iter().enumerate() {
+            if !queues.insert(queue.name.as_str()) {
+                return Err(format!("queues[{i}].name: duplicate {:?}", queue.name));
+            }
+            if queue.concurrency == 0 {
+                return Err(format!("queues[{i}].concurrency: must be at least 1"));
+            }
+        }
+        for (i, watch) in self.watches.iter().enumerate() {
+            watch.check(&queues).map_err(|why| format!("watches[{i}].{why}"))?;
+        }
+        let mut kinds = BTreeSet::new();
+        for (i, kind) in self.watches.iter().enumerate().filter_map(|(i, w)| w.kind.as_ref().map(|k| (i, k))) {
+            if !kinds.insert(kind) {
+                return Err(format!("watches[{i}].kind: {kind} is watched twice"));
+            }
+        }
+        for (i, metric) in self.metrics.iter().enumerate().filter(|(_, metric)| metric.of == MetricSource::Runs) {
+            if metric.kind == MetricType::Gauge {
+                return Err(format!("metrics[{i}].type: runs are counted, or their times observed by a histogram"));
+            }
+            if let Some(label) = metric.labels.iter().find(|label| *label != "code") {
+                return Err(format!("metrics[{i}].labels: {label:?} is not known of runs; known is code"));
+            }
+        }
+        for (i, grant) in self.grants.iter().enumerate() {
+            grant.check().map_err(|why| format!("grants[{i}].{why}"))?;
+        }
+        if let Some(built_in) = &self.built_in {
+            built_in::check(built_in, self).map_err(|why| format!("builtIn.{why}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn serde_name(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn is_label(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minimal() -> serde_json::Value {
+        serde_json::json!({
+            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "watches": [{"kind": "example.com/v1/Widget", "enqueue": [{"to": "self"}]}],
+            "queues": [{"name": "widgets"}],
+        })
+    }
+
+    fn check(change: impl FnOnce(&mut serde_json::Value), expect: expect_test::Expect) {
+        let mut manifest = minimal();
+        change(&mut manifest);
+        let text = match Manifest::parse(manifest.to_string().as_bytes()) {
+            Ok(manifest) => format!("ok: {}", manifest.name),
+            Err(ManifestError::Parse(why)) => format!("does not parse: {why}"),
+            Err(ManifestError::Invalid(why)) => why,
+        };
+        expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_manifest_is_checked_field_by_field() {
+        use expect_test::expect;
+        check(|_| {}, expect!["ok: widgets"]);
+        check(
+            |m| m["name"] = "Widgets".into(),
+            expect![[r#"name: "Widgets" must be lower-case letters, digits and '-', at most 63"#]],
+        );
+        check(
+            |m| m["contract"] = "9.9".into(),
+            expect![[r#"contract: version "9.9" is not known to this host, which loads 0.1"#]],
+        );
+        check(|m| m["queues"] = serde_json::json!([]), expect!["queues: at least one is needed"]);
+        check(
+            |m| m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "controller"}),
+            expect!["watches[0].enqueue[0].kind: is needed with to: controller"],
+        );
+        check(
+            |m| m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "self", "queue": "other"}),
+            expect![[r#"watches[0].enqueue[0].queue: "other" is not declared; declared are widgets"#]],
+        );
+        check(
+            |m| m["watches"][0]["fields"] = serde_json::json!(["spec..a"]),
+            expect![[
+                r#"watches[0].fields[0]: field path "spec..a" is not valid: a name is empty; write spec.nodeName or metadata.labels['example.com/x']"#
+            ]],
+        );
+        check(
+            |m| m["watches"][0]["labelSelector"] = "a in b".into(),
+            expect![[r#"watches[0].labelSelector: expected '(' before "b""#]],
+        );
+        let metric = |kind: &str, labels: &[&str]| serde_json::json!([{"name": "x", "help": "", "type": kind, "labels": labels, "of": "runs"}]);
+        check(|m| m["metrics"] = metric("counter", &["code"]), expect!["ok: widgets"]);
+        check(
+            |m| m["metrics"] = metric("gauge", &[]),
+            expect!["metrics[0].type: runs are counted, or their times observed by a histogram"],
+        );
+        check(
+            |m| m["metrics"] = metric("histogram", &["verb"]),
+            expect![[r#"metrics[0].labels: "verb" is not known of runs; known is code"#]],
+        );
+        check(
+            |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
+            expect![[
+                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let mut manifest = minimal();
+        manifest["watchs"] = serde_json::json!([]);
+        let error = Manifest::parse(manifest.to_string().as_bytes()).unwrap_err();
+        assert!(format!("{:?}", error).contains("watchs"), "{error:?}");
+    }
+}

@@ -1,0 +1,443 @@
+//! What a controller of the host's own adds to the host: flags, a service account, limits of its client, inputs.
+//!
+//! Invariants:
+//! 1. The host reads this of components that its binary carries, and of no others: it decides about accounts of `kube-system`.
+//! 2. The default of a flag is the value that the manifest gives to the queue or setting which the flag sets.
+//!
+//! Not here: the command line (`pintle`), which name has which account (`account`).
+//!
+//! Source: `cmd/kube-controller-manager/app/options`, and the clients' names and limits in `cmd/kube-controller-manager/app`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Manifest, SettingType, is_label, is_true, yes};
+use crate::duration;
+
+/// What a controller of the host's own adds to the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct BuiltIn {
+    /// Name of its service account in `kube-system`, as kube-controller-manager has it; `pintle-` and the plugin's name if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+    /// Whether `*` of `--controllers` includes it. Default true.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub on_by_default: bool,
+    /// Limits of its client.
+    #[serde(skip_serializing_if = "ClientLimits::is_default")]
+    pub client: ClientLimits,
+    /// Settings that the host fills in, by their names. If the host has no such input, and the operator gives no value, the plugin
+    /// does not run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Input>,
+    /// Its flags of `pintle run` and `pintle dev`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
+}
+
+impl Default for BuiltIn {
+    fn default() -> Self {
+        Self {
+            service_account: None,
+            on_by_default: true,
+            client: ClientLimits::default(),
+            inputs: BTreeMap::new(),
+            flags: Vec::new(),
+        }
+    }
+}
+
+/// Limits of a client, as multiples of those that every controller has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct ClientLimits {
+    /// Of `--kube-api-qps`. Default 1, at most 1,000.
+    pub qps: u16,
+    /// Of `--kube-api-burst`. Default 1, at most 1,000.
+    pub burst: u16,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self { qps: 1, burst: 1 }
+    }
+}
+
+impl ClientLimits {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the host can fill a setting with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Input {
+    /// The certificate authority of the connection to the API server, in PEM.
+    ClusterCa,
+}
+
+/// A flag of kube-controller-manager. Two controllers may declare the same flag, if they declare all but `sets` alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Flag {
+    /// Name without the leading dashes. The host takes `_` for `-`, as kube-controller-manager does.
+    pub name: String,
+    /// Type of the value.
+    #[serde(rename = "type")]
+    pub kind: FlagType,
+    /// The value without the flag, which must be what the manifest says of what the flag sets. Durations are strings such as `5m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Smallest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// Largest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// For `--help`, in kube-controller-manager's words.
+    pub help: String,
+    /// What the value goes to.
+    pub sets: Sets,
+}
+
+/// Types of flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FlagType {
+    /// A whole number.
+    Int32,
+    /// A number.
+    Float32,
+    /// A duration, which a setting has in milliseconds.
+    Duration,
+    /// `true` or `false`; the flag alone is `true`.
+    Bool,
+    /// A text.
+    String,
+    /// Path of a file, whose text becomes the value.
+    File,
+    /// Path of a file with certificates in PEM, whose text becomes the value.
+    Certificates,
+}
+
+/// What the value of a flag goes to: at least one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Sets {
+    /// Queues whose concurrency it is; an `int32`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub concurrency: Vec<String>,
+    /// Queues whose keys run again after this `duration`; never if 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resync: Vec<String>,
+    /// The setting (of `config`) whose value it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// It says whether the plugin runs; a `bool`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub runs: bool,
+}
+
+/// The value of a flag.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "as in `FlagType`")]
+pub enum FlagValue {
+    Int32(i32),
+    Float32(f64),
+    Duration(Duration),
+    Bool(bool),
+    /// A string, or the path of a file.
+    Text(String),
+}
+
+impl FlagValue {
+    /// As a setting has it. Of a file, the path.
+    pub fn to_setting(&self) -> Value {
+        match self {
+            Self::Int32(value) => (*value).into(),
+            Self::Float32(value) => (*value).into(),
+            Self::Duration(value) => u64::try_from(value.as_millis()).unwrap_or(u64::MAX).into(),
+            Self::Bool(value) => (*value).into(),
+            Self::Text(value) => value.as_str().into(),
+        }
+    }
+}
+
+impl Flag {
+    /// Whether both say the same of the flag; what it sets is each controller's own.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        Self { sets: Sets::default(), ..self.clone() } == Self { sets: Sets::default(), ..other.clone() }
+    }
+
+    /// The value without the flag.
+    ///
+    /// # Errors
+    /// The default is of another type than the flag. Retrying does not help.
+    pub fn default_value(&self) -> Result<Option<FlagValue>, String> {
+        let Some(default) = &self.default else { return Ok(None) };
+        let wrong = |wanted: &str| format!("default: {default} is not {wanted}");
+        let value = match self.kind {
+            FlagType::Int32 => {
+                default.as_i64().and_then(|value| i32::try_from(value).ok()).map(FlagValue::Int32).ok_or("an int32")
+            }
+            FlagType::Float32 => default.as_f64().map(FlagValue::Float32).ok_or("a number"),
+            FlagType::Bool => default.as_bool().map(FlagValue::Bool).ok_or("true or false"),
+            FlagType::String => default.as_str().map(|text| FlagValue::Text(text.to_owned())).ok_or("a string"),
+            FlagType::Duration => match default.as_str().map(duration::parse) {
+                Some(Ok(value)) => Ok(FlagValue::Duration(value)),
+                Some(Err(why)) => return Err(format!("default: {default}: {why}")),
+                None => Err("a string such as \"5m\""),
+            },
+            FlagType::File | FlagType::Certificates => return Err("default: a file has none".to_owned()),
+        };
+        value.map(Some).map_err(wrong)
+    }
+
+    fn check(&self, manifest: &Manifest) -> Result<(), String> {
+        if !is_label(&self.name) {
+            return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
+        }
+        if self.help.is_empty() {
+            return Err("help: is empty".to_owned());
+        }
+        let is_number = matches!(self.kind, FlagType::Int32 | FlagType::Float32);
+        if !is_number && (self.minimum.is_some() || self.maximum.is_some()) {
+            return Err("minimum, maximum: only numbers have bounds".to_owned());
+        }
+        let default = self.default_value()?;
+        let number = match default {
+            Some(FlagValue::Int32(value)) => Some(f64::from(value)),
+            Some(FlagValue::Float32(value)) => Some(value),
+            _ => None,
+        };
+        let below = number.zip(self.minimum).is_some_and(|(value, least)| value < least);
+        if below || number.zip(self.maximum).is_some_and(|(value, most)| value > most) {
+            return Err("default: is out of bounds".to_owned());
+        }
+        self.sets.check(self, default.as_ref(), manifest).map_err(|why| format!("sets.{why}"))
+    }
+}
+
+impl Sets {
+    fn check(&self, flag: &Flag, default: Option<&FlagValue>, manifest: &Manifest) -> Result<(), String> {
+        if *self == Self::default() {
+            return Err("concurrency, resync, config or runs: one is needed".to_owned());
+        }
+        let of_type = |field: &str, kind: FlagType, word: &str| match flag.kind == kind {
+            true => Ok(()),
+            false => Err(format!("{field}: is for a flag of type {word}")),
+        };
+        let queue = |field: &str, name: &String| {
+            let found = manifest.queues.iter().find(|queue| queue.name == *name);
+            found.ok_or_else(|| format!("{field}: there is no queue {name:?}"))
+        };
+        let same = |field: &str, name: &str, value: Option<FlagValue>| match default == value.as_ref() {
+            true => Ok(()),
+            false => Err(format!("{field}: the flag's default is not what the manifest says of {name:?}")),
+        };
+        for name in &self.concurrency {
+            of_type("concurrency", FlagType::Int32, "int32")?;
+            let queue = queue("concurrency", name)?;
+            if flag.minimum.is_none_or(|least| least < 1.0) {
+                return Err("concurrency: the flag needs a minimum of at least 1".to_owned());
+            }
+            same("concurrency", name, i32::try_from(queue.concurrency).ok().map(FlagValue::Int32))?;
+        }
+        for name in &self.resync {
+            of_type("resync", FlagType::Duration, "duration")?;
+            let period = queue("resync", name)?.resync_ms.unwrap_or(0);
+            same("resync", name, Some(FlagValue::Duration(Duration::from_millis(period.into()))))?;
+        }
+        if self.runs {
+            of_type("runs", FlagType::Bool, "bool")?;
+            if default.is_none() {
+                return Err("runs: the flag needs a default".to_owned());
+            }
+        }
+        if let Some(name) = &self.config {
+            let Some(setting) = manifest.config.get(name) else {
+                return Err(format!("config: there is no setting {name:?}"));
+            };
+            let wanted = match flag.kind {
+                FlagType::Int32 | FlagType::Duration => SettingType::Integer,
+                FlagType::Float32 => SettingType::Number,
+                FlagType::Bool => SettingType::Boolean,
+                FlagType::String | FlagType::File | FlagType::Certificates => SettingType::String,
+            };
+            if setting.kind != wanted {
+                return Err(format!("config: setting {name:?} has another type than the flag"));
+            }
+            if setting.default != default.map(FlagValue::to_setting) {
+                return Err(format!("config: the flag's default is not what the manifest says of {name:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// Which field is wrong, and how.
+pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), String> {
+    if let Some(account) = built_in.service_account.as_ref().filter(|account| !is_label(account)) {
+        return Err(format!("serviceAccount: {account:?} must be lower-case letters, digits and '-', at most 63"));
+    }
+    let ClientLimits { qps, burst } = built_in.client;
+    if ![qps, burst].iter().all(|times| (1..=1_000).contains(times)) {
+        return Err("client: multiples are 1 to 1000".to_owned());
+    }
+    for name in built_in.inputs.keys() {
+        if manifest.config.get(name).is_none_or(|setting| setting.kind != SettingType::String) {
+            return Err(format!("inputs.{name}: there is no such setting of type string"));
+        }
+    }
+    let mut names = BTreeSet::new();
+    for (i, flag) in built_in.flags.iter().enumerate() {
+        flag.check(manifest).map_err(|why| format!("flags[{i}].{why}"))?;
+        if !names.insert(flag.name.as_str()) {
+            return Err(format!("flags[{i}].name: {:?} is declared twice", flag.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+    use crate::contract::manifest::ManifestError;
+
+    fn manifest(built_in: &Value) -> Result<Manifest, String> {
+        let manifest = json!({
+            "name": "widgets", "version": "1", "contract": "0.1", "watches": [],
+            "queues": [{"name": "q", "concurrency": 2, "resyncMs": 300_000}, {"name": "other"}],
+            "config": {
+                "n": {"type": "integer", "default": 60_000}, "ca": {"type": "string"},
+                "on": {"type": "boolean", "default": true},
+            },
+            "builtIn": built_in,
+        });
+        Manifest::parse(manifest.to_string().as_bytes()).map_err(|why| match why {
+            ManifestError::Invalid(why) => why,
+            ManifestError::Parse(why) => format!("does not parse: {why}"),
+        })
+    }
+
+    fn check(built_in: Value, expect: Expect) {
+        expect.assert_eq(&manifest(&built_in).map_or_else(|why| why, |_| "ok".to_owned()));
+    }
+
+    /// A flag for the concurrency of `q`, with these changes.
+    fn flag(change: Value) -> Value {
+        let mut flag = json!({
+            "name": "concurrent-widget-syncs", "type": "int32", "default": 2, "minimum": 1, "help": "Widgets at once.",
+            "sets": {"concurrency": ["q"]},
+        });
+        for (field, value) in change.as_object().unwrap() {
+            flag[field] = value.clone();
+        }
+        json!({"flags": [flag]})
+    }
+
+    #[test]
+    fn a_section_is_checked_field_by_field() {
+        check(json!({}), expect!["ok"]);
+        check(json!({"serviceAccount": "widget-controller", "client": {"qps": 20, "burst": 100}}), expect!["ok"]);
+        check(
+            json!({"serviceAccount": "a/b"}),
+            expect![[r#"builtIn.serviceAccount: "a/b" must be lower-case letters, digits and '-', at most 63"#]],
+        );
+        check(json!({"client": {"qps": 0}}), expect!["builtIn.client: multiples are 1 to 1000"]);
+        check(json!({"inputs": {"ca": "clusterCa"}}), expect!["ok"]);
+        check(
+            json!({"inputs": {"n": "clusterCa"}}),
+            expect!["builtIn.inputs.n: there is no such setting of type string"],
+        );
+        check(flag(json!({})), expect!["ok"]);
+        check(
+            flag(json!({"name": "concurrent_widget_syncs"})),
+            expect![[
+                r#"builtIn.flags[0].name: "concurrent_widget_syncs" must be lower-case letters, digits and '-', at most 63"#
+            ]],
+        );
+        check(flag(json!({"help": ""})), expect!["builtIn.flags[0].help: is empty"]);
+        check(flag(json!({"default": "2"})), expect![[r#"builtIn.flags[0].default: "2" is not an int32"#]]);
+        check(flag(json!({"default": 0})), expect!["builtIn.flags[0].default: is out of bounds"]);
+        check(
+            flag(json!({"sets": {}})),
+            expect!["builtIn.flags[0].sets.concurrency, resync, config or runs: one is needed"],
+        );
+        let mut twice = flag(json!({}));
+        twice["flags"] = json!([twice["flags"][0], twice["flags"][0]]);
+        check(twice, expect![[r#"builtIn.flags[1].name: "concurrent-widget-syncs" is declared twice"#]]);
+    }
+
+    #[test]
+    fn a_flag_sets_what_there_is_and_defaults_to_what_it_has() {
+        check(
+            flag(json!({"sets": {"concurrency": ["x"]}})),
+            expect![[r#"builtIn.flags[0].sets.concurrency: there is no queue "x""#]],
+        );
+        check(
+            flag(json!({"default": 3})),
+            expect![[r#"builtIn.flags[0].sets.concurrency: the flag's default is not what the manifest says of "q""#]],
+        );
+        check(
+            flag(json!({"minimum": 0})),
+            expect!["builtIn.flags[0].sets.concurrency: the flag needs a minimum of at least 1"],
+        );
+        let typed = |kind: &str, default: Value, sets: Value| {
+            flag(json!({"type": kind, "default": default, "minimum": null, "sets": sets}))
+        };
+        check(typed("duration", json!("5m"), json!({"resync": ["q"]})), expect!["ok"]);
+        check(typed("duration", json!("0s"), json!({"resync": ["other"]})), expect!["ok"]);
+        check(
+            typed("duration", json!("6m"), json!({"resync": ["q"]})),
+            expect![[r#"builtIn.flags[0].sets.resync: the flag's default is not what the manifest says of "q""#]],
+        );
+        check(
+            typed("duration", json!("5"), json!({"resync": ["q"]})),
+            expect![[r#"builtIn.flags[0].default: "5": write a duration such as 90s, 5m or 1h30m"#]],
+        );
+        check(
+            typed("bool", json!(true), json!({"concurrency": ["q"]})),
+            expect!["builtIn.flags[0].sets.concurrency: is for a flag of type int32"],
+        );
+        check(typed("bool", json!(true), json!({"runs": true})), expect!["ok"]);
+        check(
+            typed("bool", json!(null), json!({"runs": true})),
+            expect!["builtIn.flags[0].sets.runs: the flag needs a default"],
+        );
+        check(typed("duration", json!("1m"), json!({"config": "n"})), expect!["ok"]);
+        check(typed("bool", json!(true), json!({"config": "on"})), expect!["ok"]);
+        check(typed("certificates", json!(null), json!({"config": "ca"})), expect!["ok"]);
+        check(
+            typed("file", json!("/etc/ca"), json!({"config": "ca"})),
+            expect!["builtIn.flags[0].default: a file has none"],
+        );
+        check(
+            typed("string", json!(null), json!({"config": "n"})),
+            expect![[r#"builtIn.flags[0].sets.config: setting "n" has another type than the flag"#]],
+        );
+        check(
+            typed("string", json!(null), json!({"config": "x"})),
+            expect![[r#"builtIn.flags[0].sets.config: there is no setting "x""#]],
+        );
+    }
+
+    #[test]
+    fn flags_agree_whatever_they_set() {
+        let of = |change| manifest(&flag(change)).unwrap().built_in.unwrap().flags.remove(0);
+        let one = of(json!({}));
+        assert!(one.agrees_with(&Flag { sets: Sets { runs: true, ..Sets::default() }, ..one.clone() }));
+        assert!(!one.agrees_with(&of(json!({"maximum": 7}))));
+        assert!(!one.agrees_with(&of(json!({"help": "Others at once."}))));
+    }
+}

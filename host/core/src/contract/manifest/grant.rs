@@ -1,0 +1,133 @@
+//! Grants, as manifests ask for them and operators give them.
+//!
+//! Not here: what they allow (`grants`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::serde_name;
+use crate::object::id::Kind;
+
+/// What a plugin may write, or read. `*` stands for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Grant {
+    /// Of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants for its
+    /// watches, which ask by themselves; an operator gives them as `list` and `watch`.
+    pub verbs: Vec<String>,
+    /// Kinds in text form, or `*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// Subresources, or `*`. Empty: the objects themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subresources: Vec<String>,
+    /// Empty: all namespaces, and cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Empty: all names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Paths for needs of raw GETs, a trailing `*` stands for any rest; then `kinds` is empty and `verbs` is `[get]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Which of these objects.
+    #[serde(default, skip_serializing_if = "Of::is_any")]
+    pub of: Of,
+}
+
+/// Which objects a grant is about, by what they are to the key of the run. What the plugin's caches show decides: it needs a watch
+/// of the key's kind, and for `controlled` one of the written kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// All.
+    #[default]
+    Any,
+    /// The key's own object.
+    Key,
+    /// Objects that the key's object controls: those whose controller reference has its uid. A create must carry exactly that
+    /// reference; so must a server-side apply of what is not there, which takes the verbs `create` and `patch`. Updates and
+    /// patches also reach objects without a controller, to adopt them. No other controller can be set.
+    Controlled,
+}
+
+impl Of {
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
+}
+
+impl Grant {
+    /// The verbs that there are, besides `*`.
+    pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    /// Verbs that are about many objects at once.
+    pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
+
+    /// Checks what the types leave open.
+    ///
+    /// # Errors
+    /// The field, and what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(verb) = self.verbs.iter().find(|verb| *verb != "*" && !Self::VERBS.contains(&verb.as_str())) {
+            return Err(format!("verbs: {verb:?} is not one of *, {}", Self::VERBS.join(", ")));
+        }
+        if self.verbs.is_empty() {
+            return Err("verbs: at least one is needed".into());
+        }
+        let lists = [
+            ("kinds", &self.kinds),
+            ("subresources", &self.subresources),
+            ("namespaces", &self.namespaces),
+            ("names", &self.names),
+            ("paths", &self.paths),
+        ];
+        // It would stand for what has no namespace or name.
+        if let Some((list, _)) = lists.into_iter().find(|(_, values)| values.iter().any(String::is_empty)) {
+            return Err(format!("{list}: an empty text names nothing; leave the list out to mean all"));
+        }
+        if self.kinds.is_empty() == self.paths.is_empty() {
+            return Err("kinds: either kinds or paths are needed".into());
+        }
+        for kind in self.kinds.iter().filter(|kind| *kind != "*") {
+            kind.parse::<Kind>().map_err(|why| format!("kinds: {why}"))?;
+        }
+        if self.of != Of::Any {
+            let of = serde_name(&self.of);
+            if let Some(verb) = self.verbs.iter().find(|verb| Self::OF_MANY.contains(&verb.as_str())) {
+                return Err(format!("of: `{verb}` is of many objects and cannot be limited to `{of}`"));
+            }
+            if !self.paths.is_empty() {
+                return Err(format!("of: paths cannot be limited to `{of}`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_grant_that_cannot_hold_is_refused() {
+        let check = |grant| serde_json::from_value::<Grant>(grant).unwrap().check();
+        assert_eq!(check(json!({"verbs": ["get", "delete"], "kinds": ["v1/Pod"], "of": "controlled"})), Ok(()));
+        assert_eq!(check(json!({"verbs": ["*"], "kinds": ["v1/Pod"], "of": "key"})), Ok(()));
+        assert_eq!(
+            check(json!({"verbs": ["get", "watch"], "kinds": ["v1/Pod"], "of": "key"})),
+            Err("of: `watch` is of many objects and cannot be limited to `key`".into())
+        );
+        assert_eq!(
+            check(json!({"verbs": ["get"], "paths": ["/version"], "of": "key"})),
+            Err("of: paths cannot be limited to `key`".into())
+        );
+        assert_eq!(
+            check(json!({"verbs": ["list"], "kinds": ["v1/Pod"], "namespaces": [""]})),
+            Err("namespaces: an empty text names nothing; leave the list out to mean all".into())
+        );
+        assert_eq!(check(json!({"verbs": ["get"]})), Err("kinds: either kinds or paths are needed".into()));
+        assert!(serde_json::from_value::<Grant>(json!({"verbs": ["get"], "kinds": ["v1/Pod"], "of": "mine"})).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Watches, as manifests declare them: what is read, and which keys its changes touch.
+//!
+//! Not here: what the rules give (`rules`).
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::serde_name;
+use crate::object::id::Kind;
+
+/// A kind that the plugin reads, or all kinds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Watch {
+    /// For example `apps/v1/ReplicaSet`. Absent if `every` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Every kind with these verbs (besides list and watch), also those that appear later: metadata only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Every>,
+    /// One namespace instead of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// In the syntax of kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// In the syntax of kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<String>,
+    /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`
+    /// are always kept. A path is names joined by dots; a name that holds a dot or slash stands in `['...']`: `spec.nodeName`,
+    /// `metadata.annotations['example.com/x']`. A list on the way is passed through: the rest of the path holds for each element.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Keep whole objects (without managedFields); `get` then gives them.
+    #[serde(default)]
+    pub whole: bool,
+    /// Ways to find objects by the value of a field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// The object's own selector, for `lister.selecting`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selects: Option<Selects>,
+    /// Which keys a change of such an object touches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enqueue: Vec<Enqueue>,
+}
+
+/// Which kinds `every` means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Every {
+    /// Verbs that the resource must have besides `list` and `watch`, for example `delete`.
+    #[serde(default)]
+    pub verbs: Vec<String>,
+    /// Kinds that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<Kind>,
+}
+
+/// A declared index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Name for `index-query`.
+    pub name: String,
+    /// Path of a scalar field, or of a list of scalars (each is a value).
+    pub field: String,
+}
+
+/// Where an object keeps its own selector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Selects {
+    /// Path, for example `spec.selector`.
+    pub field: String,
+    /// Its form.
+    pub form: SelectorForm,
+}
+
+/// Forms of selectors inside objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SelectorForm {
+    /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.
+    LabelSelector,
+    /// A map of labels, as in a Service.
+    Map,
+}
+
+/// One rule from a changed object to keys. Old and new state of the object are both mapped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Enqueue {
+    /// Whose keys.
+    pub to: To,
+    /// The kind of the keys for `controller`, `selecting`, `field`, `label`, `namespaceKeys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// For `controller`: the owner's controllers of these kinds in turn (a Pod's ReplicaSet's Deployment: `via: [apps/v1/ReplicaSet]`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<Kind>,
+    /// For `field` and `label`: the path or label whose value is the name (`name` or `namespace/name`) of the key's object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The queue; the plugin's first if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Which changes; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<Change>,
+    /// For updates: only if one of these fields (paths within the projection) differs. All updates if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Only objects that no controller owns.
+    #[serde(default)]
+    pub orphans: bool,
+    /// Only objects with an owner reference to what the cache does not hold: its owner is gone, not seen yet, not watched,
+    /// in another namespace, or of another kind or name.
+    #[serde(default)]
+    pub dangling: bool,
+    /// Only objects that have this field (a path), for example `metadata.deletionTimestamp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present: Option<String>,
+    /// Enqueue only after this many milliseconds (changes until then are one run).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u32>,
+}
+
+/// Whose keys a change touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum To {
+    /// The object itself.
+    #[serde(rename = "self")]
+    This,
+    /// Its controller, if it is of `kind` (and still has the uid that the reference names).
+    Controller,
+    /// Every owner, by any owner reference, of any watched kind.
+    Owners,
+    /// Every object that names it as an owner.
+    Dependents,
+    /// Objects of `kind` in its namespace whose own selector matches its labels.
+    Selecting,
+    /// The object of `kind` that a field names.
+    Field,
+    /// The object of `kind` that a label names.
+    Label,
+    /// Every object of `kind` in its namespace (in all, if it is cluster-scoped).
+    NamespaceKeys,
+    /// The Namespace that it lives in, as a key of kind `v1/Namespace`.
+    Namespace,
+    /// The plugin's `mapping` decides.
+    Plugin,
+}
+
+/// A change of an object in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// It is new.
+    Add,
+    /// It differs.
+    Update,
+    /// It is gone.
+    Delete,
+}
+
+impl Watch {
+    pub(super) fn check(&self, queues: &BTreeSet<&str>) -> Result<(), String> {
+        match (&self.kind, &self.every) {
+            (None, None) => return Err("kind: either kind or every is needed".into()),
+            (Some(_), Some(_)) => return Err("every: kind and every exclude each other".into()),
+            _ => {}
+        }
+        let path = |place: String, path: &str| {
+            path.parse::<crate::object::field::FieldPath>().map(|_| ()).map_err(|why| format!("{place}: {why}"))
+        };
+        for (i, field) in self.fields.iter().enumerate() {
+            path(format!("fields[{i}]"), field)?;
+        }
+        for (i, index) in self.indexes.iter().enumerate() {
+            path(format!("indexes[{i}].field"), &index.field)?;
+        }
+        if let Some(selects) = &self.selects {
+            path("selects.field".into(), &selects.field)?;
+        }
+        if let Some(selector) = &self.label_selector {
+            crate::object::selector::Selector::parse(selector).map_err(|why| format!("labelSelector: {why}"))?;
+        }
+        for (i, rule) in self.enqueue.iter().enumerate() {
+            for (j, changed) in rule.changed.iter().enumerate() {
+                path(format!("enqueue[{i}].changed[{j}]"), changed)?;
+            }
+            if let Some(field) = rule.field.as_deref().filter(|_| rule.to == To::Field) {
+                path(format!("enqueue[{i}].field"), field)?;
+            }
+            if let Some(field) = &rule.present {
+                path(format!("enqueue[{i}].present"), field)?;
+            }
+            let needs_kind =
+                matches!(rule.to, To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys);
+            if needs_kind && rule.kind.is_none() {
+                return Err(format!("enqueue[{i}].kind: is needed with to: {}", serde_name(&rule.to)));
+            }
+            if matches!(rule.to, To::Field | To::Label) && rule.field.is_none() {
+                return Err(format!("enqueue[{i}].field: is needed with to: {}", serde_name(&rule.to)));
+            }
+            if let Some(queue) = rule.queue.as_deref().filter(|queue| !queues.contains(queue)) {
+                let known = queues.iter().copied().collect::<Vec<_>>().join(", ");
+                return Err(format!("enqueue[{i}].queue: {queue:?} is not declared; declared are {known}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! A plugin's configuration: what the operator gave, checked against the manifest's settings, with defaults filled in.
+//!
+//! Not here: where the operator's values come from, reading files (an argument does it).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::contract::manifest::{Setting, SettingType};
+
+/// Longest file that a setting is read from: 1 MiB, the limit of Secrets and ConfigMaps, which such files are mounted from.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// A configuration that the plugin's manifest does not allow.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// The configuration is not a JSON object.
+    #[error("the configuration must be an object of settings, not {0}")]
+    NotAnObject(String),
+    /// No such setting.
+    #[error("setting {name:?} does not exist; {}", list(.known))]
+    Unknown {
+        /// As given.
+        name: String,
+        /// Those that exist.
+        known: Vec<String>,
+    },
+    /// No value and no default.
+    #[error("setting {0:?} is required")]
+    Missing(String),
+    /// A value of the wrong type or out of range; the text says what is right.
+    #[error("setting {name:?}: {why}")]
+    Invalid {
+        /// The setting.
+        name: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "this plugin has no settings".into() } else { format!("known are {}", names.join(", ")) }
+}
+
+/// The configuration as the plugin sees it: a JSON object with a value for every setting that has one.
+///
+/// `given` is an object, or null for no configuration at all. `read_file` answers the content of a file that `{"file": path}` names.
+///
+/// # Errors
+/// [`SettingsError`]; retrying does not help.
+pub fn resolve(
+    settings: &BTreeMap<String, Setting>,
+    given: &Value,
+    mut read_file: impl FnMut(&str) -> Result<String, String>,
+) -> Result<String, SettingsError> {
+    let empty = Map::new();
+    let given = match given {
+        Value::Null => &empty,
+        Value::Object(given) => given,
+        other => return Err(SettingsError::NotAnObject(describe(other))),
+    };
+    if let Some(name) = given.keys().find(|name| !settings.contains_key(*name)) {
+        return Err(SettingsError::Unknown { name: name.clone(), known: settings.keys().cloned().collect() });
+    }
+    let mut resolved = Map::new();
+    for (name, setting) in settings {
+        let invalid = |why| SettingsError::Invalid { name: name.clone(), why };
+        let value = match given.get(name) {
+            Some(value) => match file_of(setting, value) {
+                Some(path) => Value::String(read(path, &mut read_file).map_err(invalid)?),
+                None => value.clone(),
+            },
+            None => match &setting.default {
+                Some(default) => default.clone(),
+                None => return Err(SettingsError::Missing(name.clone())),
+            },
+        };
+        check(setting, &value).map_err(invalid)?;
+        resolved.insert(name.clone(), value);
+    }
+    Ok(Value::Object(resolved).to_string())
+}
+
+fn file_of<'a>(setting: &Setting, value: &'a Value) -> Option<&'a str> {
+    let map = value.as_object().filter(|map| setting.from_file && map.len() == 1)?;
+    map.get("file")?.as_str()
+}
+
+fn read(path: &str, read_file: &mut impl FnMut(&str) -> Result<String, String>) -> Result<String, String> {
+    let content = read_file(path).map_err(|why| format!("file {path:?} cannot be read: {why}"))?;
+    if content.len() > MAX_FILE_BYTES {
+        return Err(format!("file {path:?} has {} bytes, more than {MAX_FILE_BYTES}", content.len()));
+    }
+    Ok(content)
+}
+
+fn check(setting: &Setting, value: &Value) -> Result<(), String> {
+    let wanted = match setting.kind {
+        SettingType::Boolean => value.is_boolean().then_some(()).ok_or("true or false"),
+        // 2^53 and beyond is not exact in every language of a plugin.
+        SettingType::Integer => {
+            let exact = |n: i64| n.unsigned_abs() <= 1 << 53;
+            value.as_i64().filter(|n| exact(*n)).map(drop).ok_or("an integer of at most 53 bits")
+        }
+        SettingType::Number => value.is_number().then_some(()).ok_or("a number"),
+        SettingType::String => value.is_string().then_some(()).ok_or("a string"),
+        SettingType::Strings => {
+            let strings = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+            strings.then_some(()).ok_or("a list of strings")
+        }
+    };
+    if let Err(wanted) = wanted {
+        let or_file = if setting.from_file { ", or {\"file\": PATH}" } else { "" };
+        return Err(format!("must be {wanted}{or_file}, not {}", describe(value)));
+    }
+    if let Some(number) = value.as_f64() {
+        let low = setting.minimum.is_some_and(|minimum| number < minimum);
+        let high = setting.maximum.is_some_and(|maximum| number > maximum);
+        if low || high {
+            return Err(match (setting.minimum, setting.maximum) {
+                (Some(minimum), Some(maximum)) => format!("must be between {minimum} and {maximum}, not {value}"),
+                (Some(minimum), None) => format!("must be at least {minimum}, not {value}"),
+                (_, maximum) => format!("must be at most {}, not {value}", maximum.unwrap_or(f64::MAX)),
+            });
+        }
+    }
+    let texts: Vec<&str> = match value {
+        Value::String(text) => vec![text],
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(text) =
+        texts.iter().find(|text| !setting.one_of.is_empty() && setting.one_of.iter().all(|one| one != *text))
+    {
+        return Err(format!("{text:?} is not one of {}", setting.one_of.join(", ")));
+    }
+    Ok(())
+}
+
+/// What a value is, in few words: configuration may be secret, so that long values are not repeated.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(_) => "a string".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(given: Value, expect: Expect) {
+        let settings = json!({
+            "workers": {"type": "integer", "default": 5, "minimum": 1, "maximum": 100},
+            "ratio": {"type": "number", "default": 0.5, "maximum": 1},
+            "mode": {"type": "string", "default": "fast", "enum": ["fast", "safe"]},
+            "extra": {"type": "strings", "default": []},
+            "on": {"type": "boolean", "default": false},
+            "ca": {"type": "string", "fromFile": true},
+        });
+        let settings: BTreeMap<String, Setting> = serde_json::from_value(settings).unwrap();
+        let read = |path: &str| if path == "/ca.crt" { Ok("PEM".to_owned()) } else { Err("no such file".to_owned()) };
+        let text = match resolve(&settings, &given, read) {
+            Ok(text) => text,
+            Err(error) => error.to_string(),
+        };
+        expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        check(
+            json!({"ca": "x"}),
+            expect![[r#"{"ca":"x","extra":[],"mode":"fast","on":false,"ratio":0.5,"workers":5}"#]],
+        );
+        check(
+            json!({"ca": {"file": "/ca.crt"}, "workers": 7, "extra": ["a"], "on": true}),
+            expect![[r#"{"ca":"PEM","extra":["a"],"mode":"fast","on":true,"ratio":0.5,"workers":7}"#]],
+        );
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_message() {
+        check(json!([]), expect!["the configuration must be an object of settings, not a list"]);
+        check(json!(null), expect![[r#"setting "ca" is required"#]]);
+        check(
+            json!({"ca": "x", "worker": 1}),
+            expect![[r#"setting "worker" does not exist; known are ca, extra, mode, on, ratio, workers"#]],
+        );
+        check(json!({"ca": "x", "workers": 0}), expect![[r#"setting "workers": must be between 1 and 100, not 0"#]]);
+        check(
+            json!({"ca": "x", "workers": 1.5}),
+            expect![[r#"setting "workers": must be an integer of at most 53 bits, not 1.5"#]],
+        );
+        check(json!({"ca": "x", "ratio": 2}), expect![[r#"setting "ratio": must be at most 1, not 2"#]]);
+        check(json!({"ca": "x", "mode": "slow"}), expect![[r#"setting "mode": "slow" is not one of fast, safe"#]]);
+        check(
+            json!({"ca": "x", "extra": "a"}),
+            expect![[r#"setting "extra": must be a list of strings, not a string"#]],
+        );
+        check(json!({"ca": 1}), expect![[r#"setting "ca": must be a string, or {"file": PATH}, not 1"#]]);
+        check(
+            json!({"ca": {"file": "/nowhere"}}),
+            expect![[r#"setting "ca": file "/nowhere" cannot be read: no such file"#]],
+        );
+        check(
+            json!({"ca": "x", "mode": {"file": "/ca.crt"}}),
+            expect![[r#"setting "mode": must be a string, not an object"#]],
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! What a run has read, kept so that the run can be had again.
+//!
+//! *Flow*: the view of a run notes its reads; after a failure it gives the objects that they found, in the form in which the caches
+//! hold them; [`SeenObject::value`] makes of each the object that another cache would take in as the same.
+//!
+//! *Not here*: which runs are kept, and for how long (`pintle-runtime`'s `failures`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::manifest::SelectorForm;
+use crate::contract::outcome::Answers;
+use crate::object::field::FieldPath;
+use crate::object::id::Kind;
+use crate::object::{Object, OwnerRef};
+use crate::ports::api::ApiResource;
+
+/// What an object costs besides its text: its metadata and the references to it.
+const OBJECT_BYTES: usize = 256;
+
+/// What a run has read of its view.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Objects that its reads of the caches gave or counted, each once, in the order of the reads.
+    pub objects: Vec<SeenObject>,
+    /// What the API server has been found to offer, if the run asked.
+    pub resources: Option<Arc<[ApiResource]>>,
+    /// The state under each name that the run asked for; nothing for names without.
+    pub state: BTreeMap<Arc<str>, Arc<str>>,
+    /// What its needs were answered.
+    pub answers: Answers,
+    /// Something is left out, for it would have been too much.
+    pub is_incomplete: bool,
+}
+
+/// A cached object that a run has read.
+#[derive(Clone, Debug)]
+pub struct SeenObject {
+    /// Shared by the objects of a kind.
+    pub form: Arc<Form>,
+    /// As it was then.
+    pub object: Arc<Object>,
+}
+
+/// How a plugin's watch keeps the objects of a kind.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// Of the objects.
+    pub kind: Kind,
+    /// Slot of the fullest text that the plugin may read.
+    pub slot: u16,
+    /// Declared indexes: where the values come from, and their slot.
+    pub indexes: Vec<(FieldPath, u16)>,
+    /// Where objects keep their own selector, and its slot.
+    pub selector: Option<(FieldPath, SelectorForm, u16)>,
+    /// The watch's own, in the syntax of kubectl.
+    pub field_selector: Option<String>,
+}
+
+impl SeenObject {
+    fn text(&self) -> &str {
+        self.object.text(self.form.slot.into()).map_or("", |text| &**text)
+    }
+
+    /// What keeping it costs at most; less as long as the caches have the same.
+    pub fn n_bytes(&self) -> usize {
+        self.text().len() + OBJECT_BYTES
+    }
+
+    /// An object that the same watch finds by the same queries, and shows in the same way.
+    ///
+    /// A projection is not all that queries go by: labels, owners, and values of indexes and selectors that it leaves out are put back.
+    /// Of a field selector, what must be equal is put back.
+    pub fn value(&self) -> Value {
+        let Ok(mut value) = serde_json::from_str::<Value>(self.text()) else { return Value::Null };
+        let meta = &self.object.meta;
+        for (name, label) in &meta.labels {
+            put(&mut value, &["metadata", "labels", name], || json!(label));
+        }
+        if !meta.owners.is_empty() {
+            put_owners(&mut value, &meta.owners);
+        }
+        for (path, slot) in &self.form.indexes {
+            let of_index = self.object.index_values.iter().filter(|(index, _)| index == slot);
+            let mut values: Vec<Value> = of_index.map(|(_, value)| json!(value)).collect();
+            if !values.is_empty() {
+                let found = || if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+                put(&mut value, &names(path), found);
+            }
+        }
+        if let Some((path, form, slot)) = &self.form.selector
+            && let Some(Some(selector)) = self.object.selectors.get(usize::from(*slot))
+        {
+            put(&mut value, &names(path), || selector.to_json(*form));
+        }
+        for (path, wanted) in self.form.field_selector.iter().flat_map(|selector| equal_terms(selector)) {
+            put(&mut value, &path.split('.').collect::<Vec<_>>(), || json!(wanted));
+        }
+        value
+    }
+}
+
+fn names(path: &FieldPath) -> Vec<&str> {
+    path.names().iter().map(|name| &**name).collect()
+}
+
+/// The terms of a field selector that say what a field is.
+fn equal_terms(selector: &str) -> impl Iterator<Item = (&str, &str)> {
+    let terms = selector.split(',').filter(|term| !term.contains("!="));
+    terms.filter_map(|term| term.split_once("==").or_else(|| term.split_once('=')))
+}
+
+/// Puts a field where there is none yet. Of a list on the way the first element gets it, which is enough to be found by it.
+fn put(value: &mut Value, path: &[&str], field: impl FnOnce() -> Value) {
+    let Some((name, rest)) = path.split_first() else { return };
+    match value {
+        Value::Object(fields) => match (fields.get_mut(*name), rest) {
+            (Some(Value::Null) | None, []) => drop(fields.insert((*name).to_owned(), field())),
+            (Some(_), []) => {}
+            (Some(inner @ (Value::Object(_) | Value::Array(_))), rest) => put(inner, rest, field),
+            (_, rest) => {
+                let mut inner = Value::Object(Map::new());
+                put(&mut inner, rest, field);
+                fields.insert((*name).to_owned(), inner);
+            }
+        },
+        Value::Array(elements) => {
+            if let Some(first) = elements.first_mut() {
+                put(first, path, field);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn put_owners(value: &mut Value, owners: &[OwnerRef]) {
+    put(value, &["metadata", "ownerReferences"], || json!(vec![json!({}); owners.len()]));
+    let Some(shown) = value["metadata"]["ownerReferences"].as_array_mut() else { return };
+    for (shown, owner) in shown.iter_mut().zip(owners) {
+        put(shown, &["apiVersion"], || owner.kind.api_version().into());
+        put(shown, &["kind"], || json!(owner.kind.name));
+        put(shown, &["name"], || json!(owner.name));
+        put(shown, &["uid"], || owner.uid.to_string().into());
+        if owner.controller {
+            put(shown, &["controller"], || true.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Meta;
+    use crate::object::selector::Selector;
+
+    fn form() -> Form {
+        Form {
+            kind: "v1/Pod".parse().unwrap(),
+            slot: 0,
+            indexes: vec![("spec.nodeName".parse().unwrap(), 0), ("spec.volumes.claim".parse().unwrap(), 1)],
+            selector: Some(("spec.selector".parse().unwrap(), SelectorForm::LabelSelector, 0)),
+            field_selector: Some("status.phase=Running,spec.nodeName!=,metadata.name==a".into()),
+        }
+    }
+
+    fn object(text: &str) -> SeenObject {
+        let owner = OwnerRef {
+            kind: "apps/v1/ReplicaSet".parse().unwrap(),
+            name: "web".into(),
+            uid: crate::object::version::Uid::parse("u-1"),
+            controller: true,
+        };
+        let selector = r#"{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"tier","operator":"Exists"}]}"#;
+        let object = Object {
+            meta: Meta {
+                labels: [("app".into(), "web".into()), ("tier".into(), "x".into())].into(),
+                owners: [owner].into(),
+                ..Meta::default()
+            },
+            texts: [text.into()].into(),
+            index_values: [(0, "n1".into()), (1, "c1".into()), (1, "c2".into())].into(),
+            selectors: [Selector::from_json(selector, SelectorForm::LabelSelector).unwrap()].into(),
+        };
+        SeenObject { form: Arc::new(form()), object: Arc::new(object) }
+    }
+
+    #[test]
+    fn what_queries_go_by_is_put_back_into_a_projection() {
+        let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"web"}},"spec":{"volumes":[{"name":"v"}]}}"#;
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "a", "labels": {"app": "web", "tier": "x"},
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": true},
+                ],
+            },
+            "spec": {
+                "nodeName": "n1", "volumes": [{"name": "v", "claim": ["c1", "c2"]}],
+                "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+            },
+            "status": {"phase": "Running"},
+        });
+        assert_eq!(object(text).value(), expected);
+    }
+
+    #[test]
+    fn what_is_there_stays_as_it_is() {
+        let text = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "a", "labels": {"app": "web", "tier": "x"},
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": true,
+                    "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {"nodeName": "n1", "volumes": [{"claim": "c1"}, {"claim": "c2"}], "selector": {"matchLabels": {}}},
+            "status": {"phase": "Running"},
+        });
+        assert_eq!(object(&text.to_string()).value(), text);
+    }
+}

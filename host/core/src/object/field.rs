@@ -1,0 +1,209 @@
+//! Field paths and masks: which parts of an object somebody wants.
+//!
+//! A path is names joined by dots; a name that holds a dot or slash stands in `['...']`: `spec.nodeName`,
+//! `metadata.annotations['example.com/x'].y`. A list on the way is passed through: the rest of the path holds for each element.
+//! Where the path meets something that has no fields, that something is left out.
+//!
+//! Not here: how a mask is applied to JSON text (`project`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// A path to a field; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldPath {
+    names: Vec<Box<str>>,
+}
+
+/// A path that does not parse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("field path {path:?} is not valid: {why}; write spec.nodeName or metadata.labels['example.com/x']")]
+pub struct FieldPathError {
+    path: String,
+    why: &'static str,
+}
+
+impl FieldPath {
+    /// The path of these names.
+    pub fn of(names: &[&str]) -> Self {
+        Self { names: names.iter().map(|&name| name.into()).collect() }
+    }
+
+    /// Names from the root down.
+    pub fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// Whether whoever has this field has the other one too.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.names.starts_with(&self.names)
+    }
+
+    /// Whether it leads into the metadata, or is one of the fields that every object has.
+    pub fn in_metadata(&self) -> bool {
+        matches!(&*self.names[0], "metadata" | "apiVersion" | "kind")
+    }
+
+    /// The scalars at this path, in the order of the text: strings unescaped, numbers and booleans as they are written,
+    /// elements of a list each, nothing for null. Nothing if the text is not JSON.
+    pub fn values(&self, json: &str) -> Vec<String> {
+        crate::object::project::scalars(self, json)
+    }
+
+    /// Whether there is something other than null at this path. Not if the text is not JSON.
+    pub fn is_present(&self, json: &str) -> bool {
+        crate::object::project::is_present(self, json)
+    }
+}
+
+impl FromStr for FieldPath {
+    type Err = FieldPathError;
+
+    fn from_str(path: &str) -> Result<Self, Self::Err> {
+        let fail = |why| FieldPathError { path: path.to_owned(), why };
+        let mut names: Vec<Box<str>> = Vec::new();
+        let mut rest = path;
+        while !rest.is_empty() {
+            if let Some(quoted) = rest.strip_prefix("['") {
+                let (name, after) = quoted.split_once("']").ok_or(fail("a [' has no ']"))?;
+                if name.is_empty() {
+                    return Err(fail("a name is empty"));
+                }
+                names.push(name.into());
+                rest = after;
+            } else {
+                let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                if end == 0 {
+                    return Err(fail(if rest.starts_with('[') {
+                        "names in brackets need quotes"
+                    } else {
+                        "a name is empty"
+                    }));
+                }
+                if rest[..end].contains(|c: char| c.is_whitespace() || c == '\'' || c == ']') {
+                    return Err(fail("a name holds a blank, a quote or a bracket"));
+                }
+                names.push(rest[..end].into());
+                rest = &rest[end..];
+            }
+            if let Some(after) = rest.strip_prefix('.') {
+                if after.is_empty() {
+                    return Err(fail("nothing follows the last dot"));
+                }
+                rest = after;
+            } else if !rest.is_empty() && !rest.starts_with('[') {
+                return Err(fail("a dot is missing after ']"));
+            }
+        }
+        if names.is_empty() { Err(fail("it is empty")) } else { Ok(Self { names }) }
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.names.iter().enumerate() {
+            if name.contains(|c: char| c.is_whitespace() || "./[']".contains(c)) {
+                write!(f, "['{name}']")?;
+            } else {
+                write!(f, "{}{name}", if i == 0 { "" } else { "." })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A set of paths: a projection. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}` always belong to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldMask {
+    paths: BTreeSet<FieldPath>,
+}
+
+impl FieldMask {
+    /// The mask of these paths.
+    pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Self {
+        let mut mask = Self::default();
+        mask.extend(paths);
+        mask
+    }
+
+    /// The paths, none of which covers another.
+    pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
+        self.paths.iter()
+    }
+
+    /// Whether the mask has the whole field.
+    pub fn covers(&self, path: &FieldPath) -> bool {
+        self.paths.iter().any(|ours| ours.covers(path))
+    }
+
+    /// The parts of an object that the mask names, as compact as the text was. Unlike a cached projection it has none of the
+    /// fields that always belong to one, unless the mask names them.
+    ///
+    /// # Errors
+    /// If the text is not a JSON object.
+    pub fn project(&self, json: &str) -> Result<String, serde_json::Error> {
+        crate::object::project::project(self, json)
+    }
+}
+
+impl Extend<FieldPath> for FieldMask {
+    fn extend<I: IntoIterator<Item = FieldPath>>(&mut self, paths: I) {
+        for path in paths {
+            if !self.covers(&path) {
+                self.paths.retain(|ours| !path.covers(ours));
+                self.paths.insert(path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> FieldPath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn paths_have_a_text_form() {
+        for text in ["spec", "spec.nodeName", "metadata.labels['example.com/x'].y", "['a.b']['c/d'].e"] {
+            assert_eq!(path(text).to_string(), text);
+        }
+        assert_eq!(path("metadata.labels['app']"), path("metadata.labels.app"));
+        for (text, why) in [
+            ("", "it is empty"),
+            (".spec", "a name is empty"),
+            ("spec..x", "a name is empty"),
+            ("spec.", "nothing follows the last dot"),
+            ("a['b", "a [' has no ']"),
+            ("a['']", "a name is empty"),
+            ("a[0]", "names in brackets need quotes"),
+            ("a['b']c", "a dot is missing after ']"),
+            ("a b", "a name holds a blank, a quote or a bracket"),
+        ] {
+            assert_eq!(text.parse::<FieldPath>().unwrap_err().why, why, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mask_keeps_the_shortest_paths() {
+        let mask = FieldMask::new(["spec.a.b", "spec.a", "status", "status.x", "spec.ab"].map(path));
+        assert_eq!(mask.paths().map(ToString::to_string).collect::<Vec<_>>(), ["spec.a", "spec.ab", "status"]);
+        assert!(mask.covers(&path("spec.a.c")) && !mask.covers(&path("spec")));
+    }
+
+    #[test]
+    fn values_are_found_through_lists() {
+        let json = r#"{"spec":{"volumes":[{"claim":"a"},{"x":1},{"claim":null},{"claim":["b\n",3,true,{}]}]}}"#;
+        assert_eq!(path("spec.volumes.claim").values(json), ["a", "b\n", "3", "true"]);
+        assert!(path("spec.volumes").values(json).is_empty());
+        for (present, text) in [(true, "spec.volumes"), (true, "spec.volumes.x"), (false, "spec.none"), (false, "a")] {
+            assert_eq!(path(text).is_present(json), present, "{text}");
+        }
+        assert!(!path("a").is_present(r#"{"a":null}"#) && path("a").is_present(r#"{"a":{}}"#));
+        assert!(path("spec.missing.x").values(json).is_empty());
+        assert!(path("spec").values("nonsense").is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! A cached object: its metadata, and one JSON text for each projection that somebody declared.
+//!
+//! Invariants:
+//! 1. An object never changes once it is made; the store shares it.
+//! 2. No `managedFields` in any text.
+//!
+//! Not here: how JSON text becomes an object (`ingest`), where objects are kept (`pintle-runtime`'s store).
+
+pub mod field;
+pub mod id;
+pub mod ingest;
+mod project;
+pub mod selector;
+pub mod version;
+
+use std::sync::Arc;
+
+use crate::object::id::{Kind, ObjectKey};
+use crate::object::selector::Selector;
+use crate::object::version::{ResourceVersion, Uid};
+
+/// Labels of an object, in the server's order (sorted by key).
+pub type Labels = Box<[(Arc<str>, Arc<str>)]>;
+
+/// What the host itself needs to know of every object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub resource_version: ResourceVersion,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `metadata.ownerReferences`.
+    pub owners: Box<[OwnerRef]>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
+}
+
+/// One owner reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerRef {
+    /// Kind of the owner, in the version that the reference names.
+    pub kind: Kind,
+    /// Name of the owner; it is in the object's namespace, or cluster-scoped.
+    pub name: Arc<str>,
+    /// Uid of the owner.
+    pub uid: Uid,
+    /// Whether it is the controller.
+    pub controller: bool,
+}
+
+impl Meta {
+    /// The reference to the controller.
+    pub fn controller(&self) -> Option<&OwnerRef> {
+        self.owners.iter().find(|owner| owner.controller)
+    }
+
+    /// The label's value.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
+    }
+}
+
+/// A cached object.
+#[derive(Debug)]
+pub struct Object {
+    /// Metadata.
+    pub meta: Meta,
+    /// One text for each slot of the plan; the empty text in slots that nobody uses.
+    pub texts: Box<[Arc<str>]>,
+    /// (index slot, value) of the declared indexes, sorted, each once.
+    pub index_values: Box<[(u16, Arc<str>)]>,
+    /// The object's own selector for each selector slot; absent if the object has none, or one that is not valid.
+    pub selectors: Box<[Option<Selector>]>,
+}
+
+impl Object {
+    /// Text of a slot, if the object was taken in under a plan that has it.
+    pub fn text(&self, slot: usize) -> Option<&Arc<str>> {
+        self.texts.get(slot).filter(|text| !text.is_empty())
+    }
+}

@@ -1,0 +1,319 @@
+//! Which events reach the API server, and as what: a new Event, or one more count of an old one.
+//!
+//! ```text
+//! event ──> aggregate (ten that differ in their message only become one) ──> count ──> spam filter ──> create | count | drop
+//! ```
+//!
+//! Invariants:
+//! 1. Memory is bounded: each stage remembers at most [`CACHE_ENTRIES`] keys, the longest unused go first.
+//! 2. A name is never given out twice by one correlator.
+//! 3. An event that the filter drops is counted all the same, so that the next one that passes tells the truth.
+//!
+//! Not here: writing, retries and the queue (the recorder).
+//!
+//! Source: client-go's `tools/record/events_cache.go` (`EventCorrelator`), with its numbers.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use lru::LruCache;
+
+use crate::contract::outcome::Event;
+use crate::object::id::{Kind, ObjectKey};
+use crate::policy::grants::is_path_segment;
+use crate::policy::ratelimit::TokenBucket;
+
+/// Keys that each stage remembers.
+pub const CACHE_ENTRIES: usize = 4096;
+/// Different messages of otherwise equal events after which they become one.
+pub const AGGREGATE_AFTER: usize = 10;
+/// Time without a similar event after which aggregation starts anew.
+pub const AGGREGATE_INTERVAL: Duration = Duration::from_secs(600);
+/// Events about one object at once.
+pub const SPAM_BURST: u32 = 25;
+/// Events about one object per second, afterwards: one in five minutes.
+pub const SPAM_RATE: f64 = 1.0 / 300.0;
+/// Longest message of an event in bytes; the API server refuses longer ones of newer Events.
+pub const MAX_MESSAGE_BYTES: usize = 1024;
+
+const COMBINED: &str = "(combined from similar events): ";
+
+/// What the event is about; with the type, the key of the spam filter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct About {
+    kind: Kind,
+    object: ObjectKey,
+    uid: String,
+    warning: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Similar {
+    about: About,
+    reason: String,
+}
+
+/// Key of the counting stage: a single event by its message, or an aggregate without one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Same {
+    similar: Similar,
+    message: Option<String>,
+}
+
+#[derive(Debug)]
+struct Aggregate {
+    messages: HashSet<String>,
+    last: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Observed {
+    name: String,
+    count: u32,
+    first: Timestamp,
+}
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Name of the Event object.
+    pub name: String,
+    /// When it happened first.
+    pub first: Timestamp,
+    /// When it happened last.
+    pub last: Timestamp,
+    /// How often.
+    pub count: u32,
+    /// For humans; of an aggregate, that of its latest event behind a prefix.
+    pub message: String,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventDecision {
+    /// The object has had its share of events.
+    Drop,
+    /// Write a new Event.
+    Create(Record),
+    /// Patch count, message and time of the Event of this name; create it if it is gone.
+    Count(Record),
+}
+
+/// The correlator of one event source.
+#[derive(Debug)]
+pub struct Correlator {
+    aggregates: LruCache<Similar, Aggregate>,
+    observed: LruCache<Same, Observed>,
+    spam: LruCache<About, TokenBucket>,
+    last_nanos: i128,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Correlator {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        const ENTRIES: NonZeroUsize = NonZeroUsize::new(CACHE_ENTRIES).unwrap();
+        Self {
+            aggregates: LruCache::new(ENTRIES),
+            observed: LruCache::new(ENTRIES),
+            spam: LruCache::new(ENTRIES),
+            last_nanos: 0,
+        }
+    }
+
+    /// Decides about one event. `at` is the wall clock, for what is written; `now` measures intervals.
+    pub fn correlate(&mut self, event: &Event, now: Instant, at: Timestamp) -> EventDecision {
+        let about = About {
+            kind: event.regarding_kind.clone(),
+            object: event.regarding.clone(),
+            uid: event.regarding_uid.clone(),
+            warning: event.warning,
+        };
+        let similar = Similar { about: about.clone(), reason: event.reason.clone() };
+        let own_message = cut(&event.message, MAX_MESSAGE_BYTES);
+        let aggregated = self.aggregate(&similar, own_message, now);
+        let message = if aggregated {
+            cut(&format!("{COMBINED}{own_message}"), MAX_MESSAGE_BYTES).to_owned()
+        } else {
+            own_message.to_owned()
+        };
+        let same = Same { similar, message: (!aggregated).then(|| own_message.to_owned()) };
+        let observed = match self.observed.get_mut(&same) {
+            Some(observed) => {
+                observed.count = observed.count.saturating_add(1).min(i32::MAX as u32);
+                observed.clone()
+            }
+            None => {
+                let observed = Observed { name: self.name(&event.regarding, at), count: 1, first: at };
+                self.observed.put(same, observed.clone());
+                observed
+            }
+        };
+        let bucket = self.spam.get_or_insert_mut(about, || TokenBucket::new(SPAM_RATE, SPAM_BURST));
+        if !bucket.try_take(now) {
+            return EventDecision::Drop;
+        }
+        let record = Record { name: observed.name, first: observed.first, last: at, count: observed.count, message };
+        if record.count > 1 { EventDecision::Count(record) } else { EventDecision::Create(record) }
+    }
+
+    /// Whether this event is one of many that differ in their message only.
+    fn aggregate(&mut self, similar: &Similar, message: &str, now: Instant) -> bool {
+        let fresh = || Aggregate { messages: HashSet::new(), last: now };
+        let aggregate = self.aggregates.get_or_insert_mut_ref(similar, fresh);
+        if now.saturating_duration_since(aggregate.last) > AGGREGATE_INTERVAL {
+            aggregate.messages.clear();
+        }
+        aggregate.last = now;
+        if !aggregate.messages.contains(message) {
+            aggregate.messages.insert(message.to_owned());
+        }
+        if aggregate.messages.len() < AGGREGATE_AFTER {
+            return false;
+        }
+        // The set never grows beyond the threshold; which message makes room does not matter.
+        aggregate.messages.remove(message);
+        true
+    }
+
+    /// `OBJECT.HEX`, the number being the time in nanoseconds, or the next one that is free.
+    fn name(&mut self, regarding: &ObjectKey, at: Timestamp) -> String {
+        self.last_nanos = at.as_nanosecond().max(self.last_nanos + 1);
+        let name = format!("{}.{:x}", regarding.name, self.last_nanos);
+        if is_subdomain(&name) { name } else { format!("event.{:x}", self.last_nanos) }
+    }
+}
+
+/// Whether an object of most kinds may have this name (names of some kinds are freer than those of Events).
+fn is_subdomain(name: &str) -> bool {
+    let label = |label: &str| {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    is_path_segment(name) && name.split('.').all(label)
+}
+
+/// The longest beginning of at most so many bytes that is whole characters.
+pub fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixture {
+        correlator: Correlator,
+        start: Instant,
+        elapsed: Duration,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            Self { correlator: Correlator::new(), start: Instant::now(), elapsed: Duration::ZERO }
+        }
+
+        fn event(&mut self, object: &str, reason: &str, message: &str) -> EventDecision {
+            let event = Event {
+                regarding_kind: Kind::new("apps", "v1", "ReplicaSet"),
+                regarding: ObjectKey::new("ns", object),
+                regarding_uid: "u".into(),
+                warning: false,
+                reason: reason.into(),
+                message: message.into(),
+            };
+            let at = Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed;
+            self.correlator.correlate(&event, self.start + self.elapsed, at)
+        }
+    }
+
+    fn summary(decision: &EventDecision) -> String {
+        match decision {
+            EventDecision::Drop => "drop".into(),
+            EventDecision::Create(record) => format!("create {}", record.message),
+            EventDecision::Count(record) => format!("count {} {}", record.count, record.message),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_counted() {
+        let mut fixture = Fixture::new();
+        let EventDecision::Create(first) = fixture.event("a", "R", "m") else { panic!("not created") };
+        assert!(first.name.starts_with("a.18fae27693b4"), "{}", first.name);
+        fixture.elapsed = Duration::from_secs(7);
+        let EventDecision::Count(second) = fixture.event("a", "R", "m") else { panic!("not counted") };
+        assert_eq!((second.count, &second.name, second.first), (2, &first.name, first.first));
+        assert_eq!(second.last.duration_since(first.last).as_secs(), 7);
+    }
+
+    #[test]
+    fn the_tenth_message_within_ten_minutes_begins_an_aggregate() {
+        let mut fixture = Fixture::new();
+        for i in 0..9 {
+            assert_eq!(summary(&fixture.event("a", "R", &format!("m{i}"))), format!("create m{i}"));
+        }
+        assert_eq!(summary(&fixture.event("a", "R", "m9")), "create (combined from similar events): m9");
+        assert_eq!(summary(&fixture.event("a", "R", "m10")), "count 2 (combined from similar events): m10");
+        // Another reason and another object are not similar.
+        assert_eq!(summary(&fixture.event("a", "Other", "m11")), "create m11");
+        assert_eq!(summary(&fixture.event("b", "R", "m11")), "create m11");
+        fixture.elapsed = Duration::from_secs(601);
+        assert_eq!(summary(&fixture.event("a", "R", "m12")), "create m12");
+    }
+
+    #[test]
+    fn after_a_burst_one_event_in_five_minutes_passes() {
+        let mut fixture = Fixture::new();
+        let passed = (0..40).filter(|_| fixture.event("a", "R", "m") != EventDecision::Drop).count();
+        assert_eq!(passed, 25);
+        assert_eq!(summary(&fixture.event("b", "R", "m")), "create m");
+        fixture.elapsed = Duration::from_secs(299);
+        assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
+        fixture.elapsed = Duration::from_secs(301);
+        // Dropped ones were counted: 40 and the one before.
+        assert_eq!(summary(&fixture.event("a", "R", "m")), "count 42 m");
+        assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
+    }
+
+    #[test]
+    fn names_are_valid_and_never_repeat() {
+        let mut fixture = Fixture::new();
+        let mut names = HashSet::new();
+        for object in ["a", "b", "system:node", "UPPER", &"x".repeat(250)] {
+            for reason in ["R", "S"] {
+                let EventDecision::Create(record) = fixture.event(object, reason, "m") else { panic!("not created") };
+                assert!(is_subdomain(&record.name), "{}", record.name);
+                assert!(names.insert(record.name));
+            }
+        }
+    }
+
+    #[test]
+    fn long_messages_are_cut_at_a_character() {
+        let mut fixture = Fixture::new();
+        let EventDecision::Create(record) = fixture.event("a", "R", &"ä".repeat(600)) else { panic!("not created") };
+        assert_eq!(record.message.len(), 1024);
+        let EventDecision::Create(record) = fixture.event("a", "R", &format!("x{}", "ä".repeat(600))) else {
+            panic!("not created")
+        };
+        assert_eq!(record.message.len(), 1023);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut fixture = Fixture::new();
+        for i in 0..3 * CACHE_ENTRIES {
+            fixture.event(&format!("o{i}"), "R", "m");
+        }
+        assert_eq!(fixture.correlator.observed.len(), CACHE_ENTRIES);
+        assert_eq!(fixture.correlator.spam.len(), CACHE_ENTRIES);
+        assert_eq!(fixture.correlator.aggregates.len(), CACHE_ENTRIES);
+    }
+}

@@ -1,0 +1,247 @@
+//! What a plugin may write, and read.
+//!
+//! Flow: the manifest asks, the operator may narrow; each mutation and need is checked before anything leaves the process, and what
+//! the manifest asks for is compared with what the operator gives before the plugin is loaded.
+//!
+//! Invariants:
+//! 1. Nothing is allowed that the manifest does not ask for; what the operator gives can only take away from that.
+//! 2. The check is on what the plugin answered, never on what it claims to intend: names come from the request that will be sent.
+//! 3. A refusal names the grant that is missing, and where to add it.
+//!
+//! Not here: who owns what (the writer knows the caches), RBAC of the API server (which holds besides).
+
+mod denial;
+mod missing;
+
+use std::collections::BTreeSet;
+
+use crate::contract::manifest::{Grant, Of};
+use crate::object::id::Kind;
+
+pub use denial::Denial;
+use denial::Why;
+pub use missing::{Missing, asked_by};
+
+/// One request, as far as grants care.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// As in [`Grant::VERBS`].
+    pub verb: &'a str,
+    /// Kind of the object.
+    pub kind: &'a Kind,
+    /// For example `status`.
+    pub subresource: Option<&'a str>,
+    /// Empty for cluster-scoped objects and for lists of all namespaces.
+    pub namespace: &'a str,
+    /// Empty if it is not known yet (`generateName`), or for a list.
+    pub name: &'a str,
+}
+
+impl std::fmt::Display for Access<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.kind)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, " ({subresource})")?;
+        }
+        match (self.namespace, self.name) {
+            ("", "") => Ok(()),
+            ("", name) => write!(f, " {name}"),
+            (namespace, name) => write!(f, " {namespace}/{name}"),
+        }
+    }
+}
+
+/// Values of which one must match, or all.
+#[derive(Clone, Debug)]
+enum Only {
+    Any,
+    Of(BTreeSet<String>),
+}
+
+impl Only {
+    fn new(values: &[String], empty_means_any: bool) -> Self {
+        let any = values.iter().any(|value| value == "*") || (values.is_empty() && empty_means_any);
+        if any { Self::Any } else { Self::Of(values.iter().cloned().collect()) }
+    }
+
+    fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(values) => values.contains(value),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    verbs: Only,
+    /// `None` for all kinds.
+    kinds: Option<Vec<Kind>>,
+    /// `None`: the objects themselves.
+    subresources: Option<Only>,
+    namespaces: Only,
+    names: Only,
+    paths: Vec<PathPattern>,
+    of: Of,
+}
+
+#[derive(Clone, Debug)]
+enum PathPattern {
+    Exact(String),
+    Prefix(String),
+}
+
+impl PathPattern {
+    fn new(path: &str) -> Self {
+        match path.strip_suffix('*') {
+            Some(prefix) => Self::Prefix(prefix.to_owned()),
+            None => Self::Exact(path.to_owned()),
+        }
+    }
+}
+
+impl Rule {
+    fn new(grant: &Grant) -> Self {
+        let any_kind = grant.kinds.iter().any(|kind| kind == "*");
+        Self {
+            verbs: Only::new(&grant.verbs, false),
+            kinds: (!any_kind).then(|| grant.kinds.iter().filter_map(|kind| kind.parse().ok()).collect()),
+            subresources: (!grant.subresources.is_empty()).then(|| Only::new(&grant.subresources, false)),
+            namespaces: Only::new(&grant.namespaces, true),
+            names: Only::new(&grant.names, true),
+            paths: grant.paths.iter().map(|path| PathPattern::new(path)).collect(),
+            of: grant.of,
+        }
+    }
+
+    /// Whether it is about such requests, whoever owns the object.
+    fn matches(&self, access: &Access<'_>) -> bool {
+        self.paths.is_empty()
+            && self.verbs.matches(access.verb)
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(access.kind))
+            && match (&self.subresources, access.subresource) {
+                (None, None) => true,
+                (Some(allowed), Some(subresource)) => allowed.matches(subresource),
+                _ => false,
+            }
+            && self.namespaces.matches(access.namespace)
+            && self.names.matches(access.name)
+    }
+
+    fn allows_path(&self, path: &str) -> bool {
+        self.verbs.matches("get")
+            && self.paths.iter().any(|pattern| match pattern {
+                PathPattern::Exact(exact) => path == exact,
+                PathPattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
+            })
+    }
+}
+
+/// How a request is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Whoever owns the object.
+    Freely,
+    /// Because of what the object is to the key.
+    Owned,
+}
+
+/// What a plugin may do. The default allows nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    asked: Vec<Rule>,
+    /// The operator's word, if it was given.
+    given: Option<Vec<Rule>>,
+}
+
+impl Grants {
+    /// What the manifest asks for, within what the operator gives (all that is asked for, if absent).
+    pub fn new(asked: &[Grant], given: Option<&[Grant]>) -> Self {
+        let rules = |grants: &[Grant]| grants.iter().map(Rule::new).collect();
+        Self { asked: rules(asked), given: given.map(rules) }
+    }
+
+    /// Whether the request may be sent. `owned` says whether the object is [`Of::Key`] or [`Of::Controlled`], and why not; it is
+    /// asked only if that decides.
+    ///
+    /// # Errors
+    /// [`Denial`]: which grant is missing. Trying again helps only where `owned` may change.
+    pub fn check(
+        &self,
+        access: &Access<'_>,
+        mut owned: impl FnMut(Of) -> Result<(), String>,
+    ) -> Result<Allowed, Denial> {
+        let mut among = |rules: &[Rule]| {
+            let mut whys: Vec<String> = Vec::new();
+            let fitting: BTreeSet<Of> = rules.iter().filter(|rule| rule.matches(access)).map(|rule| rule.of).collect();
+            for of in &fitting {
+                match of {
+                    Of::Any => return Ok(Allowed::Freely),
+                    Of::Key | Of::Controlled => match owned(*of) {
+                        Ok(()) => return Ok(Allowed::Owned),
+                        Err(why) => whys.push(why),
+                    },
+                }
+            }
+            Err(whys)
+        };
+        let denied = |given: bool, whys: Vec<String>| Denial::of_access(access, Why::new(given, whys));
+        let asked = among(&self.asked).map_err(|whys| denied(false, whys))?;
+        let given = match &self.given {
+            None => Allowed::Freely,
+            Some(given) => among(given).map_err(|whys| denied(true, whys))?,
+        };
+        Ok(if asked == given { asked } else { Allowed::Owned })
+    }
+
+    /// Whether the request may be sent whoever owns the object.
+    pub fn allow(&self, access: &Access<'_>) -> bool {
+        self.check(access, |_| Err(String::new())).is_ok()
+    }
+
+    /// Whether a GET of this path (which may have a query) may be sent. Paths that a server could read as another one are refused.
+    ///
+    /// # Errors
+    /// [`Denial`]; trying again does not help.
+    pub fn check_path(&self, path: &str) -> Result<(), Denial> {
+        let among = |rules: &[Rule]| rules.iter().any(|rule| rule.allows_path(path));
+        if !is_plain_path(path) {
+            return Err(Denial::of_path(path, Why::Unsound));
+        }
+        if !among(&self.asked) {
+            return Err(Denial::of_path(path, Why::Unasked));
+        }
+        match &self.given {
+            Some(given) if !among(given) => Err(Denial::of_path(path, Why::Ungiven)),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Grants::check_path`] as a yes or no.
+    pub fn allow_path(&self, path: &str) -> bool {
+        self.check_path(path).is_ok()
+    }
+}
+
+/// Starts with `/`, printable ASCII, and nothing that normalises to another path.
+fn is_plain_path(path: &str) -> bool {
+    let (route, query) = path.split_once('?').unwrap_or((path, ""));
+    let printable = |text: &str| text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\'));
+    route.starts_with('/')
+        && printable(route)
+        && printable(query)
+        && !route.contains('%')
+        && !route.contains("//")
+        && route.split('/').all(|segment| !matches!(segment, "." | ".."))
+}
+
+/// Whether a name or namespace can stand in a path as one segment of it, and means itself there.
+pub fn is_path_segment(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 253
+        && !matches!(name, "." | "..")
+        && name.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b'%' | b'?' | b'#' | b'\\'))
+}
+
+#[cfg(test)]
+mod tests;

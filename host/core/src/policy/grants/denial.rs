@@ -1,0 +1,130 @@
+//! What is told of a refusal: which grant is missing, and where to add it.
+
+use super::Access;
+use crate::contract::manifest::{Grant, Of};
+
+/// A request that is not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The request, in words.
+    request: String,
+    why: Why,
+    /// What would allow it.
+    grant: Box<Grant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The manifest does not ask for it.
+    Unasked,
+    /// The operator does not give it.
+    Ungiven,
+    /// It is granted for objects of the key only, and this is none.
+    Unowned {
+        /// The limit is the operator's, not the manifest's.
+        given: bool,
+        why: String,
+    },
+    /// No grant allows it.
+    Unsound,
+}
+
+impl Why {
+    /// `whys`: why the grants that fit do not hold; empty if none fits.
+    pub(super) fn new(given: bool, whys: Vec<String>) -> Self {
+        match (whys.is_empty(), given) {
+            (true, false) => Self::Unasked,
+            (true, true) => Self::Ungiven,
+            (false, given) => Self::Unowned { given, why: whys.join("; ") },
+        }
+    }
+}
+
+impl Denial {
+    pub(super) fn of_access(access: &Access<'_>, why: Why) -> Self {
+        let given = matches!(why, Why::Ungiven | Why::Unowned { given: true, .. });
+        let one = |text: &str| if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
+        let grant = Grant {
+            verbs: vec![access.verb.to_owned()],
+            kinds: vec![access.kind.to_string()],
+            subresources: access.subresource.map(one).unwrap_or_default(),
+            // Who writes a manifest knows no namespaces; who operates a cluster gives no more than is needed.
+            namespaces: if given { one(access.namespace) } else { Vec::new() },
+            ..Grant::default()
+        };
+        Self { request: access.to_string(), why, grant: grant.into() }
+    }
+
+    pub(super) fn of_path(path: &str, why: Why) -> Self {
+        let route = path.split('?').next().unwrap_or_default();
+        let grant = Grant { verbs: vec!["get".into()], paths: vec![format!("{route}*")], ..Grant::default() };
+        Self { request: format!("get {path}"), why, grant: grant.into() }
+    }
+
+    /// One line for people, about this plugin.
+    pub fn message(&self, plugin: &str) -> String {
+        let Self { request, why, grant } = self;
+        let line = line(grant);
+        match why {
+            Why::Unasked => format!(
+                "{request} is not granted to plugin {plugin}: its manifest does not ask for it; add `{line}` to `grants` of the manifest"
+            ),
+            Why::Ungiven => format!(
+                "{request} is not granted to plugin {plugin}: its operator does not give it; add `{line}` to {}",
+                place(plugin)
+            ),
+            Why::Unowned { given: false, why } => format!(
+                "{request} is not granted to plugin {plugin}, whose manifest asks for objects of the key only: {why}; for all objects add `{line}` to `grants` of the manifest"
+            ),
+            Why::Unowned { given: true, why } => format!(
+                "{request} is not granted to plugin {plugin}, which is given objects of the key only: {why}; for all objects add `{line}` to {}",
+                place(plugin)
+            ),
+            Why::Unsound => format!(
+                "{request} is not granted to plugin {plugin}: no grant allows a path that a server could read as another one"
+            ),
+        }
+    }
+}
+
+/// Where an operator gives grants.
+pub(super) fn place(plugin: &str) -> String {
+    format!("`grants` of ControllerPlugin/{plugin} or of the plugin's spec file")
+}
+
+/// A grant as an entry of a YAML list, ready to be pasted.
+pub(super) fn line(grant: &Grant) -> String {
+    let lists = [
+        ("verbs", &grant.verbs),
+        ("kinds", &grant.kinds),
+        ("subresources", &grant.subresources),
+        ("namespaces", &grant.namespaces),
+        ("names", &grant.names),
+        ("paths", &grant.paths),
+    ];
+    let list = |values: &[String]| values.iter().map(|value| scalar(value)).collect::<Vec<_>>().join(", ");
+    let mut members: Vec<String> = lists
+        .into_iter()
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| format!("{name}: [{}]", list(values)))
+        .collect();
+    match grant.of {
+        Of::Any => {}
+        Of::Key => members.push("of: key".into()),
+        Of::Controlled => members.push("of: controlled".into()),
+    }
+    format!("- {{{}}}", members.join(", "))
+}
+
+/// A string in a flow of YAML. What is not clearly a word is quoted as JSON does, which YAML reads too.
+fn scalar(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let is_word =
+        !matches!(text.to_ascii_lowercase().as_str(), "true" | "false" | "null" | "yes" | "no" | "on" | "off");
+    if starts && is_word && text.bytes().all(plain) {
+        text.to_owned()
+    } else {
+        serde_json::Value::from(text).to_string()
+    }
+}

@@ -1,0 +1,169 @@
+//! What a manifest asks for and an operator does not give.
+//!
+//! Both sides are lists of grants. What is asked for is taken apart into atoms (one verb, kind, subresource, namespace and name
+//! each, where "all" is a value of its own), and each atom must be covered by a single grant of the operator. So "all" is covered
+//! by "all" alone, never by a list that happens to be complete today.
+
+use super::denial::{line, place};
+use super::{Grants, PathPattern};
+use crate::contract::manifest::{Grant, Manifest, Of, Watch};
+
+/// What is asked for and not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What would have to be given.
+    pub grant: Grant,
+    /// A watch of the manifest asks for it, so that the plugin cannot even see what it works on.
+    pub watch: bool,
+}
+
+/// All that a manifest asks for: `list` and `watch` for each of its watches, then its grants.
+pub fn asked_by(manifest: &Manifest) -> Vec<Grant> {
+    manifest.watches.iter().map(of_watch).chain(manifest.grants.iter().cloned()).collect()
+}
+
+fn of_watch(watch: &Watch) -> Grant {
+    // Of one name, as the API server sees it too.
+    let name = watch.field_selector.as_deref().and_then(|selector| {
+        selector.split(',').find_map(|term| {
+            let (field, value) = term.split_once('=')?;
+            let value = value.strip_prefix('=').unwrap_or(value);
+            (field == "metadata.name" && !value.is_empty()).then(|| value.to_owned())
+        })
+    });
+    Grant {
+        verbs: vec!["list".into(), "watch".into()],
+        kinds: vec![watch.kind.as_ref().map_or_else(|| "*".to_owned(), ToString::to_string)],
+        namespaces: watch.namespace.iter().cloned().collect(),
+        names: name.into_iter().collect(),
+        ..Grant::default()
+    }
+}
+
+impl Missing {
+    /// One line for people about all that is missing; empty if nothing is.
+    pub fn message(missing: &[Self], plugin: &str) -> String {
+        if missing.is_empty() {
+            return String::new();
+        }
+        let lines: Vec<String> = missing.iter().map(|one| format!("`{}`", line(&one.grant))).collect();
+        format!("plugin {plugin} asks for more than it is given; add {} to {}", lines.join(" and "), place(plugin))
+    }
+}
+
+impl Grants {
+    /// What the manifest asks for and the operator's grants do not cover. It holds also for what a run would refuse one by one, so
+    /// that an operator hears of it before the plugin is loaded.
+    pub fn missing(manifest: &Manifest, given: &[Grant]) -> Vec<Missing> {
+        let watches = manifest.watches.iter().map(|watch| (of_watch(watch), true));
+        let grants = manifest.grants.iter().map(|grant| (grant.clone(), false));
+        let mut missing: Vec<Missing> = Vec::new();
+        for (asked, watch) in watches.chain(grants) {
+            for grant in uncovered(&asked, given) {
+                let one = Missing { grant, watch };
+                if !missing.contains(&one) {
+                    missing.push(one);
+                }
+            }
+        }
+        missing
+    }
+}
+
+/// The parts of a grant that no grant of the operator covers, few of them.
+fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
+    let mut parts: Vec<Grant> = Vec::new();
+    for atom in atoms(asked) {
+        if given.iter().any(|given| covers(given, &atom)) {
+            continue;
+        }
+        // Atoms of all verbs come in a row: one line for all of them.
+        match parts.last_mut().filter(|part| Grant { verbs: atom.verbs.clone(), ..(*part).clone() } == atom) {
+            Some(part) => part.verbs.extend(atom.verbs),
+            None => parts.push(atom),
+        }
+    }
+    let mut joined: Vec<Grant> = Vec::new();
+    for part in parts {
+        let same = |other: &&mut Grant| Grant { kinds: part.kinds.clone(), ..(**other).clone() } == part;
+        match joined.iter_mut().find(same) {
+            Some(other) => other.kinds.extend(part.kinds),
+            None => joined.push(part),
+        }
+    }
+    joined
+}
+
+/// One grant for each combination of values. An empty list of subresources, namespaces or names stays empty.
+fn atoms(asked: &Grant) -> Vec<Grant> {
+    let any = |values: &[String]| values.iter().any(|value| value == "*");
+    let verbs: Vec<String> = if any(&asked.verbs) {
+        let meant = |verb: &&str| asked.of == Of::Any || !Grant::OF_MANY.contains(verb);
+        Grant::VERBS
+            .iter()
+            .filter(|verb| asked.paths.is_empty() && meant(verb) || **verb == "get")
+            .map(|verb| (*verb).to_owned())
+            .collect()
+    } else {
+        asked.verbs.clone()
+    };
+    let each = |values: &[String], empty_is_any: bool| -> Vec<Vec<String>> {
+        if values.is_empty() || (empty_is_any && any(values)) {
+            return vec![Vec::new()];
+        }
+        values.iter().map(|value| vec![value.clone()]).collect()
+    };
+    let mut atoms = Vec::new();
+    for kinds in each(&asked.kinds, false) {
+        for subresources in each(&asked.subresources, false) {
+            for namespaces in each(&asked.namespaces, true) {
+                for names in each(&asked.names, true) {
+                    for paths in each(&asked.paths, false) {
+                        for verb in &verbs {
+                            atoms.push(Grant {
+                                verbs: vec![verb.clone()],
+                                kinds: kinds.clone(),
+                                subresources: subresources.clone(),
+                                namespaces: namespaces.clone(),
+                                names: names.clone(),
+                                paths: paths.clone(),
+                                of: asked.of,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    atoms
+}
+
+fn covers(given: &Grant, atom: &Grant) -> bool {
+    // What is asked for has one value, or none.
+    let named = |given: &[String], asked: &[String]| {
+        given.iter().any(|value| value == "*") || asked.iter().all(|asked| given.contains(asked))
+    };
+    let optional = |given: &[String], asked: &[String]| match asked {
+        [] => given.is_empty() || given.iter().any(|value| value == "*"),
+        asked => given.is_empty() || named(given, asked),
+    };
+    named(&given.verbs, &atom.verbs)
+        && given.paths.is_empty() == atom.paths.is_empty()
+        && named(&given.kinds, &atom.kinds)
+        && given.subresources.is_empty() == atom.subresources.is_empty()
+        && named(&given.subresources, &atom.subresources)
+        && optional(&given.namespaces, &atom.namespaces)
+        && optional(&given.names, &atom.names)
+        && atom.paths.iter().all(|asked| given.paths.iter().any(|given| covers_path(given, asked)))
+        && (given.of == Of::Any || given.of == atom.of)
+}
+
+fn covers_path(given: &str, asked: &str) -> bool {
+    match (PathPattern::new(given), PathPattern::new(asked)) {
+        (PathPattern::Prefix(given), PathPattern::Prefix(asked) | PathPattern::Exact(asked)) => {
+            asked.starts_with(&given)
+        }
+        (PathPattern::Exact(given), PathPattern::Exact(asked)) => given == asked,
+        (PathPattern::Exact(_), PathPattern::Prefix(_)) => false,
+    }
+}

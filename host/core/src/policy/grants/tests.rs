@@ -1,0 +1,281 @@
+use expect_test::expect;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::contract::manifest::Manifest;
+
+fn grants(asked: serde_json::Value, given: Option<serde_json::Value>) -> Grants {
+    let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
+    let given: Option<Vec<Grant>> = given.map(|given| serde_json::from_value(given).unwrap());
+    Grants::new(&asked, given.as_deref())
+}
+
+/// `VERB KIND[:SUBRESOURCE] [NAMESPACE/NAME]`
+fn allows(grants: &Grants, request: &str) -> bool {
+    let words: Vec<&str> = request.split(' ').collect();
+    let (kind, subresource) = match words[1].split_once(':') {
+        Some((kind, subresource)) => (kind, Some(subresource)),
+        None => (words[1], None),
+    };
+    let (namespace, name) = words.get(2).and_then(|object| object.split_once('/')).unwrap_or(("", ""));
+    let kind: Kind = kind.parse().unwrap();
+    grants.allow(&Access { verb: words[0], kind: &kind, subresource, namespace, name })
+}
+
+#[test]
+fn nothing_is_allowed_by_default() {
+    assert!(!allows(&Grants::default(), "get v1/Pod a/b"));
+    assert!(!Grants::default().allow_path("/version"));
+}
+
+#[test]
+fn each_part_of_a_grant_must_match() {
+    let grants = grants(
+        json!([
+            {"verbs": ["create", "delete"], "kinds": ["v1/Pod"]},
+            {"verbs": ["update"], "kinds": ["apps/v1/ReplicaSet"], "subresources": ["status"]},
+            {"verbs": ["*"], "kinds": ["v1/ConfigMap"], "namespaces": ["kube-system"], "names": ["one", "two"]},
+            {"verbs": ["patch"], "kinds": ["v1/Pod"], "subresources": ["*"]},
+        ]),
+        None,
+    );
+    let cases = [
+        ("create v1/Pod a/b", true),
+        ("create v1/Pod a/", true),
+        ("create apps/v1/Pod a/b", false),
+        ("update v1/Pod a/b", false),
+        ("create v1/Pod:eviction a/b", false),
+        ("update apps/v1/ReplicaSet:status a/b", true),
+        ("update apps/v1/ReplicaSet a/b", false),
+        ("update apps/v1/ReplicaSet:scale a/b", false),
+        ("patch v1/Pod:status a/b", true),
+        ("patch v1/Pod a/b", false),
+        ("patch v1/ConfigMap kube-system/one", true),
+        ("patch v1/ConfigMap kube-system/three", false),
+        ("create v1/ConfigMap kube-system/", false),
+        ("patch v1/ConfigMap default/one", false),
+        ("deletecollection v1/ConfigMap /", false),
+    ];
+    for (request, expected) in cases {
+        assert_eq!(allows(&grants, request), expected, "{request}");
+    }
+}
+
+#[test]
+fn the_operator_can_only_take_away() {
+    let asked = json!([{"verbs": ["create", "delete"], "kinds": ["v1/Pod"]}]);
+    let given = json!([{"verbs": ["*"], "kinds": ["*"], "namespaces": ["a"]}]);
+    let grants = grants(asked.clone(), Some(given));
+    assert!(allows(&grants, "create v1/Pod a/b"));
+    assert!(!allows(&grants, "create v1/Pod b/b"));
+    assert!(!allows(&grants, "create v1/Secret a/b"));
+    assert!(!allows(&super::tests::grants(asked, Some(json!([]))), "create v1/Pod a/b"));
+}
+
+#[test]
+fn paths_that_mean_another_path_are_refused() {
+    let grants =
+        grants(json!([{"verbs": ["get"], "kinds": [], "paths": ["/version", "/apis/metrics.k8s.io/*"]}]), None);
+    for path in ["/version", "/apis/metrics.k8s.io/v1beta1/pods?limit=5&labelSelector=a%3Db"] {
+        assert!(grants.allow_path(path), "{path}");
+    }
+    for path in [
+        "/versions",
+        "version",
+        "/apis/metrics.k8s.io/../../api/v1/secrets",
+        "/apis/metrics.k8s.io/%2e%2e/x",
+        "/apis/metrics.k8s.io//x",
+        "/apis/metrics.k8s.io/x#y",
+        "/apis/metrics.k8s.io/x y",
+        "/apis/metrics.k8s.io/x\r\nHost: y",
+    ] {
+        assert!(!grants.allow_path(path), "{path}");
+    }
+    assert!(!allows(&grants, "get v1/Pod a/b"));
+}
+
+#[test]
+fn names_stay_within_their_segment() {
+    for name in ["a", "a.b-c", "system:node", "kube-root-ca.crt"] {
+        assert!(is_path_segment(name), "{name}");
+    }
+    for name in ["", ".", "..", "a/b", "a%2fb", "a?b", "a b", "ä"] {
+        assert!(!is_path_segment(name), "{name}");
+    }
+}
+
+#[test]
+fn ownership_decides_only_where_nothing_else_does() {
+    let pod: Kind = "v1/Pod".parse().unwrap();
+    let access = |verb| Access { verb, kind: &pod, subresource: None, namespace: "a", name: "b" };
+    let asked = json!([
+        {"verbs": ["create", "delete"], "kinds": ["v1/Pod"], "of": "controlled"},
+        {"verbs": ["delete"], "kinds": ["v1/Pod"], "of": "key"},
+        {"verbs": ["patch"], "kinds": ["v1/Pod"]},
+    ]);
+    let owned = |which: &'static [Of]| {
+        move |of: Of| if which.contains(&of) { Ok(()) } else { Err(format!("{of:?} does not hold")) }
+    };
+    let all = grants(asked.clone(), None);
+    assert_eq!(all.check(&access("create"), owned(&[Of::Controlled])), Ok(Allowed::Owned));
+    assert_eq!(all.check(&access("delete"), owned(&[Of::Key])), Ok(Allowed::Owned));
+    let mut n_asked = 0;
+    let counting = |_| {
+        n_asked += 1;
+        Err(String::new())
+    };
+    assert_eq!(all.check(&access("patch"), counting), Ok(Allowed::Freely));
+    assert_eq!(n_asked, 0);
+    assert!(!all.allow(&access("create")) && all.allow(&access("patch")));
+    let why = all.check(&access("delete"), owned(&[])).unwrap_err().message("widgets");
+    assert!(why.contains("Key does not hold; Controlled does not hold"), "{why}");
+    // The operator's limit counts as well as the manifest's.
+    let narrowed = grants(asked, Some(json!([{"verbs": ["*"], "kinds": ["*"], "of": "key"}])));
+    assert_eq!(narrowed.check(&access("patch"), owned(&[Of::Key])), Ok(Allowed::Owned));
+    assert!(narrowed.check(&access("patch"), owned(&[])).is_err());
+    assert!(narrowed.check(&access("create"), owned(&[Of::Controlled])).is_err());
+    assert_eq!(narrowed.check(&access("create"), owned(&[Of::Key, Of::Controlled])), Ok(Allowed::Owned));
+}
+
+#[test]
+fn a_refusal_names_the_grant_and_where_to_add_it() {
+    let asked = json!([
+        {"verbs": ["*"], "kinds": ["v1/Pod"], "subresources": ["status"]},
+        {"verbs": ["delete"], "kinds": ["v1/Secret"], "of": "controlled"},
+    ]);
+    let grants = grants(asked, Some(json!([{"verbs": ["delete"], "kinds": ["v1/Secret"]}])));
+    let message = |verb, kind: &str, subresource| {
+        let kind: Kind = kind.parse().unwrap();
+        let access = Access { verb, kind: &kind, subresource, namespace: "a", name: "b" };
+        grants.check(&access, |_| Err("nobody controls it".into())).unwrap_err().message("widgets")
+    };
+    expect![[r#"delete v1/ConfigMap a/b is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [delete], kinds: [v1/ConfigMap]}` to `grants` of the manifest"#]]
+        .assert_eq(&message("delete", "v1/ConfigMap", None));
+    expect![[r#"update v1/Pod (status) a/b is not granted to plugin widgets: its operator does not give it; add `- {verbs: [update], kinds: [v1/Pod], subresources: [status], namespaces: [a]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&message("update", "v1/Pod", Some("status")));
+    expect![[r#"delete v1/Secret a/b is not granted to plugin widgets, whose manifest asks for objects of the key only: nobody controls it; for all objects add `- {verbs: [delete], kinds: [v1/Secret]}` to `grants` of the manifest"#]]
+        .assert_eq(&message("delete", "v1/Secret", None));
+    let path = |path| grants.check_path(path).unwrap_err().message("widgets");
+    expect![[r#"get /apis/x?limit=1 is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [get], paths: ["/apis/x*"]}` to `grants` of the manifest"#]]
+        .assert_eq(&path("/apis/x?limit=1"));
+    expect![[r#"get /apis/../x is not granted to plugin widgets: no grant allows a path that a server could read as another one"#]]
+        .assert_eq(&path("/apis/../x"));
+}
+
+fn manifest(watches: serde_json::Value, grants: serde_json::Value) -> Manifest {
+    let manifest = json!({
+        "name": "widgets", "version": "1.0.0", "contract": "0.1",
+        "watches": watches, "queues": [{"name": "widgets"}], "grants": grants,
+    });
+    Manifest::parse(manifest.to_string().as_bytes()).unwrap()
+}
+
+fn missing(manifest: &Manifest, given: serde_json::Value) -> String {
+    let given: Vec<Grant> = serde_json::from_value(given).unwrap();
+    Missing::message(&Grants::missing(manifest, &given), "widgets")
+}
+
+#[test]
+fn what_is_missing_can_be_pasted() {
+    let manifest = manifest(
+        json!([
+            {"kind": "v1/Secret"},
+            {"kind": "v1/ConfigMap", "namespace": "kube-system", "fieldSelector": "metadata.name=ca"},
+        ]),
+        json!([
+            {"verbs": ["create", "delete"], "kinds": ["v1/Pod", "v1/Service"], "of": "controlled"},
+            {"verbs": ["update"], "kinds": ["v1/Pod"], "subresources": ["status"]},
+            {"verbs": ["get"], "paths": ["/apis/metrics.k8s.io/*"]},
+        ]),
+    );
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [list, watch], kinds: [v1/ConfigMap], namespaces: [kube-system], names: [ca]}` and `- {verbs: [create, delete], kinds: [v1/Pod, v1/Service], of: controlled}` and `- {verbs: [update], kinds: [v1/Pod], subresources: [status]}` and `- {verbs: [get], paths: ["/apis/metrics.k8s.io/*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, json!([])));
+    let mut given = json!([
+        {"verbs": ["list", "watch"], "kinds": ["v1/Secret", "v1/ConfigMap"]},
+        {"verbs": ["create"], "kinds": ["*"]},
+        {"verbs": ["delete"], "kinds": ["v1/Service", "v1/Pod"], "of": "controlled"},
+        {"verbs": ["*"], "kinds": ["v1/Pod"], "subresources": ["*"]},
+        {"verbs": ["get"], "paths": ["/apis/*"]},
+    ]);
+    assert_eq!(missing(&manifest, given.clone()), "");
+    given[2]["of"] = json!("key");
+    given[0]["namespaces"] = json!(["kube-system"]);
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [delete], kinds: [v1/Pod, v1/Service], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, given));
+}
+
+#[test]
+fn all_is_covered_by_all_alone() {
+    let manifest = manifest(json!([{"every": {"verbs": ["delete"]}}]), json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}]));
+    let found = Grants::missing(&manifest, &[]);
+    assert_eq!(found.iter().map(|one| one.watch).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(found[1].grant.verbs, Grant::VERBS);
+    assert_eq!(
+        missing(&manifest, json!([{"verbs": ["*"], "kinds": ["v1/Pod", "v1/Secret"]}])),
+        r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: ["*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#
+    );
+}
+
+/// What there is in the little world of the property below; the last value of each stands for whatever nobody names.
+const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
+const SUBRESOURCES: [Option<&str>; 3] = [None, Some("status"), Some("other")];
+const NAMES: [&str; 3] = ["a", "b", "other"];
+
+fn any_grant() -> impl Strategy<Value = Grant> {
+    let some = |values: &'static [&'static str]| {
+        proptest::sample::subsequence(values, 0..=values.len())
+            .prop_map(|values| values.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let or_all = |values: Vec<String>| if values.is_empty() { vec!["*".to_owned()] } else { values };
+    let of = prop_oneof![Just(Of::Any), Just(Of::Key), Just(Of::Controlled)];
+    let parts = (
+        some(&["get", "create", "delete"]),
+        some(&["v1/Pod", "v1/Secret"]),
+        some(&["status", "*"]),
+        some(&["a", "b"]),
+        some(&["a", "b"]),
+        of,
+    );
+    parts.prop_map(move |(verbs, kinds, subresources, namespaces, names, of)| Grant {
+        verbs: or_all(verbs),
+        kinds: or_all(kinds),
+        subresources,
+        namespaces,
+        names,
+        paths: Vec::new(),
+        of,
+    })
+}
+
+proptest! {
+    /// Nothing is missing exactly if every request that the manifest's grants allow is allowed by the operator's.
+    #[test]
+    fn missing_agrees_with_what_is_refused(
+        asked in proptest::collection::vec(any_grant(), 1..3),
+        given in proptest::collection::vec(any_grant(), 0..5),
+    ) {
+        let manifest = Manifest { grants: asked.clone(), ..manifest(json!([]), json!([])) };
+        let (alone, narrowed) = (Grants::new(&asked, None), Grants::new(&asked, Some(&given)));
+        let mut refused = None;
+        for (verb, kind) in Grant::VERBS.iter().flat_map(|verb| KINDS.map(|kind| (*verb, kind))) {
+            let kind: Kind = kind.parse().unwrap();
+            for subresource in SUBRESOURCES {
+                for (namespace, name) in NAMES.iter().flat_map(|namespace| NAMES.map(|name| (*namespace, name))) {
+                    for holds in [Of::Any, Of::Key, Of::Controlled] {
+                        if holds != Of::Any && Grant::OF_MANY.contains(&verb) {
+                            continue;
+                        }
+                        let access = Access { verb, kind: &kind, subresource, namespace, name };
+                        let owned = |of| if of == holds { Ok(()) } else { Err(String::new()) };
+                        if alone.check(&access, owned).is_ok() && narrowed.check(&access, owned).is_err() {
+                            refused = Some(format!("{access} of {holds:?}"));
+                        }
+                    }
+                }
+            }
+        }
+        let missing = Grants::missing(&manifest, &given);
+        prop_assert_eq!(missing.is_empty(), refused.is_none(), "{:?} {:?}", missing, refused);
+    }
+}

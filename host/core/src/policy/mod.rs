@@ -1,0 +1,10 @@
+//! Rules that decide when a key runs, and what a plugin may write and read.
+
+pub mod account;
+pub mod controllers_flag;
+pub mod correlator;
+pub mod grants;
+pub mod pending;
+pub mod queue;
+pub mod ratelimit;
+pub mod rules;

@@ -1,0 +1,104 @@
+//! What a run can see: the port between the caches (`pintle-runtime`) and the sandbox (`pintle-wasm`).
+
+use std::sync::Arc;
+
+use crate::contract::outcome::{MutationFailure, Need, NeedError};
+use crate::lifecycle::seen::Seen;
+use crate::object::Object;
+use crate::object::id::{Kind, ObjectKey};
+use crate::ports::api::ApiResource;
+
+/// Selects by owner references; the strings are uids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedBy {
+    /// The controller reference has this uid.
+    Controller(String),
+    /// The same, or there is no controller reference.
+    ControllerOrOrphan(String),
+    /// Any owner reference has this uid.
+    Any(String),
+}
+
+/// All conditions must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// All namespaces if absent.
+    pub namespace: Option<String>,
+    /// In the syntax of kubectl.
+    pub label_selector: Option<String>,
+    /// By owner references.
+    pub owner: Option<OwnedBy>,
+    /// A declared index and its value.
+    pub index: Option<(String, String)>,
+    /// Whole objects instead of the projection.
+    pub whole: bool,
+}
+
+/// A read that a plugin may not make: a fault.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// The manifest declares no watch of the kind (the text lists those that it declares).
+    #[error(
+        "kind {kind} is not watched by this plugin; its manifest watches {watched}. Add `- {{kind: {kind}, fields: [...]}}` with the fields \
+         that are read to `watches`, or `whole: true`"
+    )]
+    NotWatched {
+        /// What was asked for.
+        kind: Kind,
+        /// What the manifest declares, comma separated.
+        watched: String,
+    },
+    /// The operator's grants do not allow the read.
+    #[error("reading {0} is not granted to this plugin")]
+    NotGranted(String),
+    /// The selector does not parse.
+    #[error("label selector {0:?} is not valid: {1}")]
+    BadSelector(String, String),
+    /// No such index.
+    #[error("watch of {kind} declares no index {index:?}")]
+    NoSuchIndex {
+        /// The kind asked for.
+        kind: Kind,
+        /// The index asked for.
+        index: String,
+    },
+    /// Whole objects of a watch that keeps projections only.
+    #[error("watch of {0} does not declare `whole`")]
+    NotWhole(Kind),
+    /// The watch declares no selector of its own.
+    #[error("watch of {0} does not declare `selects`")]
+    NoSelector(Kind),
+    /// The manifest does not ask for discovery.
+    #[error("the manifest does not declare `discovery: true`")]
+    NoDiscovery,
+}
+
+/// The world at one instant, for one run. `wit/controller.wit` documents each read.
+///
+/// Implementations are cheap to create and never wait: every read is answered from memory.
+#[allow(missing_docs, reason = "documented in wit/controller.wit")]
+pub trait View: Send + Sync {
+    /// RFC 3339 with microseconds, UTC.
+    fn now(&self) -> &str;
+    fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError>;
+    fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError>;
+    fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError>;
+    fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError>;
+    fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError>;
+    fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError>;
+    fn resources(&self) -> Result<Arc<[ApiResource]>, ViewError>;
+    fn config(&self) -> Arc<str>;
+    fn state(&self, name: &str) -> Option<Arc<str>>;
+    fn attempt(&self) -> u32;
+    fn failures(&self) -> &[MutationFailure];
+    fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>>;
+    /// What the caches know of an object, for the host's own judgement of who owns it; in whatever version it is watched. Nothing
+    /// is known of what is not watched, and then nothing is owned.
+    fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
+        None
+    }
+    /// What has been read so far, to have the run again. Costs as much as those reads did.
+    fn seen(&self) -> Seen {
+        Seen::default()
+    }
+}
