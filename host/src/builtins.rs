@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use pintle_core::contract::manifest::{BuiltIn, Flag, Manifest};
+use pintle_core::contract::manifest::{BuiltIn, FeatureGate, Flag, Manifest};
 use pintle_core::policy::account::Accounts;
 
 /// File name (without `.wasm`), bytes and manifest of each built-in component; see `build.rs`.
@@ -67,6 +67,11 @@ impl Catalogue {
         &self.flags
     }
 
+    /// The feature gates of every controller.
+    pub(crate) fn gates(&self) -> impl Iterator<Item = &FeatureGate> {
+        self.by_name.values().flat_map(|manifest| &manifest.built_in).flat_map(|section| &section.feature_gates)
+    }
+
     /// The accounts of plugins.
     pub(crate) fn accounts(&self) -> Accounts {
         Accounts::of_built_ins(self.by_name.values())
@@ -115,7 +120,7 @@ pub(crate) mod testing {
     pub(crate) fn with_section(name: &str, section: &str) -> Manifest {
         manifest(&format!(
             "{{name: {name}, version: '1', contract: '0.1', watches: [], queues: [{{name: q}}, {{name: slow, concurrency: 1}}],
-              config: {{ca: {{type: string}}, graceMs: {{type: integer, default: 60000}}}}, builtIn: {section}}}"
+              config: {{ca: {{type: string}}, graceMs: {{type: integer, default: 60000}}, on: {{type: boolean, default: true}}}}, builtIn: {section}}}"
         ))
     }
 }

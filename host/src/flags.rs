@@ -1,11 +1,13 @@
 //! Values of flags, checked before anything else happens.
 //!
-//! Flags of single controllers are in `controllers`, those of controllers that are not there yet in `upstream`.
+//! Flags of single controllers are in `controllers`, those of controllers that are not built yet in `upstream`, `--feature-gates` in
+//! `gates`.
 //!
 //! *Source*: `cmd/kube-controller-manager/app/options`. Upstream takes any number of workers, and runs nothing with 0; here that is
 //! refused.
 
 pub(crate) mod controllers;
+pub(crate) mod gates;
 pub(crate) mod upstream;
 
 use pintle_core::contract::manifest::Limits;

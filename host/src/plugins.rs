@@ -69,6 +69,9 @@ pub(crate) struct Choice {
 /// One line that names the file or argument and what to do.
 pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     let tuning = args.controller_flags.read(Catalogue::carried())?;
+    for gate in tuning.gates_without_effect() {
+        tracing::warn!("--feature-gates: no built-in controller reads {gate}; it has no effect");
+    }
     let fetcher = Fetcher::new(&args.registry, Some(Cache::new(cache_dir(args))), oci::log)?;
     let named = read_all(&args.plugins, &fetcher).await?;
     choose_among(BUILTINS, named, fetcher, tuning, args)

@@ -1,4 +1,4 @@
-//! Flags of single controllers, as the manifests of the built-in ones declare them.
+//! Flags and feature gates of single controllers, as the manifests of the built-in ones declare them.
 //!
 //! *Flow*: [`Catalogue`] -> arguments of the command line, under a heading for each controller -> [`ControllerFlags`] -> [`Tuning`],
 //! which answers what they say of a plugin.
@@ -8,13 +8,13 @@
 //! 2. What is not given changes nothing: the manifest of the component that runs holds.
 //! 3. What a flag says of a controller holds for whatever component runs under its name, as far as that has the queue or the setting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::builder::RangedI64ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use pintle_core::contract::manifest::{Flag, FlagType, FlagValue, Manifest};
+use pintle_core::contract::manifest::{FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
 use pintle_core::duration;
 use pintle_runtime::manager::{PluginOptions, RateLimit};
 use rustls::pki_types::CertificateDer;
@@ -22,12 +22,14 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value};
 
 use crate::builtins::{CarriedFlag, Catalogue};
+use crate::flags::gates::{self, FeatureGates};
 
 /// Values of flags that built-in controllers declare.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ControllerFlags {
     /// By the flag's name; only what is given.
     given: BTreeMap<String, Given>,
+    gates: FeatureGates,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -52,13 +54,37 @@ impl clap::FromArgMatches for ControllerFlags {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.given.append(&mut collect(matches, Catalogue::carried()).given);
+        let ControllerFlags { mut given, gates } = collect(matches, Catalogue::carried());
+        self.given.append(&mut given);
+        self.gates = std::mem::take(&mut self.gates).merge(gates);
         Ok(())
     }
 }
 
 fn declare(command: Command, catalogue: &'static Catalogue) -> Command {
+    let command = command.arg(feature_gates(catalogue));
     catalogue.flags().iter().fold(command, |command, carried| command.arg(argument(carried)))
+}
+
+const FEATURE_GATES: &str = "feature-gates";
+
+fn feature_gates(catalogue: &Catalogue) -> Arg {
+    // Two controllers may read the same gate.
+    let gates: BTreeSet<String> = catalogue.gates().map(|gate| format!("\n{}", gates::describe(gate))).collect();
+    let listed = match gates.is_empty() {
+        true => String::new(),
+        false => format!(" They read:{}", String::from_iter(gates)),
+    };
+    Arg::new(FEATURE_GATES)
+        .long(FEATURE_GATES)
+        .alias("feature_gates")
+        .value_name("GATE=BOOL,...")
+        .value_parser(gates::parse)
+        .action(ArgAction::Append)
+        .help(format!(
+            "Feature gates, as in kube-controller-manager. AllAlpha and AllBeta set all of a stage. Gates that no built-in controller \
+             reads have no effect.{listed}"
+        ))
 }
 
 fn argument(carried: &'static CarriedFlag) -> Arg {
@@ -123,7 +149,8 @@ fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
         };
         Some((name.to_owned(), given?))
     });
-    ControllerFlags { given: given.collect() }
+    let gates = matches.get_many::<FeatureGates>(FEATURE_GATES).unwrap_or_default().cloned();
+    ControllerFlags { given: given.collect(), gates: gates.fold(FeatureGates::default(), FeatureGates::merge) }
 }
 
 impl ControllerFlags {
@@ -141,7 +168,7 @@ impl ControllerFlags {
             };
             given.insert(flag.name.clone(), value);
         }
-        Ok(Tuning { catalogue, given })
+        Ok(Tuning { catalogue, given, gates: self.gates.clone() })
     }
 }
 
@@ -168,6 +195,7 @@ pub(crate) struct Tuning {
     catalogue: &'static Catalogue,
     /// By the flag's name; of files, their text.
     given: BTreeMap<String, FlagValue>,
+    gates: FeatureGates,
 }
 
 impl Tuning {
@@ -175,6 +203,12 @@ impl Tuning {
     fn flags(&self, plugin: &str) -> impl Iterator<Item = (&'static Flag, Option<&FlagValue>)> {
         let flags = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.flags);
         flags.map(|flag| (flag, self.given.get(&flag.name)))
+    }
+
+    /// Feature gates of the controller of this name, with the values that are given.
+    fn gates(&self, plugin: &str) -> impl Iterator<Item = (&'static FeatureGate, Option<bool>)> {
+        let gates = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.feature_gates);
+        gates.map(|gate| (gate, self.gates.value(&gate.name)))
     }
 
     /// Workers, periods and limits of a plugin, whenever it comes. `limit` is that of every client.
@@ -211,20 +245,31 @@ impl Tuning {
 
     /// Whether a plugin may run at all.
     pub(crate) fn allows(&self, plugin: &str) -> bool {
-        self.flags(plugin).filter(|(flag, _)| flag.sets.runs).all(|(flag, given)| {
+        let by_flags = self.flags(plugin).filter(|(flag, _)| flag.sets.runs).all(|(flag, given)| {
             // A default of the wrong type is refused with the manifest.
             let default = || flag.default_value().ok().flatten();
             given.cloned().or_else(default) != Some(FlagValue::Bool(false))
-        })
+        });
+        by_flags
+            && self.gates(plugin).filter(|(gate, _)| gate.sets.runs).all(|(gate, given)| given.unwrap_or(gate.default))
     }
 
-    /// Settings that flags give a plugin.
+    /// Settings that flags and feature gates give a plugin.
     pub(crate) fn settings(&self, manifest: &Manifest) -> Map<String, Value> {
-        let set = |(flag, value): (&Flag, Option<&FlagValue>)| {
-            let setting = flag.sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
-            Some((setting, value?.to_setting()))
+        let set = |sets: &Sets, value: Option<Value>| {
+            let setting = sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
+            Some((setting, value?))
         };
-        self.flags(&manifest.name).filter_map(set).collect()
+        let flags = self.flags(&manifest.name);
+        let by_flags = flags.filter_map(|(flag, value)| set(&flag.sets, value.map(FlagValue::to_setting)));
+        let gates = self.gates(&manifest.name);
+        by_flags.chain(gates.filter_map(|(gate, value)| set(&gate.sets, value.map(Value::from)))).collect()
+    }
+
+    /// Gates of `--feature-gates` that no controller of the binary reads.
+    pub(crate) fn gates_without_effect(&self) -> Vec<&str> {
+        let read: Vec<&str> = self.catalogue.gates().map(|gate| gate.name.as_str()).collect();
+        self.gates.without_effect(&read).collect()
     }
 }
 
@@ -275,6 +320,10 @@ mod tests {
         let mut command = declare(Command::new("test").disable_help_flag(true).term_width(120), &CATALOGUE);
         expect![[r#"
             Usage: test [OPTIONS]
+
+            Options:
+                  --feature-gates <GATE=BOOL,...>  Feature gates, as in kube-controller-manager. AllAlpha and AllBeta set all of a
+                                                   stage. Gates that no built-in controller reads have no effect.
 
             gadgets:
                   --allocate-gadgets[=<BOOL>]  Whether. [default: false] [possible values: true, false]
@@ -333,6 +382,27 @@ mod tests {
         assert!(!tuning(&["--enable-widgets=false"]).allows("widgets"));
         assert!(tuning(&["--enable-widgets"]).allows("widgets"));
         assert!(tuning(&["--allocate-gadgets"]).allows("gadgets"));
+    }
+
+    #[test]
+    fn a_feature_gate_is_a_setting_or_decides_whether_a_controller_runs() {
+        static GATED: LazyLock<Catalogue> = LazyLock::new(|| {
+            let section = "{featureGates: [
+                {name: DeploymentReplicaSetTerminatingReplicas, default: true, sets: {config: on}},
+                {name: StorageVersionAPI, default: false, sets: {runs: true}}]}";
+            Catalogue::new([with_section("widgets", section)])
+        });
+        let tuning = |gates: &str| {
+            let matches = declare(Command::new("test"), &GATED).get_matches_from(["test", "--feature-gates", gates]);
+            collect(&matches, &GATED).read(&GATED).unwrap()
+        };
+        let settings = |gates: &str| Value::Object(tuning(gates).settings(&widgets()));
+        assert_eq!(settings(""), serde_json::json!({}));
+        assert_eq!(settings("DeploymentReplicaSetTerminatingReplicas=false"), serde_json::json!({"on": false}));
+        assert_eq!(settings("AllBeta=false"), serde_json::json!({"on": false}));
+        assert!(!tuning("").allows("widgets") && !tuning("AllBeta=true").allows("widgets"));
+        assert!(tuning("StorageVersionAPI=true").allows("widgets") && tuning("AllAlpha=true").allows("widgets"));
+        assert_eq!(tuning("OrderedNamespaceDeletion=true").gates_without_effect(), ["OrderedNamespaceDeletion"]);
     }
 
     #[test]

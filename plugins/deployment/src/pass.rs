@@ -81,6 +81,8 @@ pub struct Pass {
     pub new: Option<usize>,
     /// What failed of the previous pass.
     pub failures: Vec<MutationFailure>,
+    /// Whether the status reports `terminatingReplicas`.
+    pub counts_terminating: bool,
     text: String,
     cached: DeploymentStatus,
     cached_revision: Option<String>,
@@ -110,6 +112,7 @@ impl Pass {
             sets,
             new: None,
             failures,
+            counts_terminating: true,
             text,
             writes: Vec::new(),
             forgiven: None,

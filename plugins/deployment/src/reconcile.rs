@@ -23,6 +23,12 @@ use crate::replicas::{Strategy, strategy};
 use crate::rollback::rollback_to;
 use crate::sync::unknown_strategy;
 
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    terminating_replicas: bool,
+}
+
 /// Says what should change for one Deployment.
 ///
 /// # Errors
@@ -49,7 +55,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
 
     let failed_before = lister.attempt() > 0;
-    let pass = Pass::new(lister.now()?, d, text, claimed.owned, lister.failures());
+    let Config { terminating_replicas } = lister.config()?;
+    let mut pass = Pass::new(lister.now()?, d, text, claimed.owned, lister.failures());
+    pass.counts_terminating = terminating_replicas;
     let mut outcome = run(pass, lister, failed_before)?;
     if !claims.mutations.is_empty() {
         // No step is carried out on claims that failed.

@@ -31,7 +31,7 @@ impl Pass {
             ready_replicas: narrow(ready_of(self.all_sets())),
             available_replicas: narrow(available),
             unavailable_replicas: narrow(unavailable),
-            terminating_replicas: terminating_of(self.all_sets()).map(narrow),
+            terminating_replicas: terminating_of(self.all_sets()).filter(|_| self.counts_terminating).map(narrow),
             collision_count: self.d.status.collision_count,
             conditions: self.d.status.conditions.clone(),
         };

@@ -28,6 +28,17 @@ use pintle_sdk::pods::{self, Brief};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, controller_ref, log};
 
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    terminating_replicas: bool,
+}
+
+/// Whether the status reports `terminatingReplicas`.
+fn counts_terminating<O: Owner>(lister: &impl Lister) -> Result<bool, Error> {
+    Ok(O::COUNTS_TERMINATING && lister.config::<Config>()?.terminating_replicas)
+}
+
 /// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
 
@@ -75,6 +86,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         }
     }
 
+    let terminating = counts_terminating::<O>(lister)?.then_some(terminating);
     let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
     if let Some(document) = status::changed(&owner, document, &new) {
         // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.

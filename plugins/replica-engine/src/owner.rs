@@ -7,7 +7,7 @@ use pintle_sdk::{Error, Resource};
 
 /// A kind that owns a number of Pods made from one template.
 pub trait Owner: Resource {
-    /// Whether its status has `terminatingReplicas`.
+    /// Whether its status can have `terminatingReplicas`; the manifest then has the setting of this name.
     const COUNTS_TERMINATING: bool;
 
     /// What is wanted.

@@ -17,7 +17,7 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 pub(crate) fn calculate<O: Owner>(
     owner: &O,
     active: &[Brief<'_>],
-    terminating: usize,
+    terminating: Option<usize>,
     failure: Option<&Failure>,
     now: Timestamp,
 ) -> ReplicaSetStatus {
@@ -48,7 +48,7 @@ pub(crate) fn calculate<O: Owner>(
         fully_labeled_replicas: count(&|pod| template_labels.matches(pod.labels())),
         ready_replicas: count(&|pod| pods::is_ready(pod)),
         available_replicas: count(&|pod| pods::is_available(pod, spec.min_ready_seconds, now)),
-        terminating_replicas: O::COUNTS_TERMINATING.then(|| to_i32(terminating)),
+        terminating_replicas: terminating.map(to_i32),
         observed_generation: owner.metadata().generation,
         conditions,
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::id::Kind;
 
-pub use built_in::{BuiltIn, ClientLimits, Flag, FlagType, FlagValue, Input, Sets};
+pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};

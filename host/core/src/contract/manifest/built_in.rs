@@ -38,6 +38,9 @@ pub struct BuiltIn {
     /// Its flags of `pintle run` and `pintle dev`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<Flag>,
+    /// Feature gates of Kubernetes that it reads; `--feature-gates` sets them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub feature_gates: Vec<FeatureGate>,
 }
 
 impl Default for BuiltIn {
@@ -48,6 +51,7 @@ impl Default for BuiltIn {
             client: ClientLimits::default(),
             inputs: BTreeMap::new(),
             flags: Vec::new(),
+            feature_gates: Vec::new(),
         }
     }
 }
@@ -144,6 +148,34 @@ pub struct Sets {
     pub runs: bool,
 }
 
+/// A feature gate of Kubernetes. Stage and lock of a gate are upstream's and the same for all controllers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct FeatureGate {
+    /// Name, for example `StatefulSetAutoDeletePVC`.
+    pub name: String,
+    /// Whether it is on without the flag, as in this version of Kubernetes.
+    pub default: bool,
+    /// What the gate sets: a setting of type boolean (`config`), or whether the plugin runs (`runs`).
+    pub sets: Sets,
+}
+
+impl FeatureGate {
+    fn check(&self, manifest: &Manifest) -> Result<(), String> {
+        let is_name = self.name.starts_with(|first: char| first.is_ascii_uppercase())
+            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_name {
+            return Err(format!(
+                "name: {:?} must be letters and digits that begin with an upper-case letter",
+                self.name
+            ));
+        }
+        self.sets
+            .check(FlagType::Bool, None, Some(&FlagValue::Bool(self.default)), manifest)
+            .map_err(|why| format!("sets.{why}"))
+    }
+}
+
 /// The value of a flag.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "as in `FlagType`")]
@@ -220,16 +252,23 @@ impl Flag {
         if below || number.zip(self.maximum).is_some_and(|(value, most)| value > most) {
             return Err("default: is out of bounds".to_owned());
         }
-        self.sets.check(self, default.as_ref(), manifest).map_err(|why| format!("sets.{why}"))
+        self.sets.check(self.kind, self.minimum, default.as_ref(), manifest).map_err(|why| format!("sets.{why}"))
     }
 }
 
 impl Sets {
-    fn check(&self, flag: &Flag, default: Option<&FlagValue>, manifest: &Manifest) -> Result<(), String> {
+    /// `kind`, `minimum` and `default` are those of the flag or gate.
+    fn check(
+        &self,
+        kind: FlagType,
+        minimum: Option<f64>,
+        default: Option<&FlagValue>,
+        manifest: &Manifest,
+    ) -> Result<(), String> {
         if *self == Self::default() {
             return Err("concurrency, resync, config or runs: one is needed".to_owned());
         }
-        let of_type = |field: &str, kind: FlagType, word: &str| match flag.kind == kind {
+        let of_type = |field: &str, wanted: FlagType, word: &str| match kind == wanted {
             true => Ok(()),
             false => Err(format!("{field}: is for a flag of type {word}")),
         };
@@ -244,7 +283,7 @@ impl Sets {
         for name in &self.concurrency {
             of_type("concurrency", FlagType::Int32, "int32")?;
             let queue = queue("concurrency", name)?;
-            if flag.minimum.is_none_or(|least| least < 1.0) {
+            if minimum.is_none_or(|least| least < 1.0) {
                 return Err("concurrency: the flag needs a minimum of at least 1".to_owned());
             }
             same("concurrency", name, i32::try_from(queue.concurrency).ok().map(FlagValue::Int32))?;
@@ -264,7 +303,7 @@ impl Sets {
             let Some(setting) = manifest.config.get(name) else {
                 return Err(format!("config: there is no setting {name:?}"));
             };
-            let wanted = match flag.kind {
+            let wanted = match kind {
                 FlagType::Int32 | FlagType::Duration => SettingType::Integer,
                 FlagType::Float32 => SettingType::Number,
                 FlagType::Bool => SettingType::Boolean,
@@ -301,6 +340,12 @@ pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), Strin
         flag.check(manifest).map_err(|why| format!("flags[{i}].{why}"))?;
         if !names.insert(flag.name.as_str()) {
             return Err(format!("flags[{i}].name: {:?} is declared twice", flag.name));
+        }
+    }
+    for (i, gate) in built_in.feature_gates.iter().enumerate() {
+        gate.check(manifest).map_err(|why| format!("featureGates[{i}].{why}"))?;
+        if !names.insert(gate.name.as_str()) {
+            return Err(format!("featureGates[{i}].name: {:?} is declared twice", gate.name));
         }
     }
     Ok(())
@@ -429,6 +474,42 @@ mod tests {
         check(
             typed("string", json!(null), json!({"config": "x"})),
             expect![[r#"builtIn.flags[0].sets.config: there is no setting "x""#]],
+        );
+    }
+
+    #[test]
+    fn a_feature_gate_sets_a_boolean_with_its_own_default_or_whether_the_plugin_runs() {
+        let gate = |gate: Value| json!({"featureGates": [gate]});
+        check(gate(json!({"name": "WidgetColors", "default": true, "sets": {"config": "on"}})), expect!["ok"]);
+        check(gate(json!({"name": "WidgetColors", "default": false, "sets": {"runs": true}})), expect!["ok"]);
+        check(
+            gate(json!({"name": "WidgetColors", "default": false, "sets": {"config": "on"}})),
+            expect![[
+                r#"builtIn.featureGates[0].sets.config: the flag's default is not what the manifest says of "on""#
+            ]],
+        );
+        check(
+            gate(json!({"name": "WidgetColors", "default": true, "sets": {"config": "n"}})),
+            expect![[r#"builtIn.featureGates[0].sets.config: setting "n" has another type than the flag"#]],
+        );
+        check(
+            gate(json!({"name": "WidgetColors", "default": true, "sets": {"concurrency": ["q"]}})),
+            expect!["builtIn.featureGates[0].sets.concurrency: is for a flag of type int32"],
+        );
+        check(
+            gate(json!({"name": "WidgetColors", "default": true, "sets": {}})),
+            expect!["builtIn.featureGates[0].sets.concurrency, resync, config or runs: one is needed"],
+        );
+        check(
+            gate(json!({"name": "widget-colors", "default": true, "sets": {"runs": true}})),
+            expect![[
+                r#"builtIn.featureGates[0].name: "widget-colors" must be letters and digits that begin with an upper-case letter"#
+            ]],
+        );
+        let one = json!({"name": "WidgetColors", "default": true, "sets": {"config": "on"}});
+        check(
+            json!({"featureGates": [one, one]}),
+            expect![[r#"builtIn.featureGates[1].name: "WidgetColors" is declared twice"#]],
         );
     }
 
