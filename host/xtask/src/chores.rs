@@ -184,8 +184,9 @@ impl Tests {
     }
 
     /// Tests of the host, with those of the default tier in `tests/`.
+    ///
+    /// Tests that need the control plane wait for its build, the others run meanwhile.
     fn of_host(&mut self) -> anyhow::Result<()> {
-        controlplane::ensure()?;
         let mut test = host_tests();
         // `--tests`: no package of the host has examples in its documentation.
         test.args(["--tests", "--no-fail-fast", "--", &threads()]);
