@@ -9,7 +9,7 @@ use pintle_core::object::id::Kind;
 use pintle_core::policy::rules::Rules;
 use tracing::error;
 
-use crate::informer::plan::{Claim, Demand};
+use crate::informer::plan::Demand;
 use crate::informer::{Informers, Listener, Scope};
 use crate::store::Store;
 use crate::store::set::StoreId;
@@ -24,8 +24,10 @@ pub(crate) struct PreparedManifest {
 /// A watch of the manifest, prepared.
 pub(crate) struct PreparedWatch {
     pub(crate) watch: Watch,
-    pub(crate) demand: Demand,
+    pub(crate) demand: Arc<Demand>,
     pub(crate) rules: Rules,
+    /// Rules of a watch of every kind may look at fields that are not read: to them, objects do not have those.
+    pub(crate) rules_look_further: bool,
 }
 
 impl PreparedManifest {
@@ -50,7 +52,7 @@ impl PreparedWatch {
         let rules = Rules::new(watch, manifest)?;
         let mut fields: Vec<FieldPath> = watch.fields.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
         // What rules look at has to be kept, whether or not the plugin asked for it.
-        fields.extend(rules.fields().cloned());
+        fields.extend(rules.fields().paths().cloned());
         let mut indexes = Vec::with_capacity(watch.indexes.len());
         for index in &watch.indexes {
             indexes.push((index.name.as_str().into(), index.field.parse()?));
@@ -67,7 +69,8 @@ impl PreparedWatch {
             demand.indexes.retain(|(_, path)| path.in_metadata());
             demand.selects = None;
         }
-        Ok(Self { watch: watch.clone(), demand, rules })
+        let rules_look_further = !demand.fields.covers_all(rules.fields());
+        Ok(Self { watch: watch.clone(), demand: Arc::new(demand), rules, rules_look_further })
     }
 }
 
@@ -124,16 +127,16 @@ impl KindBinding {
         }
     }
 
-    pub(crate) fn claim(&self) -> Option<&Claim> {
+    pub(crate) fn listener(&self) -> Option<&Listener> {
         match &self.source {
-            KindSource::Informer { listener, .. } => Some(&listener.claim),
+            KindSource::Informer { listener, .. } => Some(listener),
             KindSource::Absent | KindSource::Unknown => None,
         }
     }
 
     /// The store, if it was filled with what this subscription needs.
     pub(crate) fn usable<'s>(&self, store: Option<&'s Arc<Store>>) -> Option<&'s Arc<Store>> {
-        let needed = self.claim()?.generation;
+        let needed = self.listener()?.generation;
         store.filter(|store| store.generation() >= needed)
     }
 

@@ -56,6 +56,8 @@ pub struct InformerStats {
     pub filled: bool,
     /// Objects in the cache.
     pub n_objects: u64,
+    /// Texts of each of them.
+    pub n_texts: usize,
     /// Bytes of their texts and of what the host knows of them (estimated).
     pub cached_bytes: u64,
     /// Lists begun, streaming ones included.
@@ -133,14 +135,16 @@ impl Caches {
         let stats = registry.informers.iter().map(|(scope, informer)| {
             let shared = informer.shared();
             let held = self.env.stores.read(shared.store, |store| {
-                (store.generation() > 0, store.len() as u64, store.meta_bytes() + store.text_bytes())
+                let n_texts = store.plan().texts().projections().len();
+                (store.generation() > 0, store.len() as u64, n_texts, store.meta_bytes() + store.text_bytes())
             });
-            let (filled, n_objects, cached_bytes) = held.unwrap_or_default();
+            let (filled, n_objects, n_texts, cached_bytes) = held.unwrap_or_default();
             InformerStats {
                 kind: scope.kind.clone(),
                 namespace: scope.namespace.clone(),
                 filled,
                 n_objects,
+                n_texts,
                 cached_bytes,
                 lists: shared.counts.lists.load(Ordering::Relaxed),
                 watches: shared.counts.watches.load(Ordering::Relaxed),

@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. Only the informer of a kind changes its store; a relist becomes visible all at once.
 //! 2. Handlers hear of a change after snapshots show it.
-//! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind.
+//! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind and shares its texts.
 //!
 //! Everything is entered through [`Caches`].
 //!
@@ -19,6 +19,7 @@ mod bindings;
 mod caches;
 mod discovery;
 mod informer;
+mod reader;
 mod resources;
 mod snapshot;
 mod store;

@@ -8,6 +8,7 @@
 //!
 //! Not here: what a run reads of it (`view`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pintle_core::object::id::{Kind, ObjectKey};
@@ -64,7 +65,7 @@ impl Snapshot {
     /// The plugin's projection of an object of a delta.
     pub fn projection(&self, kind: &Kind, object: &Object) -> Option<Arc<str>> {
         let (bound, _) = self.kind(kind)?;
-        object.text(bound.claim()?.slot.into()).cloned()
+        bound.listener()?.fields.read(object)
     }
 
     /// All objects of a kind, as a subscription first sees them.
@@ -98,12 +99,12 @@ impl Snapshot {
 /// Objects of the namespace whose own selector, kept in this slot, matches.
 pub(crate) fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
     store: &'s Store,
-    slot: u16,
+    slot: usize,
     namespace: &'q str,
     label: L,
 ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q, 'l, L> {
     store.in_namespace(namespace).filter(move |object| {
-        let selector = object.selectors.get(usize::from(slot)).and_then(Option::as_ref);
+        let selector = object.selectors.get(slot).and_then(Option::as_ref);
         // Nobody who writes nothing means everything.
         selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
     })
@@ -136,7 +137,8 @@ impl RuleCache for Snapshot {
 
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey> {
         let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
-        let Some(slot) = bound.claim().and_then(|claim| claim.selector) else { return Vec::new() };
+        let selects = &self.0.plugin.watches[bound.watch].demand.selects;
+        let Some(slot) = selects.as_ref().and_then(|selects| store.plan().selector(selects)) else { return Vec::new() };
         let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key));
         found.map(|object| object.meta.key.clone()).collect()
     }
@@ -153,8 +155,12 @@ impl RuleCache for Snapshot {
         self.kinds().flat_map(of_kind).collect()
     }
 
-    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<&'o str> {
+    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<Cow<'o, str>> {
         let (bound, _) = self.kind(kind)?;
-        object.text(bound.claim()?.slot.into()).map(|text| &**text)
+        let fields = &bound.listener()?.fields;
+        if self.0.plugin.watches[bound.watch].rules_look_further {
+            return fields.read(object).map(|text| Cow::Owned(text.as_ref().to_owned()));
+        }
+        fields.uncut(object).map(Cow::Borrowed)
     }
 }

@@ -149,10 +149,11 @@ impl Subscription {
     pub fn cached_bytes(&self) -> u64 {
         let snapshot = self.snapshot();
         let of_kind = snapshot.kinds().map(|(bound, store)| {
-            let slots = bound.claim().map_or(0, |claim| {
-                store.slot_bytes(claim.slot) + claim.whole.map_or(0, |whole| store.slot_bytes(whole))
+            let texts = bound.listener().map_or(0, |listener| {
+                let readers = [Some(&listener.fields), listener.whole.as_ref()];
+                readers.into_iter().flatten().map(|reader| store.bytes_read(reader)).sum()
             });
-            slots + store.meta_bytes()
+            texts + store.meta_bytes()
         });
         of_kind.sum()
     }
@@ -230,7 +231,7 @@ impl SubscriptionState {
         let env = self.caches.env();
         let informer = informers.entry(scope.clone()).or_insert_with(|| Informer::start(env, scope.clone()));
         let weak: Weak<Self> = Arc::downgrade(self);
-        let listener = informer.join(&watched.demand, |_| NewListener {
+        let new = NewListener {
             handler: self.handler.clone(),
             lenient: watched.watch.every.is_some(),
             on_ready: Box::new(move || {
@@ -238,7 +239,8 @@ impl SubscriptionState {
                     state.check_synced();
                 }
             }),
-        });
+        };
+        let listener = informer.join(&watched.demand, new);
         let source = KindSource::Informer { scope, store: informer.shared().store, listener };
         KindBinding { kind: kind.clone(), watch, namespaced: resource.namespaced, source }
     }

@@ -4,4 +4,5 @@
 
 mod common;
 mod informer;
+mod sharing;
 mod views;

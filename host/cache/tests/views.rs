@@ -1,9 +1,9 @@
 //! What plugins see of the caches, which keys changes give, and when a write is seen.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
+use pintle_cache::{Caches, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::ports::view::{OwnedBy, Query, View};
@@ -11,7 +11,7 @@ use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
 use serde_json::{Value, json};
 
-use crate::common::{caches, context, manifest, subscribe};
+use crate::common::{caches, context, subscribe, with_rules};
 
 const POD: &str = "v1/Pod";
 const RS: &str = "apps/v1/ReplicaSet";
@@ -221,47 +221,6 @@ async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
     assert!(view.get(&kind(POD), &ObjectKey::new("b", "p1")).is_err());
 }
 
-/// Writes down the keys that the rules give.
-#[derive(Default)]
-struct Keys {
-    subscription: Mutex<Option<Arc<Subscription>>>,
-    keys: Mutex<Vec<String>>,
-}
-
-impl ChangeHandler for Keys {
-    fn on_changes(&self, batch: &Arc<[Delta]>) {
-        let Some(subscription) = self.subscription.lock().unwrap().clone() else { return };
-        let snapshot = subscription.snapshot();
-        for delta in &**batch {
-            for enqueued in snapshot.keys(delta) {
-                let delay = enqueued.delay.map_or(String::new(), |delay| format!("+{}", delay.as_millis()));
-                self.keys.lock().unwrap().push(format!("{}:{}{delay}", enqueued.key.queue, enqueued.key));
-            }
-            if snapshot.wants_mapping(delta) {
-                self.keys.lock().unwrap().push("plugin".into());
-            }
-        }
-    }
-
-    fn on_progress(&self, _: &Kind) {}
-}
-
-async fn with_rules(server: &Arc<FakeServer>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
-    let keys = Arc::new(Keys::default());
-    let subscription = Arc::new(caches(server).subscribe(manifest(watches), keys.clone()));
-    *keys.subscription.lock().unwrap() = Some(subscription.clone());
-    subscription.synced().await;
-    settle().await;
-    keys.take();
-    (subscription, keys)
-}
-
-impl Keys {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.keys.lock().unwrap())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     let server = FakeServer::new();
@@ -269,7 +228,7 @@ async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     let owner =
         json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
     server.put("replicasets", "a", "rs1", json!({"metadata": {"ownerReferences": owner}}));
-    let (_subscription, keys) = with_rules(&server, json!([
+    let (_subscription, keys) = with_rules(&caches(&server), json!([
         {"kind": DEPLOYMENT, "enqueue": [{"to": "self"}]},
         {"kind": RS, "enqueue": [{"to": "controller", "kind": DEPLOYMENT}, {"to": "self", "queue": "other", "delayMs": 50}]},
         {"kind": POD, "enqueue": [{"to": "controller", "kind": DEPLOYMENT, "via": [RS], "on": ["delete"]},
@@ -314,7 +273,7 @@ async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
     server.put("replicasets", "a", "rs1", selector.clone());
     server.put("replicasets", "b", "rs2", selector);
     let (subscription, keys) = with_rules(
-        &server,
+        &caches(&server),
         json!([
             {"kind": RS, "selects": {"field": "spec.selector", "form": "labelSelector"}, "enqueue": [
                 {"to": "self", "on": []}, {"to": "dependents", "on": ["delete"], "queue": "other"}]},

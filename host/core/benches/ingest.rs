@@ -5,7 +5,8 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pintle_core::object::field::FieldMask;
 use pintle_core::object::id::Kind;
-use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
+use pintle_core::object::texts::Projection;
 
 /// A Pod as an API server gives it, with the managed fields of four managers.
 fn pod() -> String {
@@ -29,8 +30,8 @@ fn pod() -> String {
     )
 }
 
-fn fields(paths: &[&str]) -> Option<Projection> {
-    Some(Projection::Fields(FieldMask::new(paths.iter().filter_map(|path| path.parse().ok()))))
+fn fields(paths: &[&str]) -> Projection {
+    Projection::Fields(FieldMask::new(paths.iter().filter_map(|path| path.parse().ok())))
 }
 
 fn ingest(c: &mut Criterion) {
@@ -49,13 +50,16 @@ fn ingest(c: &mut Criterion) {
     let garbage = fields(&["metadata.ownerReferences", "metadata.finalizers", "metadata.deletionTimestamp"]);
     let mut group = c.benchmark_group(format!("ingest of a Pod of {} bytes", json.len()));
     group.throughput(Throughput::Bytes(json.len() as u64));
-    for (name, slots) in [
+    for (name, projections) in [
         ("metadata", vec![garbage.clone()]),
         ("replicaset", vec![replica_set.clone()]),
         ("replicaset, deployment, garbage collector", vec![replica_set, deployment, garbage]),
-        ("whole", vec![Some(Projection::Whole)]),
+        ("whole", vec![Projection::Whole]),
     ] {
-        let plan = IngestPlan::new(Kind::new("", "v1", "Pod"), slots, Vec::new(), Vec::new());
+        let plan = IngestPlan::new(
+            Kind::new("", "v1", "Pod"),
+            Needs { projections: projections.into_iter().collect(), ..Needs::default() },
+        );
         let mut ingester = Ingester::default();
         group.bench_function(name, |b| b.iter(|| ingester.ingest(&plan, black_box(&json)).is_ok()));
     }

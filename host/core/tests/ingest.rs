@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::object::Object;
-use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::field::{FieldMask, FieldPath, Projector};
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
+use pintle_core::object::texts::{MAX_TEXTS, Projection, Reader};
 use pintle_core::object::version::{ResourceVersion, Uid};
 use pintle_core::ports::api::Detail;
 use proptest::prelude::*;
@@ -18,16 +20,27 @@ fn mask(paths: &[&str]) -> FieldMask {
     FieldMask::new(paths.iter().map(|path| path.parse::<FieldPath>().unwrap()))
 }
 
-fn plan(slots: Vec<Option<Projection>>) -> IngestPlan {
-    IngestPlan::new(Kind::new("apps", "v1", "Thing"), slots, Vec::new(), Vec::new())
+fn fields(paths: &[&str]) -> Projection {
+    Projection::Fields(mask(paths))
+}
+
+fn plan(projections: impl IntoIterator<Item = Projection>) -> IngestPlan {
+    let needs = Needs { projections: projections.into_iter().collect(), ..Needs::default() };
+    IngestPlan::new(Kind::new("apps", "v1", "Thing"), needs)
 }
 
 fn ingest(plan: &IngestPlan, object: &Value) -> Object {
     Ingester::default().ingest(plan, &object.to_string()).unwrap()
 }
 
-fn text(object: &Object, slot: usize) -> Value {
-    serde_json::from_str(object.text(slot).unwrap()).unwrap()
+/// What a reader of this projection gets.
+fn read(object: &Object, projection: &Projection) -> Option<Arc<str>> {
+    let reader = Reader::new(projection.clone());
+    reader.read(reader.source(&object.text_set)?, &object.texts)
+}
+
+fn text(object: &Object, projection: &Projection) -> Value {
+    serde_json::from_str(&read(object, projection).unwrap()).unwrap()
 }
 
 fn thing() -> Value {
@@ -49,7 +62,7 @@ fn thing() -> Value {
 
 #[test]
 fn metadata_is_extracted() {
-    let object = ingest(&plan(vec![]), &thing());
+    let object = ingest(&plan([]), &thing());
     let meta = &object.meta;
     assert_eq!(meta.key, ObjectKey::new("ns", "a"));
     assert_eq!(meta.uid.to_string(), "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
@@ -63,15 +76,16 @@ fn metadata_is_extracted() {
 
 #[test]
 fn every_text_has_its_kind_and_identity_and_none_has_managed_fields() {
-    let slots = [
-        Projection::Fields(mask(&[])),
-        Projection::Fields(mask(&["spec.nodeName", "metadata.annotations['x/y']", "kind"])),
-        Projection::Fields(mask(&["metadata", "spec.volumes.claim"])),
-        Projection::Fields(mask(&["metadata.managedFields", "spec.missing", "status.phase.deeper"])),
+    let projections = [
+        fields(&[]),
+        fields(&["spec.nodeName", "metadata.annotations['x/y']", "kind"]),
+        fields(&["metadata", "spec.volumes.claim"]),
+        fields(&["metadata.managedFields", "spec.missing", "status.phase.deeper"]),
         Projection::Whole,
     ];
-    let plan = plan(slots.into_iter().map(Some).chain([None]).collect());
-    let object = ingest(&plan, &thing());
+    let alone = |i: usize| text(&ingest(&plan([projections[i].clone()]), &thing()), &projections[i]);
+    let object = ingest(&plan(projections.clone()), &thing());
+    assert_eq!(object.texts.len(), MAX_TEXTS);
     let identity = json!({
         "name": "a", "namespace": "ns", "uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "resourceVersion": "42",
     });
@@ -87,57 +101,74 @@ fn every_text_has_its_kind_and_identity_and_none_has_managed_fields() {
     };
     let mut metadata = thing()["metadata"].clone();
     metadata.as_object_mut().unwrap().remove("managedFields");
-    assert_eq!(text(&object, 0), with(json!({})));
-    assert_eq!(text(&object, 1), with(json!({"spec": {"nodeName": "n1"}, "metadata": {"annotations": {"x/y": "1"}}})));
+    for (i, projection) in projections.iter().enumerate() {
+        assert_eq!(text(&object, projection), alone(i));
+    }
+    assert_eq!(alone(0), with(json!({})));
+    assert_eq!(alone(1), with(json!({"spec": {"nodeName": "n1"}, "metadata": {"annotations": {"x/y": "1"}}})));
     let volumes = json!([{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]);
-    assert_eq!(text(&object, 2), with(json!({"metadata": metadata, "spec": {"volumes": volumes}})));
-    assert_eq!(text(&object, 3), with(json!({"spec": {}, "status": {}})));
+    assert_eq!(alone(2), with(json!({"metadata": metadata, "spec": {"volumes": volumes}})));
+    assert_eq!(alone(3), with(json!({"spec": {}, "status": {}})));
     let whole = with(json!({"metadata": metadata, "spec": thing()["spec"], "status": thing()["status"]}));
-    assert_eq!(text(&object, 4), whole);
-    assert!(object.text(5).is_none(), "a slot that nobody uses is empty");
-    assert!(object.text(4).unwrap().contains("\"n\":1.5"), "numbers are copied as they are written");
+    assert_eq!(alone(4), whole);
+    assert!(read(&object, &fields(&["spec.other"])).is_none(), "what nobody declared is not there");
+    let whole = read(&object, &Projection::Whole).unwrap();
+    assert!(whole.contains("\"n\":1.5"), "numbers are copied as they are written");
 }
 
 #[test]
 fn index_values_and_selectors_are_extracted() {
-    let plan = IngestPlan::new(
-        Kind::new("", "v1", "Service"),
-        vec![Some(Projection::Fields(mask(&["spec.volumes.claim"])))],
+    let claims = fields(&["spec.volumes.claim"]);
+    let path = |path: &str| path.parse::<FieldPath>().unwrap();
+    let indexes =
         ["spec.volumes.claim", "spec.nodeName", "spec.none", "metadata.name", "metadata.labels.app", "spec.n"]
-            .map(|path| Some(path.parse().unwrap()))
-            .into(),
-        vec![
-            Some(("spec.selector".parse().unwrap(), SelectorForm::Map)),
-            Some(("spec.bad".parse().unwrap(), SelectorForm::LabelSelector)),
-            Some(("spec.none".parse().unwrap(), SelectorForm::Map)),
-        ],
-    );
+            .map(path);
+    let selectors = [
+        (path("spec.selector"), SelectorForm::Map),
+        (path("spec.bad"), SelectorForm::LabelSelector),
+        (path("spec.none"), SelectorForm::Map),
+    ];
+    let needs = Needs {
+        projections: [claims.clone()].into(),
+        indexes: indexes.clone().into(),
+        selectors: selectors.clone().into(),
+    };
+    let plan = IngestPlan::new(Kind::new("", "v1", "Service"), needs);
     let mut service = thing();
     service["spec"]["selector"] = json!({"app": "web"});
     service["spec"]["bad"] = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
     let object = ingest(&plan, &service);
-    let values: Vec<(u16, &str)> = object.index_values.iter().map(|(slot, value)| (*slot, &**value)).collect();
-    assert_eq!(values, [(0, "c1"), (0, "c2"), (1, "n1"), (3, "a"), (4, "web"), (5, "1.5")]);
-    assert!(object.selectors[0].as_ref().unwrap().matches(|key| (key == "app").then_some("web")));
-    assert!(object.selectors[1].is_none() && object.selectors[2].is_none());
-    assert_eq!(text(&object, 0)["spec"], json!({"volumes": [{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]}));
+    let values = indexes.map(|path| {
+        let slot = plan.index(&path).unwrap();
+        object
+            .index_values
+            .iter()
+            .filter(|(of, _)| *of == slot)
+            .map(|(_, value)| &**value)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    assert_eq!(values, ["c1 c2", "n1", "", "a", "web", "1.5"]);
+    let selector = |i: usize| object.selectors[plan.selector(&selectors[i]).unwrap()].as_ref();
+    assert!(selector(0).unwrap().matches(|key| (key == "app").then_some("web")));
+    assert!(selector(1).is_none() && selector(2).is_none());
+    let volumes = json!({"volumes": [{"claim": "c1"}, {"claim": "c2"}, {"claim": "c1"}]});
+    assert_eq!(text(&object, &claims)["spec"], volumes);
 }
 
 #[test]
 fn metadata_alone_is_enough_when_nobody_looks_further() {
-    let fields = |paths: &[&str]| Some(Projection::Fields(mask(paths)));
-    assert_eq!(plan(vec![]).detail(), Detail::Metadata);
-    assert_eq!(plan(vec![fields(&["metadata.ownerReferences", "kind"]), None]).detail(), Detail::Metadata);
-    assert_eq!(plan(vec![fields(&["metadata"]), fields(&["spec.x"])]).detail(), Detail::Full);
-    assert_eq!(plan(vec![Some(Projection::Whole)]).detail(), Detail::Full);
-    let kind = Kind::new("", "v1", "Pod");
-    let indexed = IngestPlan::new(kind, vec![], vec![Some("spec.nodeName".parse().unwrap())], vec![]);
-    assert_eq!(indexed.detail(), Detail::Full);
+    assert_eq!(plan([]).detail(), Detail::Metadata);
+    assert_eq!(plan([fields(&["metadata.ownerReferences", "kind"])]).detail(), Detail::Metadata);
+    assert_eq!(plan([fields(&["metadata"]), fields(&["spec.x"])]).detail(), Detail::Full);
+    assert_eq!(plan([Projection::Whole]).detail(), Detail::Full);
+    let needs = Needs { indexes: ["spec.nodeName".parse().unwrap()].into(), ..Needs::default() };
+    assert_eq!(IngestPlan::new(Kind::new("", "v1", "Pod"), needs).detail(), Detail::Full);
 }
 
 #[test]
 fn an_object_that_does_not_parse_is_an_error_and_the_next_one_is_not() {
-    let plan = plan(vec![Some(Projection::Whole)]);
+    let plan = plan([Projection::Whole]);
     let mut ingester = Ingester::default();
     for bad in [
         "",
@@ -157,23 +188,26 @@ fn an_object_that_does_not_parse_is_an_error_and_the_next_one_is_not() {
         assert!(ingester.ingest(&plan, bad).is_err(), "{bad}");
     }
     let good = ingester.ingest(&plan, r#"{"metadata":{"name":"a","labels":null,"ownerReferences":null}}"#).unwrap();
-    assert_eq!(text(&good, 0)["metadata"], json!({"name": "a", "labels": null, "ownerReferences": null}));
+    assert_eq!(
+        text(&good, &Projection::Whole)["metadata"],
+        json!({"name": "a", "labels": null, "ownerReferences": null})
+    );
 }
 
 #[test]
-fn more_projections_than_one_pass_holds_are_all_made() {
-    let slots = (0..150).map(|i| Some(Projection::Fields(mask(&[&format!("spec.f{i}")])))).collect();
-    let plan = plan(slots);
+fn any_number_of_projections_shares_four_texts() {
+    let projections: Vec<_> = (0..150).map(|i| fields(&[&format!("spec.f{i}")])).collect();
     let spec: Map<String, Value> = (0..150).map(|i| (format!("f{i}"), json!(i))).collect();
-    let object = ingest(&plan, &json!({"metadata": {"name": "a"}, "spec": spec}));
-    for i in 0..150 {
-        assert_eq!(text(&object, i)["spec"], json!({format!("f{i}"): i}));
+    let object = ingest(&plan(projections.clone()), &json!({"metadata": {"name": "a"}, "spec": spec}));
+    assert_eq!(object.texts.len(), MAX_TEXTS);
+    for (i, projection) in projections.iter().enumerate() {
+        assert_eq!(text(&object, projection)["spec"], json!({format!("f{i}"): i}));
     }
 }
 
 #[test]
 fn texts_that_stand_in_many_objects_are_shared() {
-    let plan = plan(vec![]);
+    let plan = plan([]);
     let mut ingester = Ingester::default();
     let json =
         |name: &str| json!({"metadata": {"name": name, "namespace": "ns", "labels": {"app": "web"}}}).to_string();
@@ -279,31 +313,36 @@ fn model_text(object: &Value, paths: Option<&[Vec<String>]>) -> Value {
 }
 
 proptest! {
+    /// However many plugins share the texts, each one reads what it would if it were alone, byte for byte.
     #[test]
     fn texts_are_what_the_model_says(
         object in object(),
-        masks in prop::collection::vec(prop::option::weighted(0.85, prop::collection::vec(path(), 0..5)), 0..5),
+        masks in prop::collection::vec(prop::option::weighted(0.85, prop::collection::vec(path(), 0..5)), 0..12),
         pretty in any::<bool>(),
     ) {
-        let slots = masks.iter().map(|paths| Some(match paths {
+        let projections: Vec<Projection> = masks.iter().map(|paths| match paths {
             None => Projection::Whole,
             Some(paths) => Projection::Fields(FieldMask::new(paths.iter().map(|path| {
                 FieldPath::of(&path.iter().map(String::as_str).collect::<Vec<_>>())
             }))),
-        }));
-        let plan = plan(slots.collect());
+        }).collect();
         let json = if pretty { serde_json::to_string_pretty(&object).unwrap() } else { object.to_string() };
-        let ingested = Ingester::default().ingest(&plan, &json).unwrap();
-        for (slot, paths) in masks.iter().enumerate() {
-            prop_assert_eq!(text(&ingested, slot), model_text(&object, paths.as_deref()), "slot {}", slot);
+        let ingest = |plan: &IngestPlan| Ingester::default().ingest(plan, &json).unwrap();
+        let together = ingest(&plan(projections.clone()));
+        let n_different = projections.iter().collect::<BTreeSet<_>>().len();
+        prop_assert_eq!(together.texts.len(), n_different.min(MAX_TEXTS));
+        for (projection, paths) in projections.iter().zip(&masks) {
+            prop_assert_eq!(text(&together, projection), model_text(&object, paths.as_deref()), "{:?}", projection);
+            let alone = ingest(&plan([projection.clone()]));
+            prop_assert_eq!(read(&together, projection), read(&alone, projection));
         }
     }
 
     #[test]
     fn nonsense_never_panics(text in "[{}\\[\\]\",:a-z0-9 \\\\]{0,60}") {
-        let plan = plan(vec![Some(Projection::Whole), Some(Projection::Fields(mask(&["a.b"])))]);
+        let plan = plan([Projection::Whole, fields(&["a.b"])]);
         let _ = Ingester::default().ingest(&plan, &text);
-        let _ = mask(&["a.b"]).project(&text);
+        let _ = Projector::new(&mask(&["a.b"])).project(&text);
         let _ = text.parse::<FieldPath>();
         let _ = pintle_core::object::selector::Selector::parse(&text);
     }

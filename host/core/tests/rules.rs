@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::object::ingest::{IngestPlan, Ingester};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
 use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object};
 use pintle_core::policy::rules::{Delta, RuleCache, Rules};
@@ -45,14 +46,14 @@ impl RuleCache for Cache {
         Vec::new()
     }
 
-    fn text<'o>(&self, _: &Kind, _: &'o Object) -> Option<&'o str> {
+    fn text<'o>(&self, _: &Kind, _: &'o Object) -> Option<Cow<'o, str>> {
         None
     }
 }
 
 fn object(kind: &str, metadata: Value) -> (Kind, Arc<Object>) {
     let kind: Kind = kind.parse().unwrap();
-    let plan = IngestPlan::new(kind.clone(), Vec::new(), Vec::new(), Vec::new());
+    let plan = IngestPlan::new(kind.clone(), Needs::default());
     assert_eq!(plan.detail(), Detail::Metadata);
     let object = Ingester::default().ingest(&plan, &json!({"metadata": metadata}).to_string()).unwrap();
     (kind, Arc::new(object))

@@ -137,7 +137,13 @@ pub fn cached(name: &str, controller: Option<&str>) -> Arc<Object> {
         owners: controller.into_iter().map(owner).collect(),
         ..Meta::default()
     };
-    Arc::new(Object { meta, texts: Box::default(), index_values: Box::default(), selectors: Box::default() })
+    Arc::new(Object {
+        meta,
+        text_set: Arc::default(),
+        texts: Box::default(),
+        index_values: Box::default(),
+        selectors: Box::default(),
+    })
 }
 
 /// 2027-01-15T08:00:00Z and whatever the paused clock has moved since `start`.

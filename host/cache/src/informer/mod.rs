@@ -19,12 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pintle_core::object::id::Kind;
+use pintle_core::object::texts::Projection;
 use pintle_core::ports::api::ApiReader;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use self::plan::{Claim, Demand, PlanBook};
+use self::plan::{Demand, PlanBook};
 use crate::discovery::Rounds;
+use crate::reader::ObjectReader;
 use crate::store::set::{StoreId, StoreSet};
 use crate::types::{CachesConfig, ChangeHandler};
 
@@ -53,7 +55,13 @@ pub(crate) type Informers = HashMap<Scope, Informer>;
 /// One subscription's interest in one informer.
 pub(crate) struct Listener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
-    pub(crate) claim: Claim,
+    demand: Arc<Demand>,
+    /// The store must have been filled under this generation of the plan, or a later one, to have all of the demand.
+    pub(crate) generation: u64,
+    /// Reads the declared fields.
+    pub(crate) fields: ObjectReader,
+    /// Reads whole objects, if they are declared.
+    pub(crate) whole: Option<ObjectReader>,
     /// Its subscription can tell what changes mean to it. Nothing is told before.
     armed: AtomicBool,
     /// It has got the initial objects.
@@ -69,6 +77,11 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// Reads as much as is declared.
+    pub(crate) fn fullest(&self) -> &ObjectReader {
+        self.whole.as_ref().unwrap_or(&self.fields)
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         self.served.load(Ordering::Acquire) || self.excused.load(Ordering::Acquire)
     }
@@ -110,7 +123,7 @@ impl Informer {
     /// Starts an informer; it does nothing before somebody joins.
     pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
         let book = PlanBook::new(scope.kind.clone());
-        let store = env.stores.add(&book.plan().0);
+        let store = env.stores.add(book.plan().0);
         let shared = Arc::new(Shared {
             scope,
             store,
@@ -126,14 +139,15 @@ impl Informer {
         &self.shared
     }
 
-    /// Adds a listener, made for the claim that its demand gets. It hears nothing before [`Informer::arm`].
-    pub(crate) fn join(&self, demand: &Demand, listener: impl FnOnce(Claim) -> NewListener) -> Arc<Listener> {
+    /// Adds a listener with its demand. It hears nothing before [`Informer::arm`].
+    pub(crate) fn join(&self, demand: &Arc<Demand>, new: NewListener) -> Arc<Listener> {
         let mut state = self.shared.state.lock();
-        let claim = state.book.claim(demand);
-        let new = listener(claim.clone());
         let listener = Arc::new(Listener {
             handler: new.handler,
-            claim,
+            generation: state.book.claim(demand.clone()),
+            fields: ObjectReader::new(Projection::Fields(demand.fields.clone())),
+            whole: demand.whole.then(|| ObjectReader::new(Projection::Whole)),
+            demand: demand.clone(),
             armed: AtomicBool::new(false),
             served: AtomicBool::new(false),
             excused: AtomicBool::new(false),
@@ -161,7 +175,7 @@ impl Informer {
         let before = state.listeners.len();
         state.listeners.retain(|ours| !Arc::ptr_eq(ours, listener));
         if state.listeners.len() < before {
-            state.book.release(&listener.claim);
+            state.book.release(&listener.demand);
         }
         state.listeners.is_empty()
     }
@@ -212,11 +226,8 @@ mod tests {
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };
         let informer = Informer::start(&env, scope);
         let heard = Arc::new(Count::default());
-        let listener = informer.join(&Demand::default(), |_| NewListener {
-            handler: heard.clone(),
-            lenient: false,
-            on_ready: Box::new(|| {}),
-        });
+        let new = NewListener { handler: heard.clone(), lenient: false, on_ready: Box::new(|| {}) };
+        let listener = informer.join(&Arc::default(), new);
         // Time passes only when every task has come to rest.
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
         assert_eq!(env.stores.read(informer.shared().store, |store| store.len()), Some(1));

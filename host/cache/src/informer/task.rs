@@ -104,7 +104,7 @@ impl Task {
         let Some(store) = self.env.stores.store(self.shared.store) else { return };
         let ready = newcomers.iter().filter(|listener| {
             let filled = store.generation();
-            filled > 0 && listener.claim.generation <= filled
+            filled > 0 && listener.generation <= filled
         });
         let mut initial: Option<Arc<[Delta]>> = None;
         for listener in ready {
@@ -186,7 +186,7 @@ impl Task {
     }
 
     fn take_page(&mut self, page: ListPage) {
-        let mut building = self.building.take().unwrap_or_else(|| Store::new(&self.plan, self.generation));
+        let mut building = self.building.take().unwrap_or_else(|| Store::new(self.plan.clone(), self.generation));
         for item in &page.items {
             if let Some(object) = self.ingest(item) {
                 building.insert(Arc::new(object));
@@ -209,7 +209,7 @@ impl Task {
                 let counter = if initial { &counts.lists } else { &counts.watches };
                 counter.fetch_add(1, Ordering::Relaxed);
                 self.stream = Some(stream.ready_chunks(self.env.config.batch.max(1)));
-                self.building = initial.then(|| Store::new(&self.plan, self.generation));
+                self.building = initial.then(|| Store::new(self.plan.clone(), self.generation));
                 self.machine.opened(now());
             }
             Err(error) => self.failed("watch", &error),

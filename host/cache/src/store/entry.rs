@@ -24,7 +24,7 @@ pub(super) struct ByOwner(pub(super) Uid, pub(super) Arc<Object>);
 /// An object by a value of a declared index.
 #[derive(Clone)]
 pub(super) struct ByIndex {
-    pub(super) slot: u16,
+    pub(super) slot: usize,
     pub(super) value: Arc<str>,
     pub(super) object: Arc<Object>,
 }
@@ -36,7 +36,7 @@ pub(super) struct NameProbe<'a>(pub(super) &'a str, pub(super) &'a str);
 pub(super) struct OwnerProbe<'a>(pub(super) &'a Uid, pub(super) &'a str, pub(super) &'a str);
 
 /// Finds a [`ByIndex`]: index, value, namespace, name.
-pub(super) struct IndexProbe<'a>(pub(super) u16, pub(super) &'a str, pub(super) &'a str, pub(super) &'a str);
+pub(super) struct IndexProbe<'a>(pub(super) usize, pub(super) &'a str, pub(super) &'a str, pub(super) &'a str);
 
 fn by_name(a: &ObjectKey, b: &ObjectKey) -> Ordering {
     // Namespaces are shared texts: mostly one and the same.

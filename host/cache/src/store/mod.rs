@@ -21,12 +21,14 @@ use pintle_core::object::ingest::IngestPlan;
 use pintle_core::object::version::{ResourceVersion, Uid};
 
 use self::entry::{ByIndex, ByKey, ByOwner, ByUid, IndexProbe, NameProbe, OwnerProbe};
+use crate::reader::ObjectReader;
 
 /// Objects of one informer at one instant.
 #[derive(Clone)]
 pub(crate) struct Store {
     /// Of the plan under which the objects were taken in; 0 before the first list.
     generation: u64,
+    plan: Arc<IngestPlan>,
     /// Up to which the store is current.
     version: ResourceVersion,
     objects: OrdSet<ByKey>,
@@ -37,30 +39,36 @@ pub(crate) struct Store {
     orphans: OrdSet<ByKey>,
     /// Declared indexes.
     values: OrdSet<ByIndex>,
-    /// Bytes of the texts of each slot.
-    slot_bytes: Vec<u64>,
+    /// Bytes of each text of all objects.
+    text_bytes: Vec<u64>,
     /// Bytes of everything else about the objects (estimated).
     meta_bytes: u64,
 }
 
 impl Store {
-    pub(crate) fn new(plan: &IngestPlan, generation: u64) -> Self {
-        let slot_bytes = vec![0; plan.slots().len()];
+    pub(crate) fn new(plan: Arc<IngestPlan>, generation: u64) -> Self {
+        let text_bytes = vec![0; plan.texts().projections().len()];
         Self {
             generation,
+            plan,
             version: ResourceVersion::Unknown,
             objects: OrdSet::new(),
             uids: OrdSet::new(),
             owners: OrdSet::new(),
             orphans: OrdSet::new(),
             values: OrdSet::new(),
-            slot_bytes,
+            text_bytes,
             meta_bytes: 0,
         }
     }
 
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Under which the objects were taken in.
+    pub(crate) fn plan(&self) -> &IngestPlan {
+        &self.plan
     }
 
     pub(crate) fn version(&self) -> &ResourceVersion {
@@ -124,7 +132,7 @@ impl Store {
     /// Objects with this value in this index.
     pub(crate) fn indexed<'s, 'q>(
         &'s self,
-        index: u16,
+        index: usize,
         value: &'q str,
     ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         let from = IndexProbe(index, value, "", "");
@@ -134,14 +142,15 @@ impl Store {
             .map(|entry| &entry.object)
     }
 
-    /// Bytes that the texts of a slot take.
-    pub(crate) fn slot_bytes(&self, slot: u16) -> u64 {
-        self.slot_bytes.get(usize::from(slot)).copied().unwrap_or(0)
+    /// Bytes of the texts that a reader reads.
+    pub(crate) fn bytes_read(&self, reader: &ObjectReader) -> u64 {
+        let source = reader.source(self.plan.texts());
+        source.and_then(|source| source.of(&self.text_bytes)).copied().unwrap_or(0)
     }
 
     /// Bytes of all texts.
     pub(crate) fn text_bytes(&self) -> u64 {
-        self.slot_bytes.iter().sum()
+        self.text_bytes.iter().sum()
     }
 
     /// Bytes that the objects take apart from their texts (estimated).
@@ -207,7 +216,7 @@ impl Store {
         let change = |total: &mut u64, bytes: usize| {
             *total = if add { total.wrapping_add(bytes as u64) } else { total.wrapping_sub(bytes as u64) };
         };
-        for (total, text) in self.slot_bytes.iter_mut().zip(&object.texts) {
+        for (total, text) in self.text_bytes.iter_mut().zip(&object.texts) {
             change(total, text.len());
         }
         change(&mut self.meta_bytes, overhead_bytes(object));

@@ -29,7 +29,7 @@ struct Stores {
 
 impl StoreSet {
     /// Adds an empty store.
-    pub(crate) fn add(&self, plan: &IngestPlan) -> StoreId {
+    pub(crate) fn add(&self, plan: Arc<IngestPlan>) -> StoreId {
         let mut stores = self.stores.write();
         let store = Some(Arc::new(Store::new(plan, 0)));
         match stores.free.pop() {

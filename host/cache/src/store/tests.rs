@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pintle_core::object::Object;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::object::ingest::{IngestPlan, Ingester, Projection};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
+use pintle_core::object::texts::Projection;
 use pintle_core::object::version::Uid;
 use proptest::prelude::*;
 use serde_json::json;
@@ -31,9 +32,10 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn plan() -> IngestPlan {
-    let slots = vec![Some(Projection::Whole)];
-    IngestPlan::new(Kind::new("", "v1", "Pod"), slots, vec![Some("spec.node".parse().unwrap())], vec![])
+fn plan() -> Arc<IngestPlan> {
+    let indexes = [pintle_core::object::field::FieldPath::of(&["spec", "node"])].into();
+    let needs = Needs { projections: [Projection::Whole].into(), indexes, ..Needs::default() };
+    Arc::new(IngestPlan::new(Kind::new("", "v1", "Pod"), needs))
 }
 
 fn names<'o>(objects: impl Iterator<Item = &'o Arc<Object>>) -> Vec<String> {
@@ -77,7 +79,7 @@ proptest! {
     fn every_index_agrees_with_a_naive_model(changes in prop::collection::vec(change(), 0..80)) {
         let plan = plan();
         let mut ingester = Ingester::default();
-        let mut store = Store::new(&plan, 1);
+        let mut store = Store::new(plan.clone(), 1);
         let mut model = BTreeMap::new();
         let mut snapshots = Vec::new();
         for change in changes {

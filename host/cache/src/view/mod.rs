@@ -21,7 +21,8 @@ use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
 
 use self::notes::{Notebook, Question};
 use crate::bindings::{KindBinding, PreparedWatch};
-use crate::informer::plan::Claim;
+use crate::informer::Listener;
+use crate::reader::ObjectReader;
 use crate::snapshot::{Snapshot, selecting};
 use crate::store::Store;
 use crate::types::RunContext;
@@ -40,11 +41,14 @@ struct RunView {
     notebook: Notebook,
 }
 
-/// A kind that may be read; without claim and store if there are no objects.
+/// What a read has found, and how to read it; nothing to read it with if there is nothing.
+type Found<'s> = (Option<&'s ObjectReader>, Vec<&'s Arc<Object>>);
+
+/// A kind that may be read; without listener and store if there are no objects.
 struct Readable<'s> {
     bound: &'s KindBinding,
     watched: &'s PreparedWatch,
-    objects: Option<(&'s Claim, &'s Store)>,
+    objects: Option<(&'s Listener, &'s Store)>,
 }
 
 /// Conditions on owner references.
@@ -71,11 +75,11 @@ impl RunView {
         {
             return Err(ViewError::NotGranted(format!("{kind} in namespace {asked:?} (the watch is of {ours:?})")));
         }
-        let objects = bound.claim().zip(store.map(|store| &**store));
+        let objects = bound.listener().zip(store.map(|store| &**store));
         Ok(Readable { bound, watched, objects })
     }
 
-    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<Found<'s>, ViewError> {
         let readable = self.readable(kind, query.namespace.as_deref())?;
         let watch = &readable.watched.watch;
         if query.whole && !watch.whole {
@@ -93,14 +97,14 @@ impl RunView {
                 Some(parsed.map_err(|why| ViewError::BadSelector(text.to_owned(), why.to_string()))?)
             }
         };
-        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
-        let slot = if query.whole { claim.whole } else { Some(claim.slot) };
+        let Some((listener, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let reader = if query.whole { listener.whole.as_ref() } else { Some(&listener.fields) };
         let namespace = query.namespace.as_deref();
         let owner = query.owner.as_ref().map(Owner::new);
         // A kind of `every` declares no fields: its indexes may be fewer than the watch's.
         let index = query.index.as_ref().map(|(name, value)| {
-            let slot = claim.indexes.iter().find(|(ours, _)| **ours == **name).map(|(_, slot)| *slot);
-            (slot, value.as_str())
+            let declared = readable.watched.demand.indexes.iter().find(|(ours, _)| **ours == **name);
+            (declared.and_then(|(_, path)| store.plan().index(path)), value.as_str())
         });
         let fits = |object: &Arc<Object>| {
             let meta = &object.meta;
@@ -131,7 +135,7 @@ impl RunView {
             (None, None, Some(namespace)) => store.in_namespace(namespace).filter(|object| fits(object)).collect(),
             (None, None, None) => store.iter().filter(|object| fits(object)).collect(),
         };
-        Ok((slot, objects))
+        Ok((reader, objects))
     }
 
     /// Objects whose own selector matches the labels.
@@ -140,15 +144,15 @@ impl RunView {
         kind: &Kind,
         namespace: &str,
         labels: &[(String, String)],
-    ) -> Result<(Option<u16>, Vec<&'s Arc<Object>>), ViewError> {
+    ) -> Result<Found<'s>, ViewError> {
         let readable = self.readable(kind, Some(namespace))?;
-        if readable.watched.demand.selects.is_none() {
+        let Some(selects) = &readable.watched.demand.selects else {
             return Err(ViewError::NoSelector(readable.bound.kind.clone()));
-        }
-        let Some((claim, store)) = readable.objects else { return Ok((None, Vec::new())) };
-        let Some(slot) = claim.selector else { return Ok((None, Vec::new())) };
+        };
+        let Some((listener, store)) = readable.objects else { return Ok((None, Vec::new())) };
+        let Some(slot) = store.plan().selector(selects) else { return Ok((None, Vec::new())) };
         let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
-        Ok((Some(claim.slot), selecting(store, slot, namespace, label).collect()))
+        Ok((Some(&listener.fields), selecting(store, slot, namespace, label).collect()))
     }
 }
 
@@ -170,9 +174,8 @@ impl Owner {
     }
 }
 
-fn texts(slot: Option<u16>, objects: &[&Arc<Object>]) -> Vec<Arc<str>> {
-    let Some(slot) = slot else { return Vec::new() };
-    objects.iter().filter_map(|object| object.text(slot.into()).cloned()).collect()
+fn texts((reader, objects): Found<'_>) -> Vec<Arc<str>> {
+    reader.map_or_else(Vec::new, |reader| reader.read_all(&objects))
 }
 
 impl View for RunView {
@@ -183,17 +186,14 @@ impl View for RunView {
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
         self.notebook.object(kind, object);
         let readable = self.readable(kind, Some(&object.namespace).map(|n| &**n).filter(|n| !n.is_empty()))?;
-        let found = readable.objects.and_then(|(claim, store)| {
-            let slot = claim.whole.unwrap_or(claim.slot);
-            store.get(&object.namespace, &object.name)?.text(slot.into())
-        });
-        Ok(found.cloned())
+        Ok(readable
+            .objects
+            .and_then(|(listener, store)| listener.fullest().read(store.get(&object.namespace, &object.name)?)))
     }
 
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
         self.notebook.question(Question::List(kind.clone(), query.clone()));
-        let (slot, objects) = self.select(kind, query)?;
-        Ok(texts(slot, &objects))
+        self.select(kind, query).map(texts)
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
@@ -212,8 +212,7 @@ impl View for RunView {
             namespace: namespace.to_owned(),
             labels: labels.to_vec(),
         });
-        let (slot, objects) = self.selecting_objects(kind, namespace, labels)?;
-        Ok(texts(slot, &objects))
+        self.selecting_objects(kind, namespace, labels).map(texts)
     }
 
     fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
@@ -221,8 +220,8 @@ impl View for RunView {
         let uid = Uid::parse(uid);
         let mut found = Vec::new();
         for (bound, store) in self.snapshot.kinds() {
-            let Some(claim) = bound.claim() else { continue };
-            found.extend(store.owned_by(&uid).filter_map(|object| object.text(claim.slot.into()).cloned()));
+            let Some(listener) = bound.listener() else { continue };
+            found.extend(store.owned_by(&uid).filter_map(|object| listener.fields.read(object)));
         }
         Ok(found)
     }
@@ -230,11 +229,7 @@ impl View for RunView {
     fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
         self.notebook.uid(uid);
         let uid = Uid::parse(uid);
-        let found = self
-            .snapshot
-            .kinds()
-            .find_map(|(bound, store)| store.by_uid(&uid)?.text(bound.claim()?.slot.into()).cloned());
-        Ok(found)
+        Ok(self.snapshot.kinds().find_map(|(bound, store)| bound.listener()?.fields.read(store.by_uid(&uid)?)))
     }
 
     fn resources(&self) -> Result<Arc<[ApiResource]>, ViewError> {

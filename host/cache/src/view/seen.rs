@@ -3,14 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::lifecycle::seen::{Form, Seen, SeenObject};
 use pintle_core::object::Object;
+use pintle_core::object::field::FieldPath;
 use pintle_core::object::version::Uid;
 
 use super::RunView;
 use super::notes::Question;
 use crate::bindings::KindBinding;
 use crate::snapshot::Snapshot;
+use crate::store::Store;
 
 /// Objects and answers of one run that are kept. A list of all Pods of a large cluster is no case that anybody would look through.
 pub(super) const MAX_BYTES: usize = 4 << 20;
@@ -34,14 +37,14 @@ impl RunView {
         found.seen.is_incomplete = notes.is_incomplete;
         for (kind, key) in &notes.objects {
             if let Some((bound, Some(store))) = self.snapshot.kind(kind) {
-                found.add(bound, store.get(&key.namespace, &key.name));
+                found.add(bound, store, store.get(&key.namespace, &key.name));
             }
         }
         for uid in &notes.uids {
             let uid = Uid::parse(uid);
-            let of_kind = self.snapshot.kinds().find_map(|(bound, store)| Some((bound, store.by_uid(&uid)?)));
-            if let Some((bound, object)) = of_kind {
-                found.add(bound, Some(object));
+            let of_kind = self.snapshot.kinds().find_map(|(bound, store)| Some((bound, store, store.by_uid(&uid)?)));
+            if let Some((bound, store, object)) = of_kind {
+                found.add(bound, store, Some(object));
             }
         }
         for question in &notes.questions {
@@ -68,13 +71,13 @@ impl RunView {
             Question::Dependents(uid) => {
                 let uid = Uid::parse(uid);
                 for (bound, store) in self.snapshot.kinds() {
-                    found.add(bound, store.owned_by(&uid));
+                    found.add(bound, store, store.owned_by(&uid));
                 }
                 return;
             }
         };
-        if let (Some((bound, _)), Ok((_, objects))) = (self.snapshot.kind(kind), objects) {
-            found.add(bound, objects);
+        if let (Some((bound, Some(store))), Ok((_, objects))) = (self.snapshot.kind(kind), objects) {
+            found.add(bound, store, objects);
         }
     }
 }
@@ -84,8 +87,9 @@ impl<'v> Found<'v> {
         Self { snapshot, seen: Seen::default(), known: HashSet::new(), forms: Vec::new(), n_bytes: 0, is_full: false }
     }
 
-    fn add<'o>(&mut self, bound: &KindBinding, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
-        let Some(form) = self.form(bound) else { return };
+    fn add<'o>(&mut self, bound: &KindBinding, store: &Store, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
+        let Some(listener) = bound.listener() else { return };
+        let form = self.form(bound, store);
         for object in objects {
             // Nothing is looked for any more that could not be kept.
             if self.is_full {
@@ -94,37 +98,32 @@ impl<'v> Found<'v> {
             if !self.known.insert(Arc::as_ptr(object)) {
                 continue;
             }
-            let object = SeenObject { form: form.clone(), object: object.clone() };
+            let Some(text) = listener.fullest().read(object) else { continue };
+            let object = SeenObject { form: form.clone(), object: object.clone(), text };
             if self.has_room(object.n_bytes()) {
                 self.seen.objects.push(object);
             }
         }
     }
 
-    /// The form of a bound kind; nothing if nothing of it is kept.
-    fn form(&mut self, bound: &KindBinding) -> Option<Arc<Form>> {
+    /// The form of a bound kind.
+    fn form(&mut self, bound: &KindBinding, store: &Store) -> Arc<Form> {
         let of_kind = |form: &&Arc<Form>| form.kind == bound.kind;
         if let Some(form) = self.forms.iter().find(of_kind) {
-            return Some(form.clone());
+            return form.clone();
         }
-        let claim = bound.claim()?;
         let watched = &self.snapshot.plugin().watches[bound.watch];
-        let slot_of = |name: &str| claim.indexes.iter().find(|(ours, _)| **ours == *name).map(|(_, slot)| *slot);
-        let indexes = watched.demand.indexes.iter();
+        let (demand, plan) = (&watched.demand, store.plan());
+        let selector =
+            |selects: &(FieldPath, SelectorForm)| Some((selects.0.clone(), selects.1, plan.selector(selects)?));
         let form = Arc::new(Form {
             kind: bound.kind.clone(),
-            slot: claim.whole.unwrap_or(claim.slot),
-            indexes: indexes.filter_map(|(name, path)| Some((path.clone(), slot_of(name)?))).collect(),
-            selector: watched
-                .demand
-                .selects
-                .as_ref()
-                .zip(claim.selector)
-                .map(|((path, form), slot)| (path.clone(), *form, slot)),
+            indexes: demand.indexes.iter().filter_map(|(_, path)| Some((path.clone(), plan.index(path)?))).collect(),
+            selector: demand.selects.as_ref().and_then(selector),
             field_selector: watched.watch.field_selector.clone(),
         });
         self.forms.push(form.clone());
-        Some(form)
+        form
     }
 
     fn answers(&mut self, view: &RunView) {

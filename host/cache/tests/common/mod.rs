@@ -6,6 +6,7 @@ use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subsc
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::Kind;
 use pintle_testing::FakeServer;
+use pintle_testing::server::settle;
 use serde_json::{Value, json};
 
 /// Writes down what it hears: `*ns/a@11` at first sight, `+`, `~`, `-` for changes, `.` for progress.
@@ -72,4 +73,46 @@ pub(crate) fn listed(subscription: &Subscription, kind: &str) -> String {
         format!("{}/{}@{}", text("namespace"), text("name"), text("resourceVersion"))
     });
     names.collect::<Vec<_>>().join(" ")
+}
+
+/// Writes down the keys that the rules give.
+#[derive(Default)]
+pub(crate) struct Keys {
+    subscription: Mutex<Option<Arc<Subscription>>>,
+    keys: Mutex<Vec<String>>,
+}
+
+impl ChangeHandler for Keys {
+    fn on_changes(&self, batch: &Arc<[Delta]>) {
+        let Some(subscription) = self.subscription.lock().unwrap().clone() else { return };
+        let snapshot = subscription.snapshot();
+        for delta in &**batch {
+            for enqueued in snapshot.keys(delta) {
+                let delay = enqueued.delay.map_or(String::new(), |delay| format!("+{}", delay.as_millis()));
+                self.keys.lock().unwrap().push(format!("{}:{}{delay}", enqueued.key.queue, enqueued.key));
+            }
+            if snapshot.wants_mapping(delta) {
+                self.keys.lock().unwrap().push("plugin".into());
+            }
+        }
+    }
+
+    fn on_progress(&self, _: &Kind) {}
+}
+
+/// A subscription that is synced, and the keys that changes give from then on.
+pub(crate) async fn with_rules(caches: &Arc<Caches>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
+    let keys = Arc::new(Keys::default());
+    let subscription = Arc::new(caches.subscribe(manifest(watches), keys.clone()));
+    *keys.subscription.lock().unwrap() = Some(subscription.clone());
+    subscription.synced().await;
+    settle().await;
+    keys.take();
+    (subscription, keys)
+}
+
+impl Keys {
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.keys.lock().unwrap())
+    }
 }

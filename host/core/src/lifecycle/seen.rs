@@ -42,6 +42,8 @@ pub struct SeenObject {
     pub form: Arc<Form>,
     /// As it was then.
     pub object: Arc<Object>,
+    /// The fullest text that the plugin may read.
+    pub text: Arc<str>,
 }
 
 /// How a plugin's watch keeps the objects of a kind.
@@ -49,24 +51,18 @@ pub struct SeenObject {
 pub struct Form {
     /// Of the objects.
     pub kind: Kind,
-    /// Slot of the fullest text that the plugin may read.
-    pub slot: u16,
     /// Declared indexes: where the values come from, and their slot.
-    pub indexes: Vec<(FieldPath, u16)>,
+    pub indexes: Vec<(FieldPath, usize)>,
     /// Where objects keep their own selector, and its slot.
-    pub selector: Option<(FieldPath, SelectorForm, u16)>,
+    pub selector: Option<(FieldPath, SelectorForm, usize)>,
     /// The watch's own, in the syntax of kubectl.
     pub field_selector: Option<String>,
 }
 
 impl SeenObject {
-    fn text(&self) -> &str {
-        self.object.text(self.form.slot.into()).map_or("", |text| &**text)
-    }
-
     /// What keeping it costs at most; less as long as the caches have the same.
     pub fn n_bytes(&self) -> usize {
-        self.text().len() + OBJECT_BYTES
+        self.text.len() + OBJECT_BYTES
     }
 
     /// An object that the same watch finds by the same queries, and shows in the same way.
@@ -74,7 +70,7 @@ impl SeenObject {
     /// A projection is not all that queries go by: labels, owners, and values of indexes and selectors that it leaves out are put back.
     /// Of a field selector, what must be equal is put back.
     pub fn value(&self) -> Value {
-        let Ok(mut value) = serde_json::from_str::<Value>(self.text()) else { return Value::Null };
+        let Ok(mut value) = serde_json::from_str::<Value>(&self.text) else { return Value::Null };
         let meta = &self.object.meta;
         for (name, label) in &meta.labels {
             put(&mut value, &["metadata", "labels", name], || json!(label));
@@ -91,7 +87,7 @@ impl SeenObject {
             }
         }
         if let Some((path, form, slot)) = &self.form.selector
-            && let Some(Some(selector)) = self.object.selectors.get(usize::from(*slot))
+            && let Some(Some(selector)) = self.object.selectors.get(*slot)
         {
             put(&mut value, &names(path), || selector.to_json(*form));
         }
@@ -158,7 +154,6 @@ mod tests {
     fn form() -> Form {
         Form {
             kind: "v1/Pod".parse().unwrap(),
-            slot: 0,
             indexes: vec![("spec.nodeName".parse().unwrap(), 0), ("spec.volumes.claim".parse().unwrap(), 1)],
             selector: Some(("spec.selector".parse().unwrap(), SelectorForm::LabelSelector, 0)),
             field_selector: Some("status.phase=Running,spec.nodeName!=,metadata.name==a".into()),
@@ -179,11 +174,12 @@ mod tests {
                 owners: [owner].into(),
                 ..Meta::default()
             },
-            texts: [text.into()].into(),
+            text_set: Arc::default(),
+            texts: Box::default(),
             index_values: [(0, "n1".into()), (1, "c1".into()), (1, "c2".into())].into(),
             selectors: [Selector::from_json(selector, SelectorForm::LabelSelector).unwrap()].into(),
         };
-        SeenObject { form: Arc::new(form()), object: Arc::new(object) }
+        SeenObject { form: Arc::new(form()), object: Arc::new(object), text: text.into() }
     }
 
     #[test]

@@ -6,9 +6,12 @@
 //!
 //! Not here: how a mask is applied to JSON text (`project`).
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+pub use crate::object::project::Projector;
 
 /// A path to a field; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +57,13 @@ impl FieldPath {
     /// Whether there is something other than null at this path. Not if the text is not JSON.
     pub fn is_present(&self, json: &str) -> bool {
         crate::object::project::is_present(self, json)
+    }
+}
+
+/// For look-ups by the beginning of another path.
+impl Borrow<[Box<str>]> for FieldPath {
+    fn borrow(&self) -> &[Box<str>] {
+        &self.names
     }
 }
 
@@ -134,16 +144,22 @@ impl FieldMask {
 
     /// Whether the mask has the whole field.
     pub fn covers(&self, path: &FieldPath) -> bool {
-        self.paths.iter().any(|ours| ours.covers(path))
+        (1..=path.names.len()).any(|n| self.paths.contains(&path.names[..n]))
     }
 
-    /// The parts of an object that the mask names, as compact as the text was. Unlike a cached projection it has none of the
-    /// fields that always belong to one, unless the mask names them.
-    ///
-    /// # Errors
-    /// If the text is not a JSON object.
-    pub fn project(&self, json: &str) -> Result<String, serde_json::Error> {
-        crate::object::project::project(self, json)
+    /// Whether the mask has everything that the other one has.
+    pub fn covers_all(&self, other: &Self) -> bool {
+        other.paths.iter().all(|path| self.covers(path))
+    }
+
+    /// The mask with the fields that every projection has.
+    #[must_use]
+    pub fn with_identity(&self) -> Self {
+        let mut mask = self.clone();
+        let of_metadata =
+            ["name", "namespace", "uid", "resourceVersion"].map(|name| FieldPath::of(&["metadata", name]));
+        mask.extend(["apiVersion", "kind"].map(|name| FieldPath::of(&[name])).into_iter().chain(of_metadata));
+        mask
     }
 }
 

@@ -1,16 +1,17 @@
 //! JSON text of an object to a cached [`Object`], in one pass.
 //!
-//! Flow: text from the API server + the plan of the informer -> metadata, one text for each projection, index values, selectors.
+//! Flow: text from the API server + the plan of the informer -> metadata, at most four texts for all projections, index
+//! values, selectors.
 //!
 //! Invariants:
 //! 1. Every text has `apiVersion` and `kind` of the plan (items of lists and metadata-only objects carry none or others) and
 //!    `metadata.{name,namespace,uid,resourceVersion}` as far as the object has them.
 //! 2. `managedFields` is in no text, whatever the projection says.
 //!
-//! Not here: the walk below `metadata` and the other top-level fields (`project`).
+//! Not here: the walk below `metadata` and the other top-level fields (`project`), which texts there are (`texts`).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,41 +20,37 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use crate::contract::manifest::SelectorForm;
-use crate::object::field::{FieldMask, FieldPath};
+use crate::object::field::FieldPath;
 use crate::object::id::{Kind, ObjectKey};
-use crate::object::project::{Bits, Capture, MAX_OUTS, Name, Node, Sink, ValueSeed, push_json_string};
+use crate::object::project::{Bits, Capture, Name, Node, Sink, ValueSeed, push_json_string};
+use crate::object::texts::{Projection, TextSet};
 use crate::object::version::{ResourceVersion, Uid};
 use crate::object::{Labels, Meta, Object, OwnerRef};
 use crate::ports::api::Detail;
 
-/// What one slot of the texts holds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Projection {
-    /// Everything but `managedFields`.
-    Whole,
-    /// These fields.
-    Fields(FieldMask),
+/// What the users of one informer need of each object.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// What they read.
+    pub projections: BTreeSet<Projection>,
+    /// Fields by which they find objects.
+    pub indexes: BTreeSet<FieldPath>,
+    /// Where objects have their own selectors.
+    pub selectors: BTreeSet<(FieldPath, SelectorForm)>,
 }
 
-/// What to take out of each object of one informer. Slots that nobody uses any more are `None`.
+/// What to take out of each object of one informer.
 #[derive(Debug)]
 pub struct IngestPlan {
     kind: Kind,
-    slots: Vec<Option<Projection>>,
-    indexes: Vec<Option<FieldPath>>,
-    selectors: Vec<Option<(FieldPath, SelectorForm)>>,
+    texts: Arc<TextSet>,
+    indexes: Vec<FieldPath>,
+    selectors: Vec<(FieldPath, SelectorForm)>,
     /// `{"apiVersion":...,"kind":...`
     prefix: String,
-    /// Each for at most [`MAX_OUTS`] slots; the first one also captures.
-    passes: Vec<Pass>,
-}
-
-#[derive(Debug)]
-struct Pass {
-    n_slots: usize,
-    /// Slots in use.
-    used: Bits,
-    /// Slots of whole objects.
+    /// All texts.
+    all: Bits,
+    /// Texts of whole objects.
     whole: Bits,
     root: Node,
 }
@@ -64,33 +61,42 @@ struct Pass {
 pub struct IngestError(#[source] serde_json::Error);
 
 impl IngestPlan {
-    /// The plan for these slots.
-    pub fn new(
-        kind: Kind,
-        slots: Vec<Option<Projection>>,
-        indexes: Vec<Option<FieldPath>>,
-        selectors: Vec<Option<(FieldPath, SelectorForm)>>,
-    ) -> Self {
-        let mut passes: Vec<Pass> = slots.chunks(MAX_OUTS).map(Pass::new).collect();
-        if passes.is_empty() {
-            passes.push(Pass::new(&[]));
-        }
-        let root = &mut passes[0].root;
-        for (slot, path) in (0..).zip(&indexes) {
-            if let Some(path) = path {
-                root.capture(path.names(), Capture::Index(slot));
+    /// The plan for these needs.
+    pub fn new(kind: Kind, needs: Needs) -> Self {
+        let texts = TextSet::shared_by(&needs.projections);
+        let (indexes, selectors) = (Vec::from_iter(needs.indexes), Vec::from_iter(needs.selectors));
+        let (mut root, mut all, mut whole) = (Node::default(), 0, 0);
+        for (i, text) in texts.projections().iter().enumerate() {
+            let bit = 1 << i;
+            all |= bit;
+            match text {
+                Projection::Whole => whole |= bit,
+                Projection::Fields(mask) => {
+                    // What every text has is written without being asked for.
+                    for path in mask.paths().filter(|path| !matches!(&*path.names()[0], "apiVersion" | "kind")) {
+                        root.keep(path.names(), bit);
+                    }
+                }
             }
         }
-        for (slot, selector) in (0..).zip(&selectors) {
-            if let Some((path, form)) = selector {
-                root.capture(path.names(), Capture::Selector(slot, *form));
-            }
+        for (slot, path) in indexes.iter().enumerate() {
+            root.capture(path.names(), Capture::Index(slot));
+        }
+        for (slot, (path, form)) in selectors.iter().enumerate() {
+            root.capture(path.names(), Capture::Selector(slot, *form));
         }
         let mut prefix = String::from("{\"apiVersion\":");
         push_json_string(&mut prefix, &kind.api_version());
         prefix.push_str(",\"kind\":");
         push_json_string(&mut prefix, &kind.name);
-        Self { kind, slots, indexes, selectors, prefix, passes }
+        Self { kind, texts: Arc::new(texts), indexes, selectors, prefix, all, whole, root }
+    }
+
+    /// Whether objects taken in under this plan have everything that is needed, in texts that are shared no more than they must be.
+    pub fn suits(&self, needs: &Needs) -> bool {
+        self.texts.suits(&needs.projections)
+            && needs.indexes.iter().all(|path| self.index(path).is_some())
+            && needs.selectors.iter().all(|selector| self.selector(selector).is_some())
     }
 
     /// Kind of the objects.
@@ -98,51 +104,30 @@ impl IngestPlan {
         &self.kind
     }
 
-    /// What each text holds.
-    pub fn slots(&self) -> &[Option<Projection>] {
-        &self.slots
+    /// What each text has.
+    pub fn texts(&self) -> &Arc<TextSet> {
+        &self.texts
     }
 
-    /// Field of each index.
-    pub fn indexes(&self) -> &[Option<FieldPath>] {
-        &self.indexes
+    /// Slot of an index.
+    pub fn index(&self, path: &FieldPath) -> Option<usize> {
+        self.indexes.iter().position(|ours| ours == path)
     }
 
-    /// Field and form of each selector.
-    pub fn selectors(&self) -> &[Option<(FieldPath, SelectorForm)>] {
-        &self.selectors
+    /// Slot of a selector.
+    pub fn selector(&self, selector: &(FieldPath, SelectorForm)) -> Option<usize> {
+        self.selectors.iter().position(|ours| ours == selector)
     }
 
     /// How much of each object has to be transferred.
     pub fn detail(&self) -> Detail {
-        let projected = self.slots.iter().flatten().all(|slot| match slot {
+        let projected = self.texts.projections().iter().all(|text| match text {
             Projection::Whole => false,
             Projection::Fields(mask) => mask.paths().all(FieldPath::in_metadata),
         });
-        let captured = self.indexes.iter().flatten().all(FieldPath::in_metadata)
-            && self.selectors.iter().flatten().all(|(path, _)| path.in_metadata());
+        let captured = self.indexes.iter().all(FieldPath::in_metadata)
+            && self.selectors.iter().all(|(path, _)| path.in_metadata());
         if projected && captured { Detail::Metadata } else { Detail::Full }
-    }
-}
-
-impl Pass {
-    fn new(slots: &[Option<Projection>]) -> Self {
-        let mut pass = Self { n_slots: slots.len(), used: 0, whole: 0, root: Node::default() };
-        for (i, slot) in slots.iter().enumerate() {
-            let bit = 1 << i;
-            match slot {
-                None => continue,
-                Some(Projection::Whole) => pass.whole |= bit,
-                Some(Projection::Fields(mask)) => {
-                    // What every text has is written without being asked for.
-                    for path in mask.paths().filter(|path| !matches!(&*path.names()[0], "apiVersion" | "kind")) {
-                        pass.root.keep(path.names(), bit);
-                    }
-                }
-            }
-            pass.used |= bit;
-        }
-        pass
     }
 }
 
@@ -159,30 +144,23 @@ impl Ingester {
     /// # Errors
     /// [`IngestError`] if the text is not JSON, or not an object with a name; retrying does not help.
     pub fn ingest(&mut self, plan: &IngestPlan, json: &str) -> Result<Object, IngestError> {
-        let mut texts: Vec<Arc<str>> = Vec::with_capacity(plan.slots.len());
-        let mut object = None;
-        for (i, pass) in plan.passes.iter().enumerate() {
-            self.sink.reset(pass.n_slots, plan.selectors.len());
-            self.sink.push(pass.used, &plan.prefix);
-            let mut deserializer = serde_json::Deserializer::from_str(json);
-            let seed = Root { pass, sink: &mut self.sink, interner: &mut self.interner };
-            let meta = deserializer.deserialize_map(seed).map_err(IngestError)?;
-            deserializer.end().map_err(IngestError)?;
-            self.sink.push(pass.used, "}");
-            texts.extend(self.sink.outs.iter().map(|text| match text.is_empty() {
-                true => self.interner.intern(""),
-                false => text.as_str().into(),
-            }));
-            if i == 0 {
-                object = Some((meta, self.index_values(), std::mem::take(&mut self.sink.selectors)));
-            }
-        }
-        let (meta, index_values, selectors) =
-            object.ok_or_else(|| IngestError(serde_json::Error::custom("the plan has no pass")))?;
-        Ok(Object { meta, texts: texts.into(), index_values, selectors: selectors.into() })
+        self.sink.reset(plan.texts.projections().len(), plan.selectors.len());
+        self.sink.push(plan.all, &plan.prefix);
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let seed = Root { plan, sink: &mut self.sink, interner: &mut self.interner };
+        let meta = deserializer.deserialize_map(seed).map_err(IngestError)?;
+        deserializer.end().map_err(IngestError)?;
+        self.sink.push(plan.all, "}");
+        Ok(Object {
+            meta,
+            text_set: plan.texts.clone(),
+            texts: self.sink.outs.iter().map(|text| text.as_str().into()).collect(),
+            index_values: self.index_values(),
+            selectors: std::mem::take(&mut self.sink.selectors).into(),
+        })
     }
 
-    fn index_values(&mut self) -> Box<[(u16, Arc<str>)]> {
+    fn index_values(&mut self) -> Box<[(usize, Arc<str>)]> {
         let mut values = std::mem::take(&mut self.sink.index_values);
         values.sort_unstable();
         values.dedup();
@@ -192,7 +170,7 @@ impl Ingester {
 
 /// The whole object.
 struct Root<'a> {
-    pass: &'a Pass,
+    plan: &'a IngestPlan,
     sink: &'a mut Sink,
     interner: &'a mut Interner,
 }
@@ -205,28 +183,28 @@ impl<'de> Visitor<'de> for Root<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
-        let Self { pass, sink, interner } = self;
+        let Self { plan, sink, interner } = self;
         let mut meta = None;
         while let Some(Name(name)) = map.next_key()? {
-            let node = pass.root.child(&name);
+            let node = plan.root.child(&name);
             match &*name {
                 "apiVersion" | "kind" => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 "metadata" => {
-                    sink.push(pass.used, ",\"metadata\":");
-                    let keep = pass.whole | node.map_or(0, Node::kept_by);
-                    meta = Some(map.next_value_seed(Metadata { node, used: pass.used, keep, sink, interner })?);
+                    sink.push(plan.all, ",\"metadata\":");
+                    let keep = plan.whole | node.map_or(0, Node::kept_by);
+                    meta = Some(map.next_value_seed(Metadata { node, used: plan.all, keep, sink, interner })?);
                 }
                 _ => match node {
                     Some(node) => {
-                        let marks = sink.begin_member(pass.whole | node.wanted_by(), &name);
-                        let written = map.next_value_seed(ValueSeed { node, keep: pass.whole, sink })?;
+                        let marks = sink.begin_member(plan.whole | node.wanted_by(), &name);
+                        let written = map.next_value_seed(ValueSeed { node, keep: plan.whole, sink })?;
                         sink.undo(marks, written);
                     }
-                    None if pass.whole != 0 => {
-                        sink.begin_member(pass.whole, &name);
-                        sink.push(pass.whole, map.next_value::<&RawValue>()?.get());
+                    None if plan.whole != 0 => {
+                        sink.begin_member(plan.whole, &name);
+                        sink.push(plan.whole, map.next_value::<&RawValue>()?.get());
                     }
                     None => {
                         map.next_value::<IgnoredAny>()?;

@@ -1,4 +1,4 @@
-//! A cached object: its metadata, and one JSON text for each projection that somebody declared.
+//! A cached object: its metadata, and a few JSON texts, which have every field that somebody declared.
 //!
 //! Invariants:
 //! 1. An object never changes once it is made; the store shares it.
@@ -11,12 +11,14 @@ pub mod id;
 pub mod ingest;
 mod project;
 pub mod selector;
+pub mod texts;
 pub mod version;
 
 use std::sync::Arc;
 
 use crate::object::id::{Kind, ObjectKey};
 use crate::object::selector::Selector;
+use crate::object::texts::TextSet;
 use crate::object::version::{ResourceVersion, Uid};
 
 /// Labels of an object, in the server's order (sorted by key).
@@ -69,17 +71,12 @@ impl Meta {
 pub struct Object {
     /// Metadata.
     pub meta: Meta,
-    /// One text for each slot of the plan; the empty text in slots that nobody uses.
+    /// What each text has. Shared by all objects that were taken in under one plan.
+    pub text_set: Arc<TextSet>,
+    /// One text for each projection of the text set.
     pub texts: Box<[Arc<str>]>,
     /// (index slot, value) of the declared indexes, sorted, each once.
-    pub index_values: Box<[(u16, Arc<str>)]>,
+    pub index_values: Box<[(usize, Arc<str>)]>,
     /// The object's own selector for each selector slot; absent if the object has none, or one that is not valid.
     pub selectors: Box<[Option<Selector>]>,
-}
-
-impl Object {
-    /// Text of a slot, if the object was taken in under a plan that has it.
-    pub fn text(&self, slot: usize) -> Option<&Arc<str>> {
-        self.texts.get(slot).filter(|text| !text.is_empty())
-    }
 }

@@ -20,12 +20,12 @@ use smallvec::SmallVec;
 use crate::contract::manifest::SelectorForm;
 use crate::object::field::{FieldMask, FieldPath};
 use crate::object::selector::Selector;
+use crate::object::texts::MAX_TEXTS;
 
 /// A set of projections: bit i stands for the i-th.
-pub(crate) type Bits = u64;
+pub(crate) type Bits = u8;
 
-/// Most projections of one walk.
-pub(crate) const MAX_OUTS: usize = Bits::BITS as usize;
+const _: () = assert!(MAX_TEXTS <= Bits::BITS as usize, "a walk writes all texts of an object");
 
 /// What to do with the value of one field.
 #[derive(Debug, Default)]
@@ -44,11 +44,11 @@ pub(crate) struct Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Capture {
     /// Scalars for this index.
-    Index(u16),
+    Index(usize),
     /// An empty value for this index if the field is there.
-    Presence(u16),
+    Presence(usize),
     /// The object's own selector.
-    Selector(u16, SelectorForm),
+    Selector(usize, SelectorForm),
 }
 
 /// Where the parts go.
@@ -57,7 +57,7 @@ pub(crate) struct Sink {
     /// One text for each projection.
     pub(crate) outs: Vec<String>,
     /// (index, value), in the order of the text.
-    pub(crate) index_values: Vec<(u16, String)>,
+    pub(crate) index_values: Vec<(usize, String)>,
     /// One for each selector; absent if missing, null or not valid.
     pub(crate) selectors: Vec<Option<Selector>>,
 }
@@ -183,14 +183,14 @@ impl Sink {
             }
             // A selector that is not valid selects nothing, as upstream: the object itself is still good.
             Capture::Selector(slot, form) => {
-                self.selectors[usize::from(slot)] = Selector::from_json(raw.get(), form).ok().flatten();
+                self.selectors[slot] = Selector::from_json(raw.get(), form).ok().flatten();
             }
         }
     }
 }
 
 /// Length of each begun text before it was begun.
-pub(crate) type Marks = SmallVec<[(usize, usize); 8]>;
+pub(crate) type Marks = SmallVec<[(usize, usize); MAX_TEXTS]>;
 
 fn bits(mut of: Bits) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -380,20 +380,36 @@ fn each_scalar(raw: &str, take: &mut impl FnMut(String)) {
     }
 }
 
-pub(crate) fn project(mask: &FieldMask, json: &str) -> Result<String, serde_json::Error> {
-    let mut root = Node { through: 1, ..Node::default() };
-    for path in mask.paths() {
-        root.keep(path.names(), 1);
+/// Takes the fields of one mask out of texts.
+#[derive(Debug)]
+pub struct Projector {
+    root: Node,
+}
+
+impl Projector {
+    /// Prepares the walk for a mask.
+    pub fn new(mask: &FieldMask) -> Self {
+        let mut root = Node { through: 1, ..Node::default() };
+        mask.paths().for_each(|path| root.keep(path.names(), 1));
+        Self { root }
     }
-    let mut sink = Sink::default();
-    sink.reset(1, 0);
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    let written = deserializer.deserialize_any(Descend { node: &root, active: 1, sink: &mut sink })?;
-    deserializer.end()?;
-    if written == 0 || !json.trim_start().starts_with('{') {
-        return Err(serde_json::Error::custom("not a JSON object"));
+
+    /// The parts of an object that the mask names, as compact as the text was. Unlike a cached projection it has none of the
+    /// fields that always belong to one, unless the mask names them.
+    ///
+    /// # Errors
+    /// If the text is not a JSON object.
+    pub fn project(&self, json: &str) -> Result<String, serde_json::Error> {
+        let mut sink = Sink::default();
+        sink.reset(1, 0);
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let written = deserializer.deserialize_any(Descend { node: &self.root, active: 1, sink: &mut sink })?;
+        deserializer.end()?;
+        if written == 0 || !json.trim_start().starts_with('{') {
+            return Err(serde_json::Error::custom("not a JSON object"));
+        }
+        Ok(sink.outs.pop().unwrap_or_default())
     }
-    Ok(sink.outs.pop().unwrap_or_default())
 }
 
 pub(crate) fn scalars(path: &FieldPath, json: &str) -> Vec<String> {
@@ -404,7 +420,7 @@ pub(crate) fn is_present(path: &FieldPath, json: &str) -> bool {
     !captured(path, Capture::Presence(0), json).is_empty()
 }
 
-fn captured(path: &FieldPath, capture: Capture, json: &str) -> Vec<(u16, String)> {
+fn captured(path: &FieldPath, capture: Capture, json: &str) -> Vec<(usize, String)> {
     let mut root = Node::default();
     root.capture(path.names(), capture);
     let mut sink = Sink::default();

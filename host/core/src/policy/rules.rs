@@ -5,11 +5,12 @@
 //!
 //! Not here: `to: plugin`, which only the plugin can map.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contract::manifest::{Change, Enqueue, Manifest, To, Watch};
-use crate::object::field::{FieldMask, FieldPath, FieldPathError};
+use crate::object::field::{FieldMask, FieldPath, FieldPathError, Projector};
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::version::Uid;
 use crate::object::{Meta, Object, OwnerRef};
@@ -62,14 +63,16 @@ pub trait RuleCache {
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)>;
     /// Objects that have this uid among their owner references.
     fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)>;
-    /// The projection of the object that rules may look into.
-    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<&'o str>;
+    /// A text of the object that has the fields that the rules look at, and perhaps others.
+    fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<Cow<'o, str>>;
 }
 
 /// The rules of one watch.
 #[derive(Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
+    /// What the rules look at.
+    fields: FieldMask,
 }
 
 #[derive(Debug)]
@@ -81,7 +84,8 @@ struct Rule {
     field: Option<FieldPath>,
     label: Option<String>,
     on: Vec<Change>,
-    changed: FieldMask,
+    /// Of an update, only these fields; absent if all updates count.
+    changed: Option<Projector>,
     orphans: bool,
     dangling: bool,
     present: Option<FieldPath>,
@@ -95,12 +99,15 @@ impl Rules {
     /// If a field path does not parse; retrying does not help.
     pub fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
         let first = manifest.queues.first().map_or("", |queue| queue.name.as_str());
-        let rule = |rule: &Enqueue| {
+        let mut fields = FieldMask::default();
+        let mut rule = |rule: &Enqueue| {
             let field = match rule.to {
                 To::Field => rule.field.as_deref().map(str::parse).transpose()?,
                 _ => None,
             };
+            let present: Option<FieldPath> = rule.present.as_deref().map(str::parse).transpose()?;
             let changed: Vec<FieldPath> = rule.changed.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+            fields.extend(field.iter().chain(&present).chain(&changed).cloned());
             Ok(Rule {
                 to: rule.to,
                 queue: rule.queue.as_deref().unwrap_or(first).into(),
@@ -109,19 +116,20 @@ impl Rules {
                 field,
                 label: rule.field.clone().filter(|_| rule.to == To::Label),
                 on: rule.on.clone(),
-                changed: FieldMask::new(changed),
+                changed: (!changed.is_empty()).then(|| Projector::new(&FieldMask::new(changed))),
                 orphans: rule.orphans,
                 dangling: rule.dangling,
-                present: rule.present.as_deref().map(str::parse).transpose()?,
+                present,
                 delay: rule.delay_ms.map(|ms| Duration::from_millis(u64::from(ms))),
             })
         };
-        Ok(Self { rules: watch.enqueue.iter().map(rule).collect::<Result<_, _>>()? })
+        let rules = watch.enqueue.iter().map(&mut rule).collect::<Result<_, _>>()?;
+        Ok(Self { rules, fields })
     }
 
     /// Fields that the rules look at; the watch must keep them.
-    pub fn fields(&self) -> impl Iterator<Item = &FieldPath> {
-        self.rules.iter().flat_map(|rule| rule.field.iter().chain(&rule.present).chain(rule.changed.paths()))
+    pub fn fields(&self) -> &FieldMask {
+        &self.fields
     }
 
     /// Queues that get the objects of the watch themselves.
@@ -170,11 +178,9 @@ impl Rule {
     }
 
     fn differs(&self, kind: &Kind, old: &Object, new: &Object, cache: &dyn RuleCache) -> bool {
-        if self.changed.paths().next().is_none() {
-            return true;
-        }
+        let Some(changed) = &self.changed else { return true };
         match (cache.text(kind, old), cache.text(kind, new)) {
-            (Some(old), Some(new)) => match (self.changed.project(old), self.changed.project(new)) {
+            (Some(old), Some(new)) => match (changed.project(&old), changed.project(&new)) {
                 (Ok(old), Ok(new)) => old != new,
                 _ => true,
             },
@@ -191,7 +197,7 @@ impl Rule {
     }
 
     fn is_about(&self, kind: &Kind, object: &Object, cache: &dyn RuleCache) -> bool {
-        let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| field.is_present(text));
+        let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| field.is_present(&text));
         (!self.orphans || object.meta.controller().is_none())
             && (!self.dangling || object.meta.owners.iter().any(|owner| is_dangling(&object.meta, owner, cache)))
             && self.present.as_ref().is_none_or(has)
@@ -219,7 +225,7 @@ impl Rule {
             }
             (To::Field, Some(wanted)) => {
                 let values = match (&self.field, cache.text(kind, object)) {
-                    (Some(field), Some(text)) => field.values(text),
+                    (Some(field), Some(text)) => field.values(&text),
                     _ => Vec::new(),
                 };
                 values

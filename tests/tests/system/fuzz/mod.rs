@@ -15,7 +15,7 @@ mod guest;
 mod harness;
 
 use pintle_core::contract::manifest::{Limits, Manifest};
-use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::field::{FieldMask, FieldPath, Projector};
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::guest::FaultKind;
 use pintle_wasm::{WasmConfig, WasmEngine};
@@ -221,7 +221,7 @@ fn field() {
         ensure(again.as_ref().is_ok_and(|again| *again == parsed), || format!("{parsed} is read as {again:?}"))?;
         let values = parsed.values(object);
         ensure(values.is_empty() || parsed.is_present(object), || format!("{parsed} is absent but has {values:?}"))?;
-        if let Ok(projected) = FieldMask::new([parsed.clone()]).project(object) {
+        if let Ok(projected) = Projector::new(&FieldMask::new([parsed.clone()])).project(object) {
             ensure(serde_json::from_str::<Value>(&projected).is_ok(), || format!("the projection is {projected}"))?;
             let still = parsed.values(&projected);
             ensure(still == values, || {

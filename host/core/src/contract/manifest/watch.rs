@@ -81,7 +81,7 @@ pub struct Selects {
 }
 
 /// Forms of selectors inside objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
     /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.

@@ -1,0 +1,55 @@
+//! How a subscription reads the objects of one informer.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_core::object::Object;
+use pintle_core::object::texts::{Projection, Reader, Source, TextSet};
+
+/// Reads one projection of objects, whatever texts they were taken in with.
+pub(crate) struct ObjectReader {
+    reader: Reader,
+    /// Where it reads objects of the text set that it met last: all objects of a store have the same one.
+    last: RwLock<(Arc<TextSet>, Option<Source>)>,
+}
+
+impl ObjectReader {
+    pub(crate) fn new(projection: Projection) -> Self {
+        Self { reader: Reader::new(projection), last: RwLock::default() }
+    }
+
+    /// What is declared of the object, and nothing else; nothing if the object was taken in for others.
+    pub(crate) fn read(&self, object: &Object) -> Option<Arc<str>> {
+        self.reader.read(self.source(&object.text_set)?, &object.texts)
+    }
+
+    /// The same of many objects.
+    pub(crate) fn read_all(&self, objects: &[&Arc<Object>]) -> Vec<Arc<str>> {
+        let Some(first) = objects.first() else { return Vec::new() };
+        // Objects of a store have one text set.
+        let source_of_first = self.source(&first.text_set);
+        let read = |object: &&Arc<Object>| {
+            let same = Arc::ptr_eq(&object.text_set, &first.text_set);
+            let source = if same { source_of_first } else { self.source(&object.text_set) };
+            self.reader.read(source?, &object.texts)
+        };
+        objects.iter().filter_map(read).collect()
+    }
+
+    /// A text that has what is declared, and perhaps more. Not for plugins.
+    pub(crate) fn uncut<'o>(&self, object: &'o Object) -> Option<&'o str> {
+        self.source(&object.text_set)?.of(&object.texts).map(|text| &**text)
+    }
+
+    pub(crate) fn source(&self, texts: &Arc<TextSet>) -> Option<Source> {
+        {
+            let last = self.last.read();
+            if Arc::ptr_eq(&last.0, texts) {
+                return last.1;
+            }
+        }
+        let source = self.reader.source(texts);
+        *self.last.write() = (texts.clone(), source);
+        source
+    }
+}
