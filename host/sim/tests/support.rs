@@ -51,10 +51,6 @@ impl Server {
         answer(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
-        answer(self.request(Method::GET, path).header("Accept", accept)).await
-    }
-
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         answer(self.request(Method::POST, path).json(body)).await
     }

@@ -72,7 +72,7 @@ const MAX_LINES: usize = 800;
 
 /// Lines of Rust in `host/sim`, its tests included. The number may only fall: the real API server judges, and what the embedded
 /// one has beyond what plugins and kubectl need is a second kube-apiserver to maintain.
-const MAX_SIM_LINES: usize = 14_257;
+const MAX_SIM_LINES: usize = 13_306;
 
 /// Released versions of the contract with the hash of their text. A line that is here stays as it is.
 const RELEASED: [(&str, &str); 0] = [];

@@ -31,71 +31,6 @@ fn fields<'a>(object: &'a Value, manager: &str) -> &'a Value {
 }
 
 #[test]
-fn the_first_apply_creates_and_owns_what_it_lists() {
-    let mut wanted = config(containers(json!([{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}])));
-    wanted["metadata"]["labels"] = json!({"x": "y"});
-    let object = apply_as(None, &wanted, "me", false, EARLY).unwrap();
-    assert_eq!(
-        object["metadata"]["managedFields"],
-        json!([{"manager": "me", "operation": "Apply", "apiVersion": "apps/v1", "time": EARLY, "fieldsType": "FieldsV1", "fieldsV1": {
-            "f:metadata": {"f:labels": {"f:x": {}}},
-            "f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}, "f:name": {},
-                "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}}}}])
-    );
-}
-
-#[test]
-fn applying_again_changes_nothing_and_a_field_no_longer_listed_goes() {
-    let first = config(
-        json!({"replicas": 3, "template": {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}}),
-    );
-    let object = apply_as(None, &first, "me", false, EARLY).unwrap();
-    assert_eq!(apply_as(Some(&object), &first, "me", false, LATE).unwrap(), object);
-    let second = config(containers(json!([{"name": "b", "image": "2"}])));
-    let object = apply_as(Some(&object), &second, "me", false, LATE).unwrap();
-    assert_eq!(object["spec"]["replicas"], 1, "the default comes back");
-    let names: Vec<_> = object["spec"]["template"]["spec"]["containers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["name"].clone())
-        .collect();
-    assert_eq!(names, ["b"]);
-    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "2");
-    assert_eq!(object["metadata"]["managedFields"][0]["time"], LATE);
-}
-
-#[test]
-fn another_managers_field_is_a_conflict_unless_forced() {
-    let object = apply_as(None, &config(json!({"replicas": 3})), "first", false, EARLY).unwrap();
-    let theirs = config(json!({"replicas": 5}));
-    let error = apply_as(Some(&object), &theirs, "second", false, LATE).unwrap_err();
-    assert_eq!(
-        error,
-        ApplyError::Conflict {
-            message: "Apply failed with 1 conflict: conflict with \"first\": .spec.replicas".to_owned(),
-            causes: vec![(".spec.replicas".to_owned(), "conflict with \"first\"".to_owned())],
-        }
-    );
-    let object = apply_as(Some(&object), &theirs, "second", true, LATE).unwrap();
-    assert_eq!(object["spec"]["replicas"], 5);
-    assert_eq!(*fields(&object, "first"), Value::Null);
-    assert_eq!(*fields(&object, "second"), json!({"f:spec": {"f:replicas": {}}}));
-}
-
-#[test]
-fn managers_that_agree_share_a_field_and_it_goes_with_the_last() {
-    let wanted = config(json!({"minReadySeconds": 3}));
-    let object = apply_as(None, &wanted, "first", false, EARLY).unwrap();
-    let object = apply_as(Some(&object), &wanted, "second", false, EARLY).unwrap();
-    let nothing = config(json!({}));
-    let object = apply_as(Some(&object), &nothing, "first", false, LATE).unwrap();
-    assert_eq!(object["spec"]["minReadySeconds"], 3);
-    let object = apply_as(Some(&object), &nothing, "second", false, LATE).unwrap();
-    assert_eq!(object["spec"].get("minReadySeconds"), None);
-}
-
-#[test]
 fn an_update_takes_the_fields_that_it_changes() {
     let mut object = config(
         json!({"replicas": 1, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "1"}]}}}),
@@ -117,29 +52,6 @@ fn an_update_takes_the_fields_that_it_changes() {
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"scaler\" with subresource \"scale\" using apps/v1: .spec.replicas"
-    );
-}
-
-#[test]
-fn an_update_that_changes_nothing_leaves_no_trace() {
-    let mut object = config(json!({"replicas": 1}));
-    track_update(schema(), None, &mut object, "a", None, EARLY);
-    let mut same = object.clone();
-    track_update(schema(), Some(&object), &mut same, "b", None, LATE);
-    assert_eq!(same, object);
-}
-
-#[test]
-fn the_status_is_tracked_apart() {
-    let mut object = config(json!({"replicas": 1}));
-    apply_defaults("apps", "v1", "Deployment", &mut object);
-    track_update(schema(), None, &mut object, "a", None, EARLY);
-    let mut new = object.clone();
-    new["status"] = json!({"replicas": 1, "conditions": [{"type": "Available", "status": "True"}]});
-    track_update(schema(), Some(&object), &mut new, "controller", Some("status"), LATE);
-    assert_eq!(
-        *fields(&new, "controller"),
-        json!({"f:status": {"f:conditions": {".": {}, "k:{\"type\":\"Available\"}": {".": {}, "f:status": {}, "f:type": {}}}, "f:replicas": {}}})
     );
 }
 

@@ -98,48 +98,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minimal_deployment_is_stored_as_the_real_server_stores_it() {
-        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx:1.25", "ports": [{"containerPort": 80}]}]}}}});
-        apply_defaults("apps", "v1", "Deployment", &mut object);
-        let wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
-            "progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10,
-            "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
-                "containers": [{"name": "c", "image": "nginx:1.25", "imagePullPolicy": "IfNotPresent",
-                    "ports": [{"containerPort": 80, "protocol": "TCP"}], "resources": {},
-                    "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}],
-                "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
-                "securityContext": {}, "terminationGracePeriodSeconds": 30}}},
-            "status": {}});
-        assert_eq!(object, wanted);
-        apply_defaults("apps", "v1", "Deployment", &mut object);
-        assert_eq!(object, wanted, "defaulting twice changes nothing");
-    }
-
-    #[test]
-    fn pods_get_requests_from_limits_and_probes_their_times() {
-        let mut object = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a/b",
-            "resources": {"limits": {"cpu": "1000m"}}, "livenessProbe": {"httpGet": {"port": 80}},
-            "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
-            "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "x"}}]}});
-        apply_defaults("", "v1", "Pod", &mut object);
-        let container = &object["spec"]["containers"][0];
-        assert_eq!(container["imagePullPolicy"], "Always");
-        assert_eq!(container["resources"], json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}));
-        assert_eq!(
-            container["livenessProbe"],
-            json!({"httpGet": {"port": 80, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
-        );
-        assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["apiVersion"], "v1");
-        assert_eq!(object["spec"]["volumes"][0], json!({"name": "v", "emptyDir": {}}));
-        assert_eq!(object["spec"]["volumes"][1]["secret"]["defaultMode"], 420);
-        assert_eq!(object["spec"]["enableServiceLinks"], true);
-    }
-
-    #[test]
     fn services_jobs_and_replication_controllers_get_their_defaults() {
         let mut service = json!({"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
         apply_defaults("", "v1", "Service", &mut service);

@@ -160,19 +160,6 @@ mod tests {
     use crate::discovery::Registry;
 
     #[test]
-    fn an_event_reads_in_both_versions() {
-        let registry = Registry::builtin();
-        let new = registry.by_plural("events.k8s.io/v1", "events").unwrap();
-        let core = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {"name": "p"}, "message": "m", "count": 2});
-        let mut object = core.clone();
-        from_storage(new, &mut object);
-        assert_eq!(object["regarding"]["name"], "p");
-        assert_eq!(object["apiVersion"], "events.k8s.io/v1");
-        to_storage(new, &mut object);
-        assert_eq!(object, core);
-    }
-
-    #[test]
     fn an_autoscaler_keeps_its_other_metrics_in_version_one() {
         let registry = Registry::builtin();
         let old = registry.by_plural("autoscaling/v1", "horizontalpodautoscalers").unwrap();

@@ -228,17 +228,4 @@ mod tests {
         versions.sort_by_key(|version| priority(version));
         assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta11", "v1beta2", "v1alpha1", "foo"]);
     }
-
-    #[test]
-    fn defaults_reach_into_lists_and_maps() {
-        let schema = json!({"properties": {
-            "a": {"default": 1},
-            "list": {"items": {"properties": {"b": {"default": "x"}}}},
-            "map": {"additionalProperties": {"properties": {"c": {"default": true}}}},
-            "made": {"default": {}, "properties": {"d": {"default": 2}}},
-        }});
-        let mut object = json!({"list": [{}], "map": {"k": {}}});
-        apply_structural_defaults(&schema, &mut object);
-        assert_eq!(object, json!({"list": [{"b": "x"}], "map": {"k": {"c": true}}, "a": 1, "made": {"d": 2}}));
-    }
 }

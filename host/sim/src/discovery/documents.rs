@@ -146,35 +146,3 @@ fn aggregated_resource(resource: &Resource) -> Value {
     }
     Value::Object(fields)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_scale_subresource_has_the_group_and_version_of_its_kind() {
-        let list = resources(&Registry::builtin(), "apps/v1").unwrap();
-        let scale =
-            list["resources"].as_array().unwrap().iter().find(|one| one["name"] == "deployments/scale").unwrap();
-        assert_eq!(
-            (&scale["group"], &scale["version"], &scale["kind"]),
-            (&json!("autoscaling"), &json!("v1"), &json!("Scale"))
-        );
-        assert!(resources(&Registry::builtin(), "apps/v9").is_none());
-    }
-
-    #[test]
-    fn the_aggregated_form_lists_every_resource_once() {
-        let registry = Registry::builtin();
-        let count = |core| {
-            aggregated(&registry, core, "v2")["items"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .flat_map(|group| group["versions"].as_array().unwrap().clone())
-                .map(|version| version["resources"].as_array().unwrap().len())
-                .sum::<usize>()
-        };
-        assert_eq!(count(true) + count(false), registry.resources().len());
-    }
-}

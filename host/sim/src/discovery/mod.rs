@@ -326,35 +326,3 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Vec<(Box
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_line_of_the_table_is_read() {
-        let registry = Registry::builtin();
-        let lines = BUILTIN.lines().filter(|line| !line.starts_with(['#', ' '])).count();
-        assert_eq!(registry.resources().len(), lines);
-        let scale =
-            registry.by_plural("apps/v1", "deployments").and_then(|found| found.subresource("scale").cloned()).unwrap();
-        assert_eq!((scale.group.as_str(), scale.version.as_str(), scale.kind.as_str()), ("autoscaling", "v1", "Scale"));
-    }
-
-    #[test]
-    fn both_event_versions_share_one_table() {
-        let registry = Registry::builtin();
-        let core = registry.by_plural("v1", "events").unwrap();
-        let new = registry.by_plural("events.k8s.io/v1", "events").unwrap();
-        assert_eq!(core.storage, new.storage);
-        assert!(core.is_storage_version() && !new.is_storage_version());
-    }
-
-    #[test]
-    fn groups_keep_their_order_and_the_preferred_version_is_first() {
-        let registry = Registry::builtin();
-        let groups = registry.groups();
-        assert_eq!(groups.iter().find(|(name, _)| *name == "autoscaling").unwrap().1, ["v2", "v1"]);
-        assert!(groups.iter().all(|(name, _)| !name.is_empty()));
-    }
-}

@@ -99,35 +99,3 @@ fn object_body(patch: &[u8]) -> Result<Value, PatchError> {
         other => Err(malformed(format!("expected object, found {}", type_name(&other)))),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_json_patch_adds_replaces_removes_and_tests() {
-        let current = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"list": [1, 2]}});
-        let patch =
-            br#"[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"add","path":"/spec/list/-","value":3},
-            {"op":"replace","path":"/metadata/labels/a","value":"2"},{"op":"remove","path":"/spec/list/0"}]"#;
-        assert_eq!(
-            json_patch(&current, patch),
-            Ok(json!({"metadata": {"labels": {"a": "2"}}, "spec": {"list": [2, 3]}}))
-        );
-        let failing = br#"[{"op":"test","path":"/metadata/labels/a","value":"9"}]"#;
-        assert!(matches!(json_patch(&current, failing), Err(PatchError::Invalid(_))));
-        assert!(matches!(json_patch(&current, b"{}"), Err(PatchError::Malformed(_))));
-    }
-
-    #[test]
-    fn a_merge_patch_replaces_lists_and_drops_nulls() {
-        let current = json!({"a": {"b": 1, "c": [1]}, "d": 1});
-        assert_eq!(
-            merge_patch(&current, br#"{"a":{"b":null,"c":[2,3]},"e":{"f":null,"g":1}}"#),
-            Ok(json!({"a": {"c": [2, 3]}, "d": 1, "e": {"g": 1}}))
-        );
-        assert!(matches!(merge_patch(&current, b"[]"), Err(PatchError::Malformed(_))));
-    }
-}

@@ -127,16 +127,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::schema::{from_openapi, lookup};
-
-    #[test]
-    fn unknown_fields_are_named_by_path_and_removed() {
-        let schema = lookup("apps", "v1", "Deployment").unwrap();
-        let mut object = json!({"spec": {"replicas": 1, "foo": 1, "template": {"spec": {"containers": [{"name": "a", "nmae": "b"}]}}}, "bar": {}});
-        let removed = prune(&schema, &mut object);
-        assert_eq!(removed, ["bar", "spec.foo", "spec.template.spec.containers[0].nmae"]);
-        assert_eq!(object, json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}}));
-    }
+    use crate::schema::lookup;
 
     #[test]
     fn the_first_value_of_a_wrong_type_is_named() {
@@ -175,22 +166,5 @@ mod tests {
         for wrong in [json!("x"), json!(""), json!("1Zi"), json!(true), json!("1.2.3")] {
             assert!(error(wrong).is_some_and(|why| why.starts_with("spec.containers[0].resources.limits.cpu: ")));
         }
-    }
-
-    #[test]
-    fn custom_schemas_prune_except_where_unknown_fields_are_preserved() {
-        let schema = from_openapi(Some(&json!({"type": "object", "properties": {
-            "spec": {"type": "object", "properties": {
-                "size": {"type": "integer"},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                "labels": {"type": "object", "additionalProperties": {"type": "string"}}}}}})));
-        let mut object =
-            json!({"metadata": {"name": "x"}, "spec": {"size": 1, "no": 1, "free": {"a": 1}, "labels": {"b": "c"}}});
-        assert_eq!(prune(&schema, &mut object), ["spec.no"]);
-        assert_eq!(object["spec"], json!({"size": 1, "free": {"a": 1}, "labels": {"b": "c"}}));
-        assert_eq!(
-            type_error(&schema, &json!({"spec": {"size": 1.5}})).as_deref(),
-            Some("spec.size: expected int64, found number")
-        );
     }
 }

@@ -253,21 +253,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_knows_list_keys_patch_strategies_and_defaults() {
-        let deployment = lookup("apps", "v1", "Deployment").unwrap();
-        let spec = Node::root(Some(&deployment)).child("spec");
-        assert!(spec.declared("strategy").unwrap().patch.retain_keys);
-        assert!(spec.child("selector").is_atomic());
-        let pod = spec.child("template").child("spec");
-        let containers = pod.declared("containers").unwrap();
-        assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));
-        let ports = pod.child("containers").item().child("ports");
-        assert_eq!(*ports.list_kind(), ListKind::Map(vec!["containerPort".into(), "protocol".into()]));
-        assert_eq!(ports.item().declared("protocol").unwrap().default, Some("TCP".into()));
-        assert!(pod.child("tolerations").is_atomic());
-    }
-
-    #[test]
     fn every_reference_in_the_table_leads_to_a_type() {
         fn visit(shape: &Shape) {
             match shape {

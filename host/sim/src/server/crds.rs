@@ -267,21 +267,3 @@ impl Api {
 fn is_established(definition: &Value) -> bool {
     has_condition(definition, "Established")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_definition_with_a_wrong_name_is_refused() {
-        let mut object = json!({"metadata": {"name": "x"}, "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        }});
-        complete(&mut object, true);
-        let found: Vec<String> = causes(&object).into_iter().map(|cause| cause.field).collect();
-        assert_eq!(found, ["metadata.name"]);
-        assert_eq!(object["spec"]["names"]["listKind"], "WidgetList");
-        assert_eq!(object["status"]["storedVersions"], json!(["v1"]));
-    }
-}

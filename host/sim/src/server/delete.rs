@@ -396,30 +396,4 @@ mod tests {
         assert_eq!(step("pods", marked, &kubelet).0, "mark, remove");
         assert_eq!(step("pods", pod(""), &DeleteOptions::default()).0, "mark, remove");
     }
-
-    #[test]
-    fn propagation_policies_set_their_finalizers() {
-        let with = |policy: &str| DeleteOptions { propagation: Some(policy.into()), ..DeleteOptions::default() };
-        let object = || json!({"metadata": {"name": "d", "generation": 1}});
-        assert_eq!(step("deployments", object(), &with("Background")).0, "remove");
-        let (_, marked) = step("deployments", object(), &with("Foreground"));
-        let marked = marked.unwrap();
-        assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-        assert_eq!(
-            (&marked["metadata"]["generation"], &marked["metadata"]["deletionGracePeriodSeconds"]),
-            (&json!(2), &json!(0))
-        );
-        let (_, marked) = step("deployments", object(), &with("Orphan"));
-        assert_eq!(marked.unwrap()["metadata"]["finalizers"], json!(["orphan"]));
-        let (_, marked) = step("replicationcontrollers", object(), &DeleteOptions::default());
-        assert_eq!(marked.unwrap()["metadata"]["finalizers"], json!(["orphan"]));
-    }
-
-    #[test]
-    fn a_finalizer_keeps_the_object() {
-        let object = json!({"metadata": {"name": "d", "finalizers": ["x/y"]}});
-        let (what, marked) = step("deployments", object, &DeleteOptions::default());
-        assert_eq!(what, "mark");
-        assert_eq!(marked.unwrap()["metadata"]["deletionTimestamp"], "1970-01-01T00:00:00Z");
-    }
 }

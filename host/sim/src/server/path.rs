@@ -107,23 +107,6 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_an_object_and_a_scope() {
-        let found = object("/api/v1/namespaces/default");
-        assert_eq!(
-            (found.plural.as_str(), found.name.as_deref(), found.namespace),
-            ("namespaces", Some("default"), None)
-        );
-        let found = object("/api/v1/namespaces/default/pods/a/status");
-        assert_eq!(found.namespace.as_deref(), Some("default"));
-        assert_eq!(
-            (found.plural.as_str(), found.name.as_deref(), found.subresource.as_deref()),
-            ("pods", Some("a"), Some("status"))
-        );
-        let found = object("/api/v1/namespaces/default/finalize");
-        assert_eq!((found.name.as_deref(), found.subresource.as_deref()), (Some("default"), Some("finalize")));
-    }
-
-    #[test]
     fn names_are_decoded() {
         let found = object("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode");
         assert_eq!(found.name.as_deref(), Some("system:node"));

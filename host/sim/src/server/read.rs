@@ -143,25 +143,3 @@ fn check_options(query: &Query) -> Result<(), ApiError> {
     }
     options::refuse("ListOptions", causes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_continue_token_survives_the_round_trip() {
-        let token = Continue { rv: 7, after: "default/a".into() };
-        assert_eq!(Continue::decode(&token.encode()).unwrap(), token);
-        assert_eq!(Continue::decode("!").unwrap_err().code, 400);
-    }
-
-    #[test]
-    fn impossible_list_options_are_refused() {
-        let refused = |query: &str| check_options(&Query::parse(Some(query))).is_err();
-        assert!(refused("resourceVersionMatch=Exact"));
-        assert!(refused("resourceVersion=0&resourceVersionMatch=Exact"));
-        assert!(refused("resourceVersion=5&resourceVersionMatch=Exact&continue=x"));
-        assert!(refused("sendInitialEvents=true"));
-        assert!(!refused("resourceVersion=5&resourceVersionMatch=NotOlderThan"));
-    }
-}

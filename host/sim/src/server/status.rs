@@ -285,30 +285,3 @@ pub(crate) fn success(resource: &GroupResource, name: &str, uid: &str) -> Value 
     }
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_conflict_reads_as_upstream_writes_it() {
-        let resource = GroupResource { group: "apps".into(), resource: "deployments".into() };
-        let status = ApiError::modified(&resource, "web").status();
-        assert_eq!(
-            status,
-            json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                "message": "Operation cannot be fulfilled on deployments.apps \"web\": the object has been modified; please apply your changes to the latest version and try again",
-                "reason": "Conflict",
-                "details": {"name": "web", "group": "apps", "kind": "deployments"}, "code": 409,
-            })
-        );
-    }
-
-    #[test]
-    fn several_causes_are_listed_in_brackets() {
-        let causes = vec![Cause::required("spec.a"), Cause::required("spec.b")];
-        let error = ApiError::invalid("", "Pod", "p", causes);
-        assert_eq!(error.message, "Pod \"p\" is invalid: [spec.a: Required value, spec.b: Required value]");
-    }
-}

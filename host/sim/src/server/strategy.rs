@@ -204,41 +204,6 @@ fn qos_class(spec: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::Registry;
-
-    fn resource(api_version: &str, plural: &str) -> std::sync::Arc<Resource> {
-        Registry::builtin().by_plural(api_version, plural).cloned().unwrap()
-    }
-
-    #[test]
-    fn an_update_leaves_the_status_and_counts_a_generation() {
-        let deployments = resource("apps/v1", "deployments");
-        let old = json!({"metadata": {"generation": 3}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
-        let mut new = json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 9}});
-        prepare_update(&deployments, None, &old, &mut new);
-        assert_eq!(new, json!({"metadata": {"generation": 4}, "spec": {"replicas": 2}, "status": {"replicas": 1}}));
-    }
-
-    #[test]
-    fn a_status_update_leaves_the_rest() {
-        let deployments = resource("apps/v1", "deployments");
-        let old = json!({"metadata": {"generation": 3, "labels": {"a": "b"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
-        let mut new = json!({"metadata": {"labels": {}, "annotations": {"x": "y"}}, "spec": {"replicas": 2}, "status": {"replicas": 9}});
-        prepare_update(&deployments, Some("status"), &old, &mut new);
-        assert_eq!(
-            new,
-            json!({"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}, "generation": 3}, "spec": {"replicas": 1}, "status": {"replicas": 9}})
-        );
-    }
-
-    #[test]
-    fn a_new_namespace_is_active_and_has_its_finalizer() {
-        let mut object = json!({"metadata": {"name": "a"}});
-        prepare_create(&resource("v1", "namespaces"), &mut object);
-        finish_create(&resource("v1", "namespaces"), &mut object);
-        assert_eq!(object["spec"]["finalizers"], json!(["kubernetes"]));
-        assert_eq!(object["status"]["phase"], "Active");
-    }
 
     #[test]
     fn quality_of_service_follows_requests_and_limits() {

@@ -500,12 +500,4 @@ mod tests {
         assert_eq!(name.len(), 63);
         assert!(generate_name("web-").starts_with("web-"));
     }
-
-    #[test]
-    fn managed_fields_alone_do_not_make_a_write() {
-        let old = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
-        assert!(same_but_for_bookkeeping(&old, &old.clone()));
-        assert!(!same_but_for_bookkeeping(&old, &json!({"metadata": {"name": "a"}, "spec": {"x": 2}})));
-        assert!(!same_but_for_bookkeeping(&old, &json!({"metadata": {"name": "a", "labels": {}}, "spec": {"x": 1}})));
-    }
 }

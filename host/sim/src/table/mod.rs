@@ -176,38 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn deployments_and_replica_sets_show_their_counts_and_selector() {
-        let object = json!({"metadata": meta("d"), "spec": {"replicas": 3, "selector": {"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["y", "x"]}]},
-            "template": {"spec": {"containers": [{"name": "a", "image": "i"}]}}}, "status": {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1}});
-        assert_eq!(
-            cells("apps", "Deployment", object.clone()),
-            [
-                json!("d"),
-                json!("1/3"),
-                json!(2),
-                json!(1),
-                json!("3m"),
-                json!("a"),
-                json!("i"),
-                json!("a=1,b=2,c in (x,y)")
-            ]
-        );
-        assert_eq!(
-            cells("apps", "ReplicaSet", object),
-            [
-                json!("d"),
-                json!(3),
-                json!(2),
-                json!(1),
-                json!("3m"),
-                json!("a"),
-                json!("i"),
-                json!("a=1,b=2,c in (x,y)")
-            ]
-        );
-    }
-
-    #[test]
     fn every_kind_with_columns_prints_an_empty_object() {
         for (group, kind) in columns::kinds() {
             let row = cells(group, kind, json!({"metadata": {"name": "x"}}));
