@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 #[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod support;
 
 use std::hint::black_box;
