@@ -1,106 +1,61 @@
 //! Whole plugins, made of closures, on the real caches and a fake API server.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
 use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
-use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
-};
+use pintle_core::ports::api::ApiReader;
 use pintle_core::ports::guest::Guest;
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
-use pintle_testing::server::{error, eventually, settle};
-use pintle_testing::{FakeGuest, FakeServer};
+use pintle_testing::server::{eventually, settle};
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, refusal};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// The write side of the fake server.
+/// What plugins have written onto the fake server.
 struct Writes {
     server: Arc<FakeServer>,
-    n_generated: AtomicUsize,
+    writer: Arc<FakeWriter>,
     /// The most Pods that were ever there.
-    most_pods: AtomicUsize,
-    pods: Mutex<BTreeMap<String, ()>>,
-    events: Mutex<Vec<Value>>,
+    most_pods: Arc<AtomicUsize>,
     /// Creates of Pods that are still refused.
-    refuse: AtomicUsize,
+    refuse: Arc<AtomicUsize>,
 }
 
 impl Writes {
-    fn new(server: &Arc<FakeServer>) -> Arc<Self> {
-        Arc::new(Self {
-            server: server.clone(),
-            n_generated: AtomicUsize::new(0),
-            most_pods: AtomicUsize::new(0),
-            pods: Mutex::default(),
-            events: Mutex::default(),
-            refuse: AtomicUsize::new(0),
-        })
-    }
-
-    fn n_pods(&self) -> usize {
-        self.pods.lock().unwrap().len()
-    }
-
-    fn answer(&self, request: &WriteRequest) -> Result<Written, ApiError> {
-        let namespace = request.namespace.as_str();
-        match (&request.verb, request.resource.plural.as_str()) {
-            (WriteVerb::Create { body }, "events") => {
-                self.events.lock().unwrap().push(serde_json::from_str(body).unwrap());
-                Ok(Written::default())
-            }
-            // The same event again.
-            (WriteVerb::Patch { .. }, "events") => Ok(Written::default()),
-            (WriteVerb::Create { body }, "pods") => {
-                let refused = self.refuse.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-                if refused.is_ok() {
-                    return Err(error(ApiErrorClass::Forbidden, 403));
+    fn new(server: &Arc<FakeServer>) -> Self {
+        let (most_pods, refuse) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (shown, most, refused) = (server.clone(), most_pods.clone(), refuse.clone());
+        let writer = FakeWriter::onto(server, move |line, _| {
+            if line.starts_with("create pods") {
+                if refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+                    return Err(refusal(403));
                 }
-                let body: Value = serde_json::from_str(body).unwrap();
-                let n = self.n_generated.fetch_add(1, Ordering::Relaxed);
-                let name = format!("{}{n}", body["metadata"]["generateName"].as_str().unwrap());
-                let version = self.server.put("pods", namespace, &name, body);
-                let mut pods = self.pods.lock().unwrap();
-                pods.insert(name.clone(), ());
-                self.most_pods.fetch_max(pods.len(), Ordering::Relaxed);
-                let uid = format!("uid-{name}");
-                Ok(Written { name, uid, resource_version: version.to_string(), terminating: false })
+                most.fetch_max(shown.n_objects("pods") + 1, Ordering::Relaxed);
             }
-            (WriteVerb::Delete { .. }, "pods") => {
-                if self.pods.lock().unwrap().remove(&request.name).is_none() {
-                    return Err(error(ApiErrorClass::NotFound, 404));
-                }
-                self.server.delete("pods", namespace, &request.name);
-                Ok(Written { name: request.name.clone(), uid: format!("uid-{}", request.name), ..Written::default() })
-            }
-            (verb, plural) => panic!("{verb:?} {plural}"),
-        }
+            Ok(())
+        });
+        Self { server: server.clone(), writer, most_pods, refuse }
     }
-}
 
-struct Writer(Arc<Writes>);
-
-impl ApiWriter for Writer {
-    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
-        async move {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            self.0.answer(request)
-        }
-        .boxed()
+    /// Pods now, and at most so far.
+    fn n_pods(&self) -> (usize, usize) {
+        (self.server.n_objects("pods"), self.most_pods.load(Ordering::Relaxed))
     }
-}
 
-impl ApiWriters for Writer {
-    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
-        Arc::new(Writer(self.0.clone()))
+    /// Messages of the events, in alphabetical order.
+    fn events(&self) -> Vec<String> {
+        let bodies = self.writer.bodies();
+        let created = self.writer.log().into_iter().zip(bodies).filter(|(line, _)| line.starts_with("create events"));
+        let mut messages: Vec<String> = created.map(|(_, body)| body["message"].as_str().unwrap().to_owned()).collect();
+        messages.sort();
+        messages
     }
 }
 
@@ -181,17 +136,12 @@ struct Host {
 }
 
 impl Host {
-    fn start(reader: Arc<dyn ApiReader>, writes: &Arc<Writes>, guests: Vec<Arc<dyn Guest>>) -> Self {
+    fn start(reader: Arc<dyn ApiReader>, writes: &Writes, guests: Vec<Arc<dyn Guest>>) -> Self {
         Self::with(ManagerConfig::default(), reader, writes, guests)
     }
 
-    fn with(
-        config: ManagerConfig,
-        reader: Arc<dyn ApiReader>,
-        writes: &Arc<Writes>,
-        guests: Vec<Arc<dyn Guest>>,
-    ) -> Self {
-        let manager = Arc::new(Manager::new(reader, Arc::new(Writer(writes.clone())), config));
+    fn with(config: ManagerConfig, reader: Arc<dyn ApiReader>, writes: &Writes, guests: Vec<Arc<dyn Guest>>) -> Self {
+        let manager = Arc::new(Manager::new(reader, Arc::new(FakeWriters(writes.writer.clone())), config));
         for guest in guests {
             manager.add(guest, PluginOptions::default()).unwrap();
         }
@@ -223,17 +173,14 @@ async fn a_plugin_keeps_as_many_pods_as_asked() {
     let writes = Writes::new(&server);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
     host.idle().await;
-    assert_eq!(writes.n_pods(), 3);
+    assert_eq!(writes.n_pods(), (3, 3));
     server.delete("pods", "ns", "a-1");
-    writes.pods.lock().unwrap().remove("a-1");
     host.idle().await;
-    assert_eq!(writes.n_pods(), 3);
+    assert_eq!(writes.n_pods(), (3, 3));
     scale(&server, "a", 1);
     host.idle().await;
-    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (1, 3));
-    let mut events: Vec<String> =
-        writes.events.lock().unwrap().iter().map(|event| event["message"].as_str().unwrap().to_owned()).collect();
-    events.sort();
+    assert_eq!(writes.n_pods(), (1, 3));
+    let events = writes.events();
     assert_eq!(events.len(), 6, "{events:?}");
     assert_eq!(events[0], "Created pod: a-0");
     let status = &host.manager.status()[0];
@@ -263,9 +210,9 @@ async fn late_watches_cause_no_surplus() {
             scale(&server, &format!("s{i}"), 4);
         }
     }
-    eventually("20 Pods", || writes.n_pods() == 20).await;
+    eventually("20 Pods", || writes.n_pods().0 == 20).await;
     host.idle().await;
-    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (20, 20));
+    assert_eq!(writes.n_pods(), (20, 20));
     assert!(
         host.manager
             .metrics_text()
@@ -282,7 +229,7 @@ async fn refused_creates_are_tried_again_with_backoff() {
     writes.refuse.store(4, Ordering::Relaxed);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
     host.idle().await;
-    assert_eq!((writes.n_pods(), writes.most_pods.load(Ordering::Relaxed)), (10, 10));
+    assert_eq!(writes.n_pods(), (10, 10));
     // The first batch of one, four times: the slow start spared the rest.
     let text = host.manager.metrics_text();
     assert!(text.contains("verb=\"create\",kind=\"v1/Pod\",result=\"forbidden\"} 4"), "{text}");
@@ -307,7 +254,7 @@ async fn a_slow_plugin_does_not_hold_another() {
     let slow = Arc::new(FakeGuest::asynchronous(manifest("slow"), stuck));
     let host = Host::start(server.clone(), &writes, vec![slow, replicasets("replicaset-controller")]);
     let started = tokio::time::Instant::now();
-    eventually("3 Pods", || writes.n_pods() == 3).await;
+    eventually("3 Pods", || writes.n_pods().0 == 3).await;
     assert!(started.elapsed() < Duration::from_secs(1));
     assert_eq!(host.manager.status()[1].queues[0].n_running, 1);
     let stopping = tokio::time::Instant::now();
@@ -326,14 +273,14 @@ async fn plugins_come_and_go_while_the_manager_runs() {
     assert_eq!(server.n_watches(), 0);
     host.manager.add(replicasets("one"), PluginOptions::default()).unwrap();
     host.idle().await;
-    assert_eq!((writes.n_pods(), server.n_watches()), (2, 2));
+    assert_eq!((writes.n_pods().0, server.n_watches()), (2, 2));
     assert!(host.manager.remove("one").await);
     assert!(!host.manager.remove("one").await);
     settle().await;
     assert_eq!(server.n_watches(), 0);
     scale(&server, "a", 5);
     settle().await;
-    assert_eq!(writes.n_pods(), 2);
+    assert_eq!(writes.n_pods().0, 2);
     host.stop().await;
 }
 
@@ -383,7 +330,8 @@ async fn the_operator_may_say_how_often_keys_run_again() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
     let server = FakeServer::new();
-    let manager = Manager::new(server.clone(), Arc::new(Writer(Writes::new(&server))), ManagerConfig::default());
+    let manager =
+        Manager::new(server.clone(), Arc::new(FakeWriters(FakeWriter::agreeable())), ManagerConfig::default());
     manager.add(replicasets("one"), PluginOptions::default()).unwrap();
     let add = |name: &str, options: PluginOptions| manager.add(replicasets(name), options).unwrap_err().to_string();
     assert_eq!(
@@ -427,9 +375,9 @@ async fn an_api_server_that_is_down_at_the_start_is_waited_for() {
     let writes = Writes::new(&server);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(writes.n_pods(), 0);
+    assert_eq!(writes.n_pods().0, 0);
     assert!(!host.manager.status()[0].synced);
     server.set_down(false);
-    eventually("2 Pods", || writes.n_pods() == 2).await;
+    eventually("2 Pods", || writes.n_pods().0 == 2).await;
     host.stop().await;
 }

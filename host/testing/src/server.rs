@@ -1,6 +1,6 @@
 //! The read half of an API server: objects, a log of changes, and ways to fail.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -88,20 +88,25 @@ impl FakeServer {
         Arc::new(Self { state, ..Self::default() })
     }
 
-    /// A server whose lists a closure answers, each in one page.
-    pub fn listing(list: impl Fn(&Target) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { list: Some(Box::new(move |target, _, _| list(target))), ..Self::default() })
+    /// A server as [`FakeServer::new`] gives it, whose lists and gets closures answer; only its watches show objects.
+    pub fn answering(
+        list: impl Fn(&Target, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync + 'static,
+        get: impl Fn(&ApiResource, &ObjectKey) -> Result<Box<str>, ApiError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let server = Arc::into_inner(Self::new()).unwrap();
+        Arc::new(Self { list: Some(Box::new(list)), get: Some(Box::new(get)), ..server })
     }
 
-    /// A server for needs: five objects of whatever kind in pages of two, a live object of whatever name except `gone`.
+    /// A server whose lists a closure answers, each in one page.
+    pub fn listing(list: impl Fn(&Target) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Arc<Self> {
+        Self::answering(move |target, _, _| list(target), |_, _| Err(refusal(404)))
+    }
+
+    /// A server for needs: five objects of every kind in pages of two, a live object of every name except `gone`.
     pub fn answering_needs() -> Arc<Self> {
-        Arc::new(Self {
-            list: Some(Box::new(five_in_pages_of_two)),
-            get: Some(Box::new(|_, object| match &*object.name {
-                "gone" => Err(refusal(404)),
-                name => Ok(format!(r#"{{"live":"{name}"}}"#).into()),
-            })),
-            ..Self::default()
+        Self::answering(five_in_pages_of_two, |_, object| match &*object.name {
+            "gone" => Err(refusal(404)),
+            name => Ok(format!(r#"{{"live":"{name}"}}"#).into()),
         })
     }
 
@@ -181,6 +186,18 @@ impl FakeServer {
         if down {
             state.watches.clear();
         }
+    }
+
+    /// Number of objects of a resource.
+    pub fn n_objects(&self, plural: &str) -> usize {
+        self.state().objects.keys().filter(|(other, ..)| other == plural).count()
+    }
+
+    /// `KIND NAMESPACE` of each watch so far that the server has not ended.
+    pub fn watched(&self) -> BTreeSet<String> {
+        let watched =
+            |(target, _): &(Target, _)| format!("{} {}", target.kind, target.namespace.as_deref().unwrap_or_default());
+        self.state().watches.iter().map(watched).collect()
     }
 
     /// Number of open watches.

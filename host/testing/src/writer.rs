@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use pintle_core::ports::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written};
 use tokio::sync::watch;
 
+use crate::FakeServer;
+
 type Answer = dyn Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync;
 
 /// An API server for writes: a closure may refuse them, the rest succeeds with versions that count up from 101.
@@ -17,6 +19,9 @@ pub struct FakeWriter {
     log: Mutex<Vec<String>>,
     bodies: Mutex<Vec<String>>,
     version: AtomicU64,
+    n_generated: AtomicU64,
+    /// Shows what is created and deleted.
+    server: Option<Arc<FakeServer>>,
     /// Writes wait while this is true.
     pub paused: watch::Sender<bool>,
     /// Writes under way: now, and at most so far.
@@ -26,11 +31,28 @@ pub struct FakeWriter {
 impl FakeWriter {
     /// A server that refuses what the closure refuses; it gets the line of the log and the request.
     pub fn new(answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static) -> Arc<Self> {
+        Self::with(None, answer)
+    }
+
+    /// As [`FakeWriter::new`]; the server shows what is created and deleted, Events excepted, and gives its versions.
+    pub fn onto(
+        server: &Arc<FakeServer>,
+        answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::with(Some(server.clone()), answer)
+    }
+
+    fn with(
+        server: Option<Arc<FakeServer>>,
+        answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             answer: Box::new(answer),
             log: Mutex::default(),
             bodies: Mutex::default(),
             version: AtomicU64::new(100),
+            n_generated: AtomicU64::new(0),
+            server,
             paused: watch::Sender::new(false),
             n_open: Mutex::default(),
         })
@@ -83,7 +105,22 @@ impl ApiWriter for FakeWriter {
             tokio::task::yield_now().await;
             self.n_open.lock().0 -= 1;
             (self.answer)(&line, request)?;
-            let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+            let n = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+            let plural = request.resource.plural.as_str();
+            let (name, version) = match (&self.server, verb) {
+                (Some(server), "create") if plural != "events" => {
+                    let prefix = parsed["metadata"]["generateName"].as_str().filter(|_| name.is_empty());
+                    let generated = |prefix| format!("{prefix}{}", self.n_generated.fetch_add(1, Ordering::Relaxed));
+                    let name = prefix.map_or(name, generated);
+                    let version = server.put(plural, &request.namespace, &name, parsed);
+                    (name, version)
+                }
+                (Some(server), "delete") => {
+                    let version = server.delete(plural, &request.namespace, &name);
+                    (name, version)
+                }
+                _ => (name, n),
+            };
             Ok(Written { name, uid: String::new(), resource_version: version.to_string(), terminating: false })
         })
     }
