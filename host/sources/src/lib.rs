@@ -16,6 +16,7 @@
 
 pub mod admin;
 pub mod control;
+mod controller;
 pub mod folder;
 pub mod plugin_sources;
 pub mod resource;

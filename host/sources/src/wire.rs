@@ -2,11 +2,12 @@
 //!
 //! *Invariant*: fields are added, never renamed: the command line of one version speaks to hosts of others.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_core::lifecycle::{Condition, Phase, ShadowReport, Spec, Stage, SwapReport, VersionInfo};
+use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_oci::{Proof, Reason};
+use pintle_runtime::manager::SwapError;
+pub use pintle_runtime::manager::{PluginStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 
 /// All plugins, and what could not be loaded.
@@ -14,72 +15,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default)]
 pub struct Listing {
     /// By name.
-    pub items: Vec<Plugin>,
+    pub items: Vec<PluginStatus>,
     /// What a source asks for and the host does not do, also of plugins that do not run at all.
     pub problems: Vec<Problem>,
-}
-
-/// One plugin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Plugin {
-    /// Its name.
-    pub name: String,
-    /// What it is doing.
-    pub phase: Phase,
-    /// Who says what runs under this name: `built-in`, `command line`, `folder`, `resource`, or `admin` for what came by this API.
-    pub source: String,
-    /// The version that runs.
-    pub current: VersionInfo,
-    /// The version before, as long as it can be rolled back to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous: Option<VersionInfo>,
-    /// The version that is about to take over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incoming: Option<VersionInfo>,
-    /// How far it has come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stage: Option<Stage>,
-    /// The last attempt to replace a version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_swap: Option<SwapReport>,
-    /// `Ready`, `Healthy`, `Progressing`.
-    #[serde(default)]
-    pub conditions: Vec<Condition>,
-    /// Its work queues.
-    #[serde(default)]
-    pub queues: Vec<Queue>,
-    /// Runs so far.
-    #[serde(default)]
-    pub runs: u64,
-    /// Faults so far.
-    #[serde(default)]
-    pub n_faults: u64,
-    /// Faults by kind.
-    #[serde(default)]
-    pub faults: BTreeMap<String, u64>,
-    /// The last fault, declared error or failed write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-    /// Bytes that its watches keep in the caches.
-    #[serde(default)]
-    pub cached_bytes: u64,
-}
-
-/// A work queue of a plugin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Queue {
-    /// Its name.
-    pub name: String,
-    /// Keys that must run.
-    pub dirty: usize,
-    /// Keys with a delay.
-    pub waiting: usize,
-    /// Keys that run.
-    pub running: usize,
-    /// Keys whose writes the caches have not shown yet.
-    pub held: usize,
 }
 
 /// What a source asks for and the host does not do.
@@ -104,7 +42,7 @@ pub struct Problem {
 pub struct Description {
     /// Absent if nothing of this name runs, and there are only problems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plugin: Option<Plugin>,
+    pub plugin: Option<PluginStatus>,
     /// What sources ask for and the host does not do.
     #[serde(default)]
     pub problems: Vec<Problem>,
@@ -334,6 +272,12 @@ impl Refusal {
 impl From<pintle_oci::Error> for Refusal {
     fn from(why: pintle_oci::Error) -> Self {
         Self::new(why.reason.as_str(), why.message)
+    }
+}
+
+impl From<SwapError> for Refusal {
+    fn from(error: SwapError) -> Self {
+        Self::new(error.reason, error.message)
     }
 }
 

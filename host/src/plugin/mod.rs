@@ -15,7 +15,7 @@ use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
 use pintle_oci::{ComponentSource, Evidence, Fetcher, MAX_COMPONENT_BYTES, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
-use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, Plugin};
+use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, PluginStatus};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -146,7 +146,7 @@ fn path(name: &str, rest: &str) -> String {
     path + rest
 }
 
-fn is_incoming(plugin: &Plugin, digest: &str) -> bool {
+fn is_incoming(plugin: &PluginStatus, digest: &str) -> bool {
     plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest)
 }
 
@@ -154,7 +154,7 @@ fn is_incoming(plugin: &Plugin, digest: &str) -> bool {
 async fn followed(
     client: &Client,
     swap: impl Future<Output = anyhow::Result<SwapReport>>,
-    ours: impl Fn(&Plugin) -> bool,
+    ours: impl Fn(&PluginStatus) -> bool,
 ) -> anyhow::Result<SwapReport> {
     tokio::pin!(swap);
     let mut told = None;

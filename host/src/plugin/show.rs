@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
-use pintle_sources::wire::{Description, Listing, Plugin, Problem};
+use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -49,7 +49,7 @@ fn short(digest: &str) -> &str {
     digest.get(..SHORT_DIGEST).unwrap_or(digest)
 }
 
-fn condition(plugin: &Plugin, kind: &str) -> String {
+fn condition(plugin: &PluginStatus, kind: &str) -> String {
     let found = plugin.conditions.iter().find(|condition| condition.kind == kind);
     found.map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
 }
@@ -73,7 +73,7 @@ pub(super) fn description(found: &Description) -> String {
     text.trim_end().to_owned()
 }
 
-fn about(text: &mut String, plugin: &Plugin) {
+fn about(text: &mut String, plugin: &PluginStatus) {
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{:<15}{value}", format!("{name}:"));
     };
@@ -88,7 +88,7 @@ fn about(text: &mut String, plugin: &Plugin) {
         let stage = plugin.stage.map(|stage| format!(", {stage:?}")).unwrap_or_default();
         line("Incoming", &(long(incoming) + &stage));
     }
-    line("Runs", &plugin.runs.to_string());
+    line("Runs", &plugin.n_runs.to_string());
     let kinds: Vec<String> = plugin.faults.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     line("Faults", &format!("{}{kinds}", plugin.n_faults));
@@ -116,7 +116,7 @@ fn about(text: &mut String, plugin: &Plugin) {
         let mut rows = vec![["  Name", "Dirty", "Waiting", "Running", "Held"].map(str::to_owned).to_vec()];
         rows.extend(plugin.queues.iter().map(|queue| {
             let mut row = vec![format!("  {}", queue.name)];
-            row.extend([queue.dirty, queue.waiting, queue.running, queue.held].map(|n| n.to_string()));
+            row.extend([queue.n_dirty, queue.n_waiting, queue.n_running, queue.n_held].map(|n| n.to_string()));
             row
         }));
         let _ = writeln!(text, "Queues:\n{}", table(&rows));
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn plugin(name: &str) -> Plugin {
+    fn plugin(name: &str) -> PluginStatus {
         serde_json::from_value(json!({
             "name": name, "phase": "Running", "source": "built-in",
             "current": {"version": "0.2.0", "digest": "0123456789abcdef", "origin": "built-in x", "since": "2026-01-02T03:04:05Z"},

@@ -1,64 +1,78 @@
-//! What is told of one plugin.
+//! The status of one plugin.
 
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, SwapReport, VersionInfo};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Controller, ControllerState};
 
 /// State of one queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
     /// Keys that must run.
+    #[serde(rename = "dirty")]
     pub n_dirty: usize,
     /// Keys with a delay.
+    #[serde(rename = "waiting")]
     pub n_waiting: usize,
     /// Keys that run.
+    #[serde(rename = "running")]
     pub n_running: usize,
     /// Keys whose writes the caches have not shown yet.
+    #[serde(rename = "held")]
     pub n_held: usize,
 }
 
-/// State of one plugin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// State of one plugin, also as the admin API shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
     /// Its name.
     pub name: String,
     /// What it is doing.
     pub phase: Phase,
+    /// The plugin source that provides it: `built-in`, `command line`, `folder`, `resource`, or `admin`. Empty here: the sources
+    /// fill it in.
+    pub source: String,
     /// The version that runs.
     pub current: VersionInfo,
     /// The version that a rollback would bring back.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<VersionInfo>,
-    /// How far a new version has come; absent if none is about to take over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stage: Option<Stage>,
     /// The version that is about to take over.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<VersionInfo>,
+    /// How far a new version has come; absent if none is about to take over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
     /// The last attempt to replace a version, failed ones included.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapReport>,
     /// `Ready`, `Healthy` and `Progressing`.
+    #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// Whether its caches are filled.
+    /// Whether its caches are synced.
+    #[serde(skip)]
     pub synced: bool,
     /// Its queues.
+    #[serde(default)]
     pub queues: Vec<QueueStatus>,
     /// Runs so far.
+    #[serde(default, rename = "runs")]
     pub n_runs: u64,
     /// Faults so far.
+    #[serde(default)]
     pub n_faults: u64,
     /// Faults so far, by kind.
+    #[serde(default)]
     pub faults: Faults,
     /// The last fault, declared error or failed write.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Bytes that its watches keep in the caches.
+    #[serde(default)]
     pub cached_bytes: u64,
 }
 
@@ -89,6 +103,7 @@ impl Controller {
         PluginStatus {
             name: self.name.to_string(),
             phase: inner.phase(synced),
+            source: String::new(),
             current: version.info(history.since.clone()),
             previous: history.previous.as_ref().map(|(version, since)| version.info(since.clone())),
             stage: history.stage(),

@@ -18,9 +18,8 @@
 //! Not here: the stages of a swap (`pintle-runtime`).
 
 mod base;
-mod port;
 #[cfg(test)]
-pub mod testing;
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,13 +30,12 @@ use pintle_core::lifecycle::{Spec, SwapReport};
 use pintle_core::ports::guest::Loader;
 use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, Trust};
 use pintle_runtime::failures::Kept;
-use pintle_runtime::manager::Component;
+use pintle_runtime::manager::{Component, Manager};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub use self::base::Base;
-pub use self::port::Plugins;
-use crate::wire::{Description, Listing, Overrides, Plugin, Problem, Refusal, reason};
+use crate::wire::{Description, Listing, Overrides, PluginStatus, Problem, Refusal, reason};
 
 /// Who says what runs, the weaker first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +49,7 @@ pub enum Way {
 }
 
 impl Way {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
             Self::Folder => "folder",
@@ -87,7 +85,7 @@ pub struct Wanted<'a> {
 
 /// The names of the host's plugins, and who has a say in each.
 pub struct Control {
-    plugins: Arc<dyn Plugins>,
+    plugins: Arc<Manager>,
     loader: Arc<dyn Loader>,
     /// Whose components may run.
     trust: Trust,
@@ -116,7 +114,7 @@ struct Held {
 
 impl Control {
     /// `loader` reads what components say of themselves.
-    pub fn new(plugins: Arc<dyn Plugins>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
+    pub fn new(plugins: Arc<Manager>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
         Self { plugins, loader, trust, state: Mutex::default(), freed: watch::Sender::new(0) }
     }
 
@@ -266,7 +264,7 @@ impl Control {
     /// [`Refusal`]: there is none, or another swap is under way.
     pub async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
         self.known(name)?;
-        self.plugins.rollback(name).await
+        Ok(self.plugins.rollback(name).await?)
     }
 
     /// The plugin takes no more keys.
@@ -275,7 +273,7 @@ impl Control {
     /// [`Refusal`]: there is no such plugin.
     pub fn disable(&self, name: &str, why: &str) -> Result<(), Refusal> {
         self.known(name)?;
-        self.plugins.disable(name, why)
+        Ok(self.plugins.disable(name, why)?)
     }
 
     /// The plugin takes keys again.
@@ -284,7 +282,7 @@ impl Control {
     /// [`Refusal`]: there is no such plugin.
     pub fn enable(&self, name: &str) -> Result<(), Refusal> {
         self.known(name)?;
-        self.plugins.enable(name)
+        Ok(self.plugins.enable(name)?)
     }
 
     /// Ends a plugin that no file and no resource stands for.
@@ -383,7 +381,7 @@ impl Control {
         self.state.lock().problems.remove(source);
     }
 
-    fn known(&self, name: &str) -> Result<Plugin, Refusal> {
+    fn known(&self, name: &str) -> Result<PluginStatus, Refusal> {
         let mut plugins = self.plugins.status();
         match plugins.iter().position(|plugin| plugin.name == name) {
             Some(at) => Ok(plugins.swap_remove(at)),
@@ -461,7 +459,7 @@ impl Held {
     }
 }
 
-fn not_found(name: &str, plugins: &[Plugin]) -> Refusal {
+fn not_found(name: &str, plugins: &[PluginStatus]) -> Refusal {
     let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
     let known = if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
     Refusal::new(reason::NOT_FOUND, format!("no plugin is called {name:?}; {known}"))

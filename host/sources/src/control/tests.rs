@@ -1,16 +1,11 @@
-//! Who has a say, and what comes back.
+//! Precedence of the sources, and what comes back.
 
 use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::testing::{FakeLoader, FakePlugins};
+use super::testing::Fixture;
 use super::*;
-
-fn control() -> (Arc<FakePlugins>, Control) {
-    let plugins = FakePlugins::new();
-    (plugins.clone(), Control::new(plugins, Arc::new(FakeLoader), Trust::default()))
-}
 
 fn wanted(component: &str) -> Wanted<'static> {
     Wanted {
@@ -22,19 +17,19 @@ fn wanted(component: &str) -> Wanted<'static> {
     }
 }
 
-/// A plugin that runs from the start.
-async fn start(control: &Control, component: &'static str, settings: Value) {
-    let looked = FakeLoader.look("", component.as_bytes()).unwrap();
+/// A plugin `p` that runs from the start, with these settings of the command line.
+async fn start(host: &Fixture, component: &'static str, settings: Value) {
     let base = Base {
         label: "built-in",
         origin: "built-in".into(),
         bytes: Cow::Borrowed(component.as_bytes()),
-        spec: Spec { config: settings.clone(), ..Spec::default() },
+        spec: Spec::default(),
         settings: settings.as_object().cloned().unwrap_or_default(),
     };
     let first = Component { origin: "built-in".into(), bytes: component.into() };
-    control.plugins.apply(first, &base.spec, None).await.unwrap();
-    control.started(&looked.manifest.name, base);
+    host.manager.apply(first, &base.spec, None).await.unwrap();
+    host.control.started("p", base);
+    host.loaded();
 }
 
 fn reason<T>(result: Result<T, Refusal>) -> String {
@@ -43,101 +38,103 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
 
 #[tokio::test]
 async fn a_resource_stands_above_a_file_and_a_file_above_what_is_built_in() {
-    let (plugins, control) = control();
-    start(&control, "p 1", Value::Null).await;
+    let host = Fixture::new();
+    let control = &host.control;
+    start(&host, "p 1", Value::Null).await;
     let source = || control.listing().items[0].source.clone();
     assert_eq!(source(), "built-in");
     control.in_folder("p", true);
     control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
-    assert_eq!((plugins.versions(), source()), (vec!["p 2".into()], "folder".into()));
+    assert_eq!((host.versions(), source()), (vec!["p 2".into()], "folder".into()));
     control.apply(Way::Resource, "p", wanted("p 3")).await.unwrap();
-    assert_eq!((plugins.versions(), source()), (vec!["p 3".into()], "resource".into()));
+    assert_eq!((host.versions(), source()), (vec!["p 3".into()], "resource".into()));
 
     assert_eq!(reason(control.apply(Way::Folder, "p", wanted("p 4")).await), "Claimed");
-    assert_eq!(plugins.versions(), ["p 3"]);
+    assert_eq!(host.versions(), ["p 3"]);
 
     let mut freed = control.freed();
     control.release(Way::Resource, "p").await.unwrap();
     assert!(freed.has_changed().unwrap(), "the folder is asked to look again");
     freed.mark_unchanged();
-    assert_eq!(plugins.versions(), ["p 3"], "it runs on until the file is taken");
+    assert_eq!(host.versions(), ["p 3"], "it runs on until the file is taken");
     control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
 
     control.release(Way::Folder, "p").await.unwrap();
-    assert_eq!((plugins.versions(), source()), (vec!["p 1".into()], "built-in".into()));
-    plugins.done();
+    assert_eq!((host.versions(), source()), (vec!["p 1".into()], "built-in".into()));
+    host.loaded();
     control.release(Way::Folder, "p").await.unwrap();
     control.release(Way::Resource, "p").await.unwrap();
-    assert!(plugins.done().is_empty(), "who has no say takes nothing away");
+    assert!(host.loaded().is_empty(), "who has no say takes nothing away");
 }
 
 #[tokio::test]
 async fn what_was_refused_has_no_say_and_what_is_gone_is_unloaded() {
-    let (plugins, control) = control();
-    assert_eq!(reason(control.apply(Way::Resource, "p", wanted("broken")).await), "Invalid");
+    let host = Fixture::new();
+    let control = &host.control;
+    assert_eq!(reason(control.apply(Way::Resource, "p", wanted("broken")).await), "BadComponent");
     control.apply(Way::Folder, "p", wanted("p 1")).await.unwrap();
     control.release(Way::Resource, "p").await.unwrap();
-    assert_eq!(plugins.versions(), ["p 1"]);
+    assert_eq!(host.versions(), ["p 1"]);
     assert_eq!(reason(control.unload("p").await), "Claimed");
     control.release(Way::Folder, "p").await.unwrap();
-    assert!(plugins.versions().is_empty());
+    assert!(host.versions().is_empty());
     assert_eq!(reason(control.unload("p").await), "NotFound");
 }
 
 #[tokio::test]
 async fn what_was_unloaded_by_hand_does_not_come_back() {
-    let (plugins, control) = control();
-    start(&control, "p 1", Value::Null).await;
+    let host = Fixture::new();
+    let control = &host.control;
+    start(&host, "p 1", Value::Null).await;
     control.unload("p").await.unwrap();
     control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
     control.release(Way::Folder, "p").await.unwrap();
-    assert!(plugins.versions().is_empty());
+    assert!(host.versions().is_empty());
 }
 
 #[tokio::test]
 async fn loading_needs_a_new_name_and_swapping_a_known_one() {
-    let (plugins, control) = control();
+    let host = Fixture::new();
+    let control = &host.control;
     assert_eq!(reason(control.swap("p", wanted("p 2")).await), "NotFound");
     control.load(wanted("p 1")).await.unwrap();
     assert_eq!(reason(control.load(wanted("p 2")).await), "AlreadyLoaded");
-    assert_eq!(reason(control.swap("p", wanted("q 2")).await), "NameMismatch");
+    assert_eq!(reason(control.swap("p", wanted("q 2")).await), "OtherPlugin");
     control.swap("p", wanted("p 2")).await.unwrap();
-    assert_eq!((plugins.versions(), control.listing().items[0].source.as_str()), (vec!["p 2".into()], "admin"));
+    assert_eq!((host.versions(), control.listing().items[0].source.as_str()), (vec!["p 2".into()], "admin"));
     control.unload("p").await.unwrap();
-    assert!(plugins.versions().is_empty());
+    assert!(host.versions().is_empty());
 }
 
 #[tokio::test]
 async fn a_swap_without_a_spec_keeps_that_of_the_version_that_runs() {
-    let (plugins, control) = control();
+    let host = Fixture::new();
+    let control = &host.control;
     let spec = Spec { digest: Some("p 1".into()), config: json!({"a": "x"}), ..Spec::default() };
     control.load(Wanted { spec: Some(spec), ..wanted("p 1") }).await.unwrap();
     let overrides = Overrides { probation_runs: Some(3), ..Overrides::default() };
     control.swap("p", Wanted { spec: None, overrides: &overrides, ..wanted("p 2") }).await.unwrap();
-    let now = plugins.spec("p");
+    let now = host.spec("p");
     assert_eq!((now.digest, now.config, now.strategy.probation.runs), (None, json!({"a": "x"}), 3));
     control.swap("p", Wanted { spec: None, ..wanted("p 3") }).await.unwrap();
-    assert_eq!(plugins.spec("p").strategy.probation.runs, 100, "overrides are for one swap");
+    assert_eq!(host.spec("p").strategy.probation.runs, 100, "overrides are for one swap");
 }
 
 #[tokio::test]
 async fn settings_of_the_command_line_hold_where_the_spec_says_nothing() {
-    let (plugins, control) = control();
-    start(&control, "p 1", json!({"a": "host", "gone": 1})).await;
+    let host = Fixture::new();
+    let control = &host.control;
+    start(&host, "p 1", json!({"a": "host", "gone": 1})).await;
     control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
-    assert_eq!(
-        plugins.spec("p").config,
-        json!({"a": "host"}),
-        "a setting that the component does not know is left out"
-    );
+    assert_eq!(host.spec("p").config, json!({"a": "host"}), "a setting that the component does not know is left out");
     let spec = Spec { config: json!({"a": "file"}), ..Spec::default() };
     control.apply(Way::Folder, "p", Wanted { spec: Some(spec), ..wanted("p 3") }).await.unwrap();
-    assert_eq!(plugins.spec("p").config, json!({"a": "file"}));
+    assert_eq!(host.spec("p").config, json!({"a": "file"}));
 }
 
 #[tokio::test]
 async fn a_problem_is_there_until_it_is_solved() {
-    let (_, control) = control();
+    let control = Fixture::new().control;
     assert_eq!(reason(control.describe("p").map(drop)), "NotFound");
     control.problem("p.wasm", "p", &Refusal::new("Invalid", "no good"));
     let described = control.describe("p").unwrap();

@@ -1,34 +1,33 @@
-//! The plugin folder: `NAME.wasm`, beside it `NAME.yaml` with what the operator says of it, and `NAME.wasm.sig` where signatures are
-//! asked for.
+//! The plugin folder: `NAME.wasm`, beside it `NAME.yaml` with the operator's spec, and `NAME.wasm.sig` where signatures are required.
 //!
 //! ```text
-//! notices ──> FolderWatch ──> scan ──> what differs ──> Control
+//! notices ──> FolderWatch ──> scan ──> SourceController ──> Control
 //! ```
 //!
 //! A new component is loaded, a changed one swapped in, a changed spec applied to the same component, and a removed one unloaded.
 //!
 //! Invariants:
-//! 1. The file's name is the plugin's, so that no two files stand for one plugin.
-//! 2. Files that could not be taken are tried again once they have changed, and not before: half a file is refused, the whole
-//!    one is another file.
+//! 1. The file's name is the plugin's, so that no two files are one plugin.
+//! 2. Rejected files are tried again once they have changed, and not before: half a file is rejected, the whole one is another file.
 //! 3. A folder that cannot be read changes nothing.
 
 mod scan;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use pintle_oci::{Evidence, detached, read_component};
 use tokio::sync::watch as signal;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use self::scan::parse_spec;
 pub use self::scan::{Files, Stamp, from_value, read_spec, scan};
 pub use self::watch::FolderWatch;
 use crate::control::{Control, Wanted, Way};
+use crate::controller::{Source, SourceController, until};
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Follows the plugin folder for as long as it is polled.
@@ -37,41 +36,16 @@ pub struct PluginFolder {
     control: Arc<Control>,
     /// Ticks when something in the folder has changed.
     changed: signal::Sender<u64>,
-    /// Name -> the files that were taken or refused last.
-    seen: BTreeMap<String, Files>,
-    /// Name -> what its problem is filed under, of those that have to give way.
-    shadowed: BTreeMap<String, String>,
-    /// When to try again what may go better then.
-    retries: BTreeMap<String, Instant>,
-    /// Names of which something is under way.
-    under_way: BTreeSet<String>,
-    tasks: JoinSet<Done>,
-    /// The folder could not be read the last time.
-    lost: bool,
-}
-
-/// What has come of one plugin's files.
-struct Done {
-    name: String,
-    /// Absent if the files are gone.
-    files: Option<Files>,
-    result: Result<(), Refusal>,
+    plugins: SourceController<FolderSource>,
+    /// Whether the folder could not be read the last time.
+    is_unreadable: bool,
 }
 
 impl PluginFolder {
     /// `changed` ticks when something in the folder has changed.
     pub fn new(folder: PathBuf, control: Arc<Control>, changed: signal::Sender<u64>) -> Self {
-        Self {
-            folder,
-            control,
-            changed,
-            seen: BTreeMap::new(),
-            shadowed: BTreeMap::new(),
-            retries: BTreeMap::new(),
-            under_way: BTreeSet::new(),
-            tasks: JoinSet::new(),
-            lost: false,
-        }
+        let plugins = SourceController::new(FolderSource(control.clone()), control.clone());
+        Self { folder, control, changed, plugins, is_unreadable: false }
     }
 
     /// Does not end.
@@ -79,142 +53,63 @@ impl PluginFolder {
         let mut watch = FolderWatch::new(&self.folder);
         let mut freed = self.control.freed();
         loop {
-            self.pass();
-            let retry = self.retries.values().min().copied();
-            let alarm = async {
-                match retry {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let retry = self.pass();
             tokio::select! {
-                () = alarm => {}
+                () = until(retry) => {}
                 () = watch.changed() => self.changed.send_modify(|n| *n += 1),
                 // The control is ours: it cannot be gone.
                 _ = freed.changed() => {}
-                Some(done) = self.tasks.join_next() => self.end(done),
+                Some(done) = self.plugins.ended() => self.plugins.end(done),
             }
         }
     }
 
-    /// Begins what is to be done.
-    fn pass(&mut self) {
+    /// Starts what is due. Returns when the next retry is due.
+    fn pass(&mut self) -> Option<Instant> {
         let found = match scan(&self.folder, self.control.demands_signatures()) {
             Ok(found) => found,
-            Err(why) => {
-                if !std::mem::replace(&mut self.lost, true) {
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_unreadable, true) {
                     let folder = self.folder.display();
-                    tracing::warn!(%folder, "the plugin folder cannot be read, its plugins run on: {why}");
+                    tracing::warn!(%folder, "the plugin folder cannot be read; its plugins continue to run: {error}");
                 }
-                return;
+                return None;
             }
         };
-        self.lost = false;
-        let gone: Vec<String> = self.seen.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
-        for name in gone {
-            if self.is_due(&name) {
-                self.begin(name, None);
-            }
+        self.is_unreadable = false;
+        for (name, files) in &found {
+            self.control.in_folder(name, files.component.is_some());
         }
-        let gone: Vec<String> = self.shadowed.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
-        for name in gone {
-            self.control.in_folder(&name, false);
-            self.no_longer_shadowed(&name);
-        }
-        for (name, files) in found {
-            self.control.in_folder(&name, files.component.is_some());
-            if let Some(other) = self.control.claimed_above(Way::Folder, &name) {
-                // Forgotten, so that it is taken as soon as the other one is gone.
-                self.seen.remove(&name);
-                let source = source(&files);
-                self.control.problem(&source, &name, &other.stands_above(&name, Way::Folder));
-                self.shadowed.insert(name, source);
-                continue;
-            }
-            self.no_longer_shadowed(&name);
-            let changed = self.seen.get(&name) != Some(&files);
-            if changed || (self.retries.contains_key(&name) && self.is_due(&name)) {
-                self.begin(name, Some(files));
-            }
-        }
-    }
-
-    fn is_due(&self, name: &str) -> bool {
-        self.retries.get(name).is_none_or(|at| *at <= Instant::now())
-    }
-
-    fn no_longer_shadowed(&mut self, name: &str) {
-        if let Some(source) = self.shadowed.remove(name) {
-            self.control.solved(&source);
-        }
-    }
-
-    /// Takes these files, or lets go of those that were there. Whatever has changed meanwhile is seen by the next pass.
-    fn begin(&mut self, name: String, files: Option<Files>) {
-        if !self.under_way.insert(name.clone()) {
-            return;
-        }
-        self.retries.remove(&name);
-        let control = self.control.clone();
-        self.tasks.spawn(async move {
-            let result = match &files {
-                Some(files) => take(&control, &name, files).await,
-                None => control.release(Way::Folder, &name).await,
-            };
-            Done { name, files, result }
-        });
-    }
-
-    fn end(&mut self, done: Result<Done, tokio::task::JoinError>) {
-        let Done { name, files, result } = match done {
-            Ok(done) => done,
-            Err(why) => {
-                // Its name stays under way: it would fail again.
-                tracing::error!(%why, "following the plugin folder failed for one plugin");
-                return;
-            }
-        };
-        self.under_way.remove(&name);
-        let now = files.as_ref().map(source);
-        let retry = result.as_ref().err().and_then(Refusal::retry_after);
-        if let Some(after) = retry {
-            self.retries.insert(name.clone(), Instant::now() + after);
-        }
-        let before = match files {
-            Some(files) => self.seen.insert(name.clone(), files),
-            // Kept, to let go of them again.
-            None if retry.is_some() => None,
-            None => self.seen.remove(&name),
-        };
-        let before = before.as_ref().map(source);
-        if let Some(before) = before.filter(|before| now.as_ref() != Some(before)) {
-            self.control.solved(&before);
-        }
-        match (result, now) {
-            (Ok(()), Some(source)) => self.control.solved(&source),
-            (Ok(()), None) => {}
-            (Err(why), _) if why.is_busy() => {}
-            (Err(why), source) => {
-                self.control.problem(&source.unwrap_or_else(|| self.folder.display().to_string()), &name, &why);
-            }
-        }
+        self.plugins.pass(found.into_iter().map(|(name, files)| (name, Some(files))).collect())
     }
 }
 
-/// What problems are filed under: the component, or the spec that stands alone.
-fn source(files: &Files) -> String {
-    let path = files.component.as_ref().or(files.spec.as_ref()).map(|(path, _)| path);
-    path.map(|path| path.display().to_string()).unwrap_or_default()
+struct FolderSource(Arc<Control>);
+
+impl Source for FolderSource {
+    type Wanted = Files;
+
+    const WAY: Way = Way::Folder;
+
+    /// The component, or the spec without one.
+    fn label(&self, _: &str, files: &Files) -> String {
+        let path = files.component.as_ref().or(files.spec.as_ref()).map(|(path, _)| path);
+        path.map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
+    fn apply(&self, name: &str, files: Files) -> BoxFuture<'static, Result<String, Refusal>> {
+        apply(self.0.clone(), name.to_owned(), files).boxed()
+    }
 }
 
-/// Reads the files of a plugin and carries out what they say.
-async fn take(control: &Control, name: &str, files: &Files) -> Result<(), Refusal> {
-    let Some((component, _)) = files.component.clone() else {
+/// Reads the files of a plugin and applies them.
+async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<String, Refusal> {
+    let Some((component, _)) = files.component else {
         // The component may have been there before, and is gone.
-        control.release(Way::Folder, name).await?;
+        control.release(Way::Folder, &name).await?;
         return Err(Refusal::new(reason::INVALID, format!("there is no {name}.wasm beside {name}.yaml")));
     };
-    let spec_file = files.spec.clone().map(|(path, _)| path);
+    let spec_file = files.spec.map(|(path, _)| path);
     let reading = tokio::task::spawn_blocking(move || {
         let bytes = read_component(&component)?;
         let spec = spec_file.map(|file| read_spec(&file)).transpose()?;
@@ -222,11 +117,11 @@ async fn take(control: &Control, name: &str, files: &Files) -> Result<(), Refusa
         Ok::<_, Refusal>((component.display().to_string(), bytes, spec.unwrap_or_default(), evidence))
     });
     let (origin, bytes, spec, evidence) =
-        reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))??;
+        reading.await.map_err(|error| Refusal::new(reason::UNREADABLE, error.to_string()))??;
     let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
-    let report = control.apply(Way::Folder, name, wanted).await?;
-    tracing::info!(plugin = name, result = ?report.result, "taken from the plugin folder");
-    Ok(())
+    let report = control.apply(Way::Folder, &name, wanted).await?;
+    tracing::info!(plugin = name, result = ?report.result, "applied from the plugin folder");
+    Ok(report.to.map(|to| to.digest).unwrap_or_default())
 }
 
 #[cfg(test)]

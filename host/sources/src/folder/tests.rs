@@ -6,22 +6,20 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
-use crate::control::testing::{FakeLoader, FakePlugins};
+use crate::control::testing::Fixture;
 
-struct Stage {
+struct TestFolder {
     root: TempDir,
-    plugins: Arc<FakePlugins>,
-    control: Arc<Control>,
+    host: Fixture,
     folder: PluginFolder,
 }
 
-impl Stage {
+impl TestFolder {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        let plugins = FakePlugins::new();
-        let control = Arc::new(Control::new(plugins.clone(), Arc::new(FakeLoader), pintle_oci::Trust::default()));
-        let folder = PluginFolder::new(root.path().to_owned(), control.clone(), signal::Sender::new(0));
-        Self { root, plugins, control, folder }
+        let host = Fixture::new();
+        let folder = PluginFolder::new(root.path().to_owned(), host.control.clone(), signal::Sender::new(0));
+        Self { root, host, folder }
     }
 
     fn at(&self, name: &str) -> std::path::PathBuf {
@@ -33,121 +31,125 @@ impl Stage {
         fs::rename(self.at("new"), self.at(name)).unwrap();
     }
 
-    /// Looks until nothing is left to do, and says what was done.
+    fn shown(&self, text: &str) -> String {
+        text.replace(&self.root.path().display().to_string(), "$DIR")
+    }
+
+    /// Passes until nothing is left to do; returns what was loaded.
     async fn settle(&mut self) -> Vec<String> {
         loop {
             self.folder.pass();
-            match self.folder.tasks.join_next().await {
-                Some(done) => self.folder.end(done),
+            match self.folder.plugins.ended().await {
+                Some(done) => self.folder.plugins.end(done),
                 None => break,
             }
         }
-        let root = self.root.path().display().to_string();
-        self.plugins.done().into_iter().map(|line| line.replace(&root, "$DIR")).collect()
+        self.host.loaded().iter().map(|line| self.shown(line)).collect()
     }
 
     fn problems(&self) -> Vec<String> {
-        let root = self.root.path().display().to_string();
-        let problems = self.control.listing().problems;
-        problems
-            .into_iter()
-            .map(|problem| format!("{}: {}", problem.reason, problem.message.replace(&root, "$DIR")))
-            .collect()
+        let problems = self.host.control.listing().problems;
+        problems.iter().map(|problem| format!("{}: {}", problem.reason, self.shown(&problem.message))).collect()
     }
 }
 
 #[tokio::test]
 async fn files_are_loaded_swapped_configured_and_unloaded() {
-    let mut stage = Stage::new();
-    stage.write("p.wasm", "p 1");
-    assert_eq!(stage.settle().await, ["apply p 1 from $DIR/p.wasm"]);
-    assert!(stage.settle().await.is_empty(), "nothing has changed");
-    stage.write("p.wasm", "p 2");
-    assert_eq!(stage.settle().await, ["apply p 2 from $DIR/p.wasm"]);
-    stage.write("p.yaml", "disabled: true");
-    assert_eq!(stage.settle().await, ["apply p 2 from $DIR/p.wasm"]);
-    assert!(stage.plugins.spec("p").disabled);
-    fs::remove_file(stage.at("p.yaml")).unwrap();
-    assert_eq!(stage.settle().await, ["apply p 2 from $DIR/p.wasm"]);
-    assert!(!stage.plugins.spec("p").disabled);
-    fs::remove_file(stage.at("p.wasm")).unwrap();
-    assert_eq!(stage.settle().await, ["remove p"]);
-    assert!(stage.problems().is_empty());
+    let mut test = TestFolder::new();
+    test.write("p.wasm", "p 1");
+    assert_eq!(test.settle().await, ["p 1 from $DIR/p.wasm"]);
+    assert!(test.settle().await.is_empty(), "nothing has changed");
+    test.write("p.wasm", "p 2");
+    assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
+    test.write("p.yaml", "disabled: true");
+    assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
+    assert!(test.host.spec("p").disabled);
+    fs::remove_file(test.at("p.yaml")).unwrap();
+    assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
+    assert!(!test.host.spec("p").disabled);
+    fs::remove_file(test.at("p.wasm")).unwrap();
+    assert!(test.settle().await.is_empty());
+    assert!(test.host.versions().is_empty());
+    assert!(test.problems().is_empty());
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_what_runs_and_is_tried_again_when_it_has_changed() {
-    let mut stage = Stage::new();
-    stage.write("p.wasm", "p 1");
-    stage.settle().await;
+async fn a_rejected_file_leaves_the_running_version_and_is_tried_again_when_it_has_changed() {
+    let mut test = TestFolder::new();
+    test.write("p.wasm", "p 1");
+    test.settle().await;
     // Half a file.
-    stage.write("p.wasm", "p");
-    assert!(stage.settle().await.is_empty());
-    assert_eq!(stage.problems(), ["Invalid: $DIR/p.wasm: this is not WebAssembly"]);
-    assert_eq!(stage.plugins.versions(), ["p 1"]);
-    stage.write("p.wasm", "p 2");
-    assert_eq!(stage.settle().await, ["apply p 2 from $DIR/p.wasm"]);
-    assert!(stage.problems().is_empty());
+    test.write("p.wasm", "p");
+    assert!(test.settle().await.is_empty());
+    assert_eq!(test.problems(), ["BadComponent: $DIR/p.wasm: this is not WebAssembly"]);
+    assert_eq!(test.host.versions(), ["p 1"]);
+    test.write("p.wasm", "p 2");
+    assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
+    assert!(test.problems().is_empty());
 
-    stage.write("p.yaml", "digest: other");
-    assert!(stage.settle().await.is_empty());
-    assert_eq!(stage.problems(), ["DigestMismatch: another component than expected"]);
-    stage.write("p.yaml", "colour: red");
-    stage.settle().await;
-    assert_eq!(stage.problems().len(), 1);
-    assert!(stage.problems()[0].starts_with("Invalid: $DIR/p.yaml: "), "{:?}", stage.problems());
-    fs::remove_file(stage.at("p.yaml")).unwrap();
-    stage.settle().await;
+    test.write("p.yaml", "digest: other");
+    assert!(test.settle().await.is_empty());
+    assert!(test.problems()[0].starts_with("DigestMismatch: "), "{:?}", test.problems());
+    test.write("p.yaml", "colour: red");
+    test.settle().await;
+    assert_eq!(test.problems().len(), 1);
+    assert!(test.problems()[0].starts_with("Invalid: $DIR/p.yaml: "), "{:?}", test.problems());
+    fs::remove_file(test.at("p.yaml")).unwrap();
+    test.settle().await;
 
     // A link whose file is gone, and a folder in the place of a file.
     for make in
         [|at: &Path| std::os::unix::fs::symlink("nowhere", at).unwrap(), |at: &Path| fs::create_dir(at).unwrap()]
     {
-        fs::remove_file(stage.at("p.wasm")).unwrap();
-        make(&stage.at("p.wasm"));
-        assert!(stage.settle().await.is_empty());
-        assert!(stage.problems()[0].starts_with("Unreadable: read $DIR/p.wasm: "), "{:?}", stage.problems());
+        fs::remove_file(test.at("p.wasm")).unwrap();
+        make(&test.at("p.wasm"));
+        assert!(test.settle().await.is_empty());
+        assert!(test.problems()[0].starts_with("Unreadable: read $DIR/p.wasm: "), "{:?}", test.problems());
     }
-    assert_eq!(stage.plugins.versions(), ["p 2"]);
+    assert_eq!(test.host.versions(), ["p 2"]);
 }
 
 #[tokio::test]
 async fn a_files_name_is_the_plugins() {
-    let mut stage = Stage::new();
-    stage.write("q.wasm", "p 1");
-    stage.write("r.yaml", "{}");
-    assert!(stage.settle().await.is_empty());
-    assert_eq!(stage.problems(), ["NameMismatch: this is plugin p", "Invalid: there is no r.wasm beside r.yaml"]);
-    fs::remove_file(stage.at("q.wasm")).unwrap();
-    fs::remove_file(stage.at("r.yaml")).unwrap();
-    assert!(stage.settle().await.is_empty(), "what never ran is not unloaded");
-    assert!(stage.problems().is_empty());
+    let mut test = TestFolder::new();
+    test.write("q.wasm", "p 1");
+    test.write("r.yaml", "{}");
+    assert!(test.settle().await.is_empty());
+    let problems = [
+        "OtherPlugin: the component is plugin \"p\", not \"q\": its manifest says so",
+        "Invalid: there is no r.wasm beside r.yaml",
+    ];
+    assert_eq!(test.problems(), problems);
+    fs::remove_file(test.at("q.wasm")).unwrap();
+    fs::remove_file(test.at("r.yaml")).unwrap();
+    assert!(test.settle().await.is_empty(), "what never ran is not unloaded");
+    assert!(test.problems().is_empty());
 }
 
 #[tokio::test]
 async fn a_folder_that_is_gone_changes_nothing() {
-    let mut stage = Stage::new();
-    stage.write("p.wasm", "p 1");
-    stage.settle().await;
+    let mut test = TestFolder::new();
+    test.write("p.wasm", "p 1");
+    test.settle().await;
     let away = tempfile::tempdir().unwrap();
-    fs::rename(stage.root.path(), away.path().join("moved")).unwrap();
-    assert!(stage.settle().await.is_empty());
-    assert_eq!(stage.plugins.versions(), ["p 1"]);
-    fs::rename(away.path().join("moved"), stage.root.path()).unwrap();
-    assert!(stage.settle().await.is_empty());
+    fs::rename(test.root.path(), away.path().join("moved")).unwrap();
+    assert!(test.settle().await.is_empty());
+    assert_eq!(test.host.versions(), ["p 1"]);
+    fs::rename(away.path().join("moved"), test.root.path()).unwrap();
+    assert!(test.settle().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_file_waits_below_a_resource_and_is_taken_when_that_is_gone() {
-    let mut stage = Stage::new();
+async fn a_file_waits_below_a_resource_and_is_applied_when_that_is_gone() {
+    let mut test = TestFolder::new();
     let (overrides, evidence) = (&Overrides::NONE, Evidence::Own);
     let wanted = Wanted { origin: "cr".into(), bytes: b"p 9".to_vec(), spec: None, overrides, evidence };
-    stage.control.apply(Way::Resource, "p", wanted).await.unwrap();
-    stage.plugins.done();
-    stage.write("p.wasm", "p 1");
-    assert!(stage.settle().await.is_empty());
-    assert!(stage.problems()[0].starts_with("Claimed: "));
-    stage.control.release(Way::Resource, "p").await.unwrap();
-    assert_eq!(stage.settle().await, ["apply p 1 from $DIR/p.wasm"]);
-    assert!(stage.problems().is_empty());
+    test.host.control.apply(Way::Resource, "p", wanted).await.unwrap();
+    test.host.loaded();
+    test.write("p.wasm", "p 1");
+    assert!(test.settle().await.is_empty());
+    assert!(test.problems()[0].starts_with("Claimed: "));
+    test.host.control.release(Way::Resource, "p").await.unwrap();
+    assert_eq!(test.settle().await, ["p 1 from $DIR/p.wasm"]);
+    assert!(test.problems().is_empty());
 }

@@ -1,13 +1,13 @@
-//! The `ControllerPlugin` resource: what runs in the host, said in the cluster.
+//! The `ControllerPlugin` resource: the plugins of the host, declared in the cluster.
 //!
 //! ```text
-//! Caches ──ControllerPlugins, ConfigMaps──> Watcher ──what differs──> Control
-//!                                              └──────what became of it──> status
+//! Caches ──ControllerPlugins, ConfigMaps──> Watcher ──> SourceController ──> Control
+//!                                              └──────────results──────────> status
 //! ```
 //!
 //! Invariants:
-//! 1. What is not known (the cache is not filled, the server is away) changes nothing: only a resource that is seen to be gone
-//!    takes its plugin away.
+//! 1. What is not known (the cache is not synced, the server is unreachable) changes nothing: only a resource that is seen to be gone
+//!    unloads its plugin.
 //! 2. A spec is carried out once; again only if it, or the component that it names, has changed.
 //! 3. A status is written only if it differs from the one that is there, with the resourceVersion that it was made for, and at most
 //!    once a second for each resource.

@@ -1,6 +1,6 @@
 //! Where the components of resources come from, and what tells that one has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ pub(super) struct Sources {
     handler: Arc<dyn ChangeHandler>,
     folder: Option<PathBuf>,
     with_signatures: bool,
-    /// Name of the plugin -> bytes.
-    builtins: BTreeMap<String, &'static [u8]>,
+    /// Names of the plugins that the host carries.
+    builtins: BTreeSet<String>,
     /// One for each ConfigMap that some resource names; by namespace and name.
     config_maps: BTreeMap<(String, String), Subscription>,
 }
@@ -52,7 +52,7 @@ impl Sources {
         handler: Arc<dyn ChangeHandler>,
         folder: Option<PathBuf>,
         with_signatures: bool,
-        builtins: BTreeMap<String, &'static [u8]>,
+        builtins: BTreeSet<String>,
     ) -> Self {
         Self { caches, handler, folder, with_signatures, builtins, config_maps: BTreeMap::new() }
     }
@@ -73,9 +73,9 @@ impl Sources {
                     "spec.source.file: this host has no plugin folder; start it with --plugin-dir FOLDER".to_owned(),
                 ),
             },
-            Source::Builtin(name) if self.builtins.contains_key(name) => Found::Builtin(name.clone()),
+            Source::Builtin(name) if self.builtins.contains(name) => Found::Builtin(name.clone()),
             Source::Builtin(name) => {
-                let known: Vec<&str> = self.builtins.keys().map(String::as_str).collect();
+                let known: Vec<&str> = self.builtins.iter().map(String::as_str).collect();
                 Found::Never(format!(
                     "spec.source.builtin: this host carries no {name:?}; it carries {}",
                     known.join(", ")
@@ -120,11 +120,6 @@ impl Sources {
             })
             .collect();
         self.config_maps.retain(|(namespace, name), _| named.contains(&(namespace.as_str(), name.as_str())));
-    }
-
-    /// A built-in component.
-    pub(super) fn builtin(&self, name: &str) -> Option<&'static [u8]> {
-        self.builtins.get(name).copied()
     }
 }
 

@@ -55,33 +55,40 @@ pub(super) struct ConfigMapKey {
 }
 
 impl ControllerPlugin {
-    /// Where the component comes from, and what is said of it.
+    /// Where the component comes from, and the spec.
     ///
     /// # Errors
     /// What is wrong, with the field.
     pub(super) fn parse(&self) -> Result<(Source, Spec), String> {
-        let mut spec = self.spec.clone();
-        let source = spec.as_object_mut().and_then(|spec| spec.remove("source")).unwrap_or_default();
-        let source = serde_path_to_error::deserialize(source).map_err(
-            |why: serde_path_to_error::Error<serde_json::Error>| {
-                format!("spec.source: {}; name one of file, builtin, configMap, oci", why.inner())
-            },
-        )?;
-        if let Source::File(file) = &source {
-            below(Path::new(""), file).map_err(|why| format!("spec.source.file: {why}"))?;
-        }
-        if let Source::ConfigMap(ConfigMapKey { namespace, name, .. }) = &source {
-            for (field, name) in [("namespace", namespace), ("name", name)] {
-                if name.is_empty()
-                    || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
-                {
-                    return Err(format!("spec.source.configMap.{field}: {name:?} is not an object name"));
-                }
+        parse(&self.spec)
+    }
+}
+
+/// Where the component of a resource's spec comes from, and the rest of that spec.
+///
+/// # Errors
+/// What is wrong, with the field.
+pub(super) fn parse(spec: &Value) -> Result<(Source, Spec), String> {
+    let mut spec = spec.clone();
+    let source = spec.as_object_mut().and_then(|spec| spec.remove("source")).unwrap_or_default();
+    let source =
+        serde_path_to_error::deserialize(source).map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+            format!("spec.source: {}; name one of file, builtin, configMap, oci", error.inner())
+        })?;
+    if let Source::File(file) = &source {
+        below(Path::new(""), file).map_err(|error| format!("spec.source.file: {error}"))?;
+    }
+    if let Source::ConfigMap(ConfigMapKey { namespace, name, .. }) = &source {
+        for (field, name) in [("namespace", namespace), ("name", name)] {
+            if name.is_empty()
+                || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+            {
+                return Err(format!("spec.source.configMap.{field}: {name:?} is not an object name"));
             }
         }
-        let spec = folder::from_value(spec).map_err(|why| format!("spec.{why}"))?;
-        Ok((source, spec))
     }
+    let spec = folder::from_value(spec).map_err(|error| format!("spec.{error}"))?;
+    Ok((source, spec))
 }
 
 /// A file below a folder, by a path that does not lead out of it. Links are not followed here: whoever can make one in the folder can

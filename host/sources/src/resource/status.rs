@@ -1,40 +1,190 @@
-//! What the status of a `ControllerPlugin` should be.
+//! The status of a `ControllerPlugin`: what it should be, and when it is written.
 
-use pintle_core::lifecycle::SwapResult;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_cache::Caches;
+use pintle_core::contract::outcome::PatchType;
+use pintle_core::lifecycle::{SwapResult, resource_kind};
 use pintle_core::policy::correlator::cut;
+use pintle_core::ports::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
 use serde_json::{Map, Value, json};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
-use crate::wire::{Plugin, Refusal};
+use super::spec::ControllerPlugin;
+use crate::control;
+use crate::wire::{PluginStatus, Refusal};
 
 /// Longest message of a condition, in bytes; the API convention's limit is 32,768.
 const MAX_MESSAGE_BYTES: usize = 4096;
+/// Least time between two writes of one status.
+const WRITE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause after a write that failed.
+const WRITE_RETRY: Duration = Duration::from_secs(10);
+/// Least time between two writes of the same status, if somebody else (another host, a user) overwrites it.
+const WRITE_AGAIN: Duration = Duration::from_secs(60);
 
-/// What is known of a resource.
-pub(super) struct Known<'a> {
-    /// Of the spec that `attempt` is about.
-    pub(super) generation: i64,
-    /// What has become of it.
-    pub(super) attempt: Attempt<'a>,
-    /// The plugin of this name, whoever brought it.
-    pub(super) plugin: Option<&'a Plugin>,
-    /// The status that is there.
-    pub(super) before: &'a Value,
-    /// RFC 3339.
-    pub(super) now: &'a str,
+/// Writes the statuses of all resources.
+pub(super) struct StatusWriter {
+    caches: Arc<Caches>,
+    writer: Arc<dyn ApiWriter>,
+    by_name: BTreeMap<String, Writes>,
+    tasks: JoinSet<Written>,
 }
 
-/// What has become of a spec.
-pub(super) enum Attempt<'a> {
+/// The writes of one status.
+#[derive(Default)]
+struct Writes {
+    is_busy: bool,
+    /// The last status that was written, and the resourceVersion that it was written to.
+    last: Option<(String, Value)>,
+    /// When the status may be written, and when the same one again.
+    next: Option<Instant>,
+    repeat: Option<Instant>,
+}
+
+/// The result of one write.
+pub(super) struct Written {
+    name: String,
+    last: Option<(String, Value)>,
+    pause: Duration,
+}
+
+impl StatusWriter {
+    pub(super) fn new(caches: Arc<Caches>, writer: Arc<dyn ApiWriter>) -> Self {
+        Self { caches, writer, by_name: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Forgets the resources that are gone.
+    pub(super) fn retain(&mut self, is_present: impl Fn(&String) -> bool) {
+        self.by_name.retain(|name, _| is_present(name));
+    }
+
+    /// Starts to write the status of a resource if it differs from the present one. Returns when to try again at the latest.
+    pub(super) fn write_if_due(
+        &mut self,
+        plugin: &ControllerPlugin,
+        result: Option<&Result<String, Refusal>>,
+        running: Option<&PluginStatus>,
+    ) -> Option<Instant> {
+        let name = &plugin.metadata.name;
+        let writes = self.by_name.entry(name.clone()).or_default();
+        if writes.is_busy {
+            return None;
+        }
+        let attempt = match result {
+            Some(Ok(digest)) => Attempt::Taken(digest),
+            Some(Err(refusal)) if !refusal.is_busy() => Attempt::Refused(refusal),
+            _ => Attempt::UnderWay,
+        };
+        let known = Known {
+            generation: plugin.metadata.generation,
+            attempt,
+            plugin: running,
+            before: &plugin.status,
+            now: &control::now(),
+        };
+        let status = desired(&known);
+        if status == plugin.status {
+            return None;
+        }
+        let now = Instant::now();
+        let version = plugin.metadata.resource_version.clone();
+        if let Some((written_to, written)) = &writes.last {
+            if *written_to == version {
+                // The cache does not show it yet.
+                return None;
+            }
+            if *written == status && writes.repeat.is_some_and(|at| now < at) {
+                return writes.repeat;
+            }
+        }
+        if let Some(at) = writes.next.filter(|at| now < *at) {
+            return Some(at);
+        }
+        let Some(resource) = self.caches.resource(&resource_kind()) else { return Some(now + WRITE_PAUSE) };
+        writes.is_busy = true;
+        let patch = json!([
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/status", "value": status},
+        ]);
+        let request = WriteRequest {
+            resource,
+            namespace: String::new(),
+            name: name.clone(),
+            subresource: Some("status".to_owned()),
+            verb: WriteVerb::Patch { patch_type: PatchType::Json, body: patch.to_string() },
+        };
+        let (writer, name) = (self.writer.clone(), name.clone());
+        self.tasks.spawn(async move {
+            let (last, pause) = match writer.write(&request).await {
+                Ok(_) => (Some((version, status)), WRITE_PAUSE),
+                // It has changed or gone meanwhile, which the cache will show.
+                Err(error) if matches!(error.class, ApiErrorClass::Conflict | ApiErrorClass::NotFound) => {
+                    (None, WRITE_PAUSE)
+                }
+                Err(error) => {
+                    tracing::warn!(plugin = name, %error, "the status of the ControllerPlugin cannot be written");
+                    (None, WRITE_RETRY)
+                }
+            };
+            Written { name, last, pause }
+        });
+        None
+    }
+
+    /// The next write that ends; `None` if none runs.
+    ///
+    /// # Cancel safety
+    /// No result is lost.
+    pub(super) async fn ended(&mut self) -> Option<Result<Written, JoinError>> {
+        self.tasks.join_next().await
+    }
+
+    /// Takes note of a result.
+    pub(super) fn end(&mut self, written: Result<Written, JoinError>) {
+        match written {
+            Ok(Written { name, last, pause }) => {
+                let now = Instant::now();
+                let (next, repeat) = (Some(now + pause), Some(now + WRITE_AGAIN));
+                if let Some(writes) = self.by_name.get_mut(&name) {
+                    *writes = Writes { is_busy: false, last, next, repeat };
+                }
+            }
+            // The status stays as it is: writing it would fail again.
+            Err(error) => tracing::error!(%error, "writing the status of a ControllerPlugin failed"),
+        }
+    }
+}
+
+/// What is known of a resource.
+struct Known<'a> {
+    /// Of the spec that `attempt` is about.
+    generation: i64,
+    /// Its result.
+    attempt: Attempt<'a>,
+    /// The plugin of this name, whatever its source.
+    plugin: Option<&'a PluginStatus>,
+    /// The present status.
+    before: &'a Value,
+    /// RFC 3339.
+    now: &'a str,
+}
+
+/// The result of a spec.
+enum Attempt<'a> {
     /// It waits for its source, or is being carried out.
     UnderWay,
-    /// It was taken; the digest of the component.
+    /// It was applied; the digest of the component.
     Taken(&'a str),
-    /// It was refused.
+    /// It was rejected.
     Refused(&'a Refusal),
 }
 
 /// The status.
-pub(super) fn desired(known: &Known<'_>) -> Value {
+fn desired(known: &Known<'_>) -> Value {
     let Known { generation, attempt, plugin, .. } = known;
     let ours = plugin.filter(|plugin| plugin.source == "resource");
     let phase = match (ours, attempt) {
@@ -99,7 +249,7 @@ mod tests {
 
     const NOW: &str = "2026-01-02T03:04:05Z";
 
-    fn plugin(source: &str) -> Plugin {
+    fn plugin(source: &str) -> PluginStatus {
         serde_json::from_value(json!({
             "name": "p", "phase": "Running", "source": source,
             "current": {"version": "1", "digest": "aa", "origin": "x", "since": NOW},
@@ -108,7 +258,7 @@ mod tests {
         .unwrap()
     }
 
-    fn summary(attempt: Attempt<'_>, plugin: Option<&Plugin>, before: &Value) -> String {
+    fn summary(attempt: Attempt<'_>, plugin: Option<&PluginStatus>, before: &Value) -> String {
         let status = desired(&Known { generation: 3, attempt, plugin, before, now: NOW });
         let accepted = &status["conditions"][0];
         format!(
