@@ -8,6 +8,7 @@ pub mod controlplane;
 pub mod examples;
 pub mod guests;
 pub mod reference;
+pub mod schema;
 pub mod tutorials;
 
 pub use pintle_build::process;

@@ -32,7 +32,7 @@ enum Chore {
         #[arg(long)]
         plugins_only: bool,
     },
-    /// Generate what the SDKs of Go and C carry of the contract, out of wit/.
+    /// Generate what the SDKs of Go and C carry of the contract, out of wit/, and the one of Rust of Kubernetes' API types.
     Bindings,
     /// Generate the references of the manifest and of the contract in sdk/docs, out of their sources.
     Reference,
@@ -108,7 +108,10 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Chore::Bindings => LANGUAGES.into_iter().try_for_each(bindings::write),
+        Chore::Bindings => {
+            LANGUAGES.into_iter().try_for_each(bindings::write)?;
+            xtask::schema::write()
+        }
         Chore::Reference => xtask::reference::write(),
         Chore::Tutorials => xtask::tutorials::write(),
         Chore::Languages => languages::install(),
