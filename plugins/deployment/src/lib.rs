@@ -30,6 +30,7 @@ pub mod sync;
 pub mod template;
 #[cfg(test)]
 mod test_objects;
+pub mod types;
 
 pub use reconcile::reconcile;
 

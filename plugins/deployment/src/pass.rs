@@ -21,7 +21,6 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::apps::{Deployment, DeploymentStatus, ReplicaSet};
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
@@ -30,6 +29,7 @@ use serde_json::{Map, Value};
 
 use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS, max_surge, narrow, size, wanted};
 use crate::revision::REVISION;
+use crate::types::{Deployment, DeploymentStatus, ReplicaSet};
 
 /// Type of condition: the minimum of Pods is available.
 pub const AVAILABLE: &str = "Available";
@@ -151,7 +151,7 @@ impl Pass {
     pub fn condition(&self, kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Condition {
         let now = Some(self.now.truncate());
         Condition {
-            kind: kind.into(),
+            type_: kind.into(),
             status: status.into(),
             last_update_time: now,
             last_transition_time: now,

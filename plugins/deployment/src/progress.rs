@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
-use pintle_sdk::api::apps::{DeploymentStatus, ReplicaSet};
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::conditions;
 
 use crate::pass::{PROGRESSING, Pass, REPLICA_FAILURE, reason};
+use crate::types::{DeploymentStatus, ReplicaSet};
 
 impl Pass {
     /// Takes over the counts, and says how the rollout fares.
@@ -204,7 +204,7 @@ mod tests {
         let failing = |name: &str, message: &str| {
             let mut set = sized(name, 1, 0);
             set.status.conditions.push(Condition {
-                kind: REPLICA_FAILURE.into(),
+                type_: REPLICA_FAILURE.into(),
                 status: "True".into(),
                 message: message.into(),
                 last_transition_time: Some(Timestamp::from_micros(MINUTE)),

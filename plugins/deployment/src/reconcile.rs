@@ -11,7 +11,6 @@
 //!
 //! *Source*: `syncDeployment` of deployment_controller.go.
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
 use pintle_sdk::api::meta::LabelSelector;
 use pintle_sdk::controller_ref::claim;
 use pintle_sdk::document::Document;
@@ -22,6 +21,7 @@ use crate::pass::Pass;
 use crate::replicas::{Strategy, strategy};
 use crate::rollback::rollback_to;
 use crate::sync::unknown_strategy;
+use crate::types::{Deployment, ReplicaSet};
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -6,12 +6,12 @@
 //!
 //! *Source*: recreate.go.
 
-use pintle_sdk::api::core::Pod;
 use pintle_sdk::{Error, Lister, Query, pods};
 
 use crate::pass::Pass;
 use crate::replicas::{actual_of, wanted};
 use crate::sync::Next;
+use crate::types::Pod;
 
 impl Pass {
     /// Advances a rollout of strategy Recreate.

@@ -8,8 +8,9 @@
 //!
 //! *Source*: deployment_util.go (`ResolveFenceposts`, `MaxSurge`, `MaxUnavailable`, `NewRSNewReplicas`, `IsSaturated`, the counts).
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
 use pintle_sdk::int_or_percent::IntOrPercent;
+
+use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation of a ReplicaSet: replicas of its Deployment when it was last scaled.
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
@@ -27,7 +28,7 @@ pub enum Strategy {
 
 /// The strategy; the error is the name of one that is not known.
 pub fn strategy(d: &Deployment) -> Result<Strategy, &str> {
-    match d.spec.strategy.kind.as_str() {
+    match d.spec.strategy.type_.as_str() {
         "RollingUpdate" => Ok(Strategy::RollingUpdate),
         "Recreate" => Ok(Strategy::Recreate),
         other => Err(other),

@@ -12,10 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
-
 use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS};
 use crate::template::equal_ignore_hash;
+use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation: number of the revision.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";

@@ -6,13 +6,13 @@
 //!
 //! *Source*: rollback.go.
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
 use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource};
 
 use crate::pass::Pass;
 use crate::revision::{ROLLBACK_TO, annotations_of_rollback, last_revision, revision};
 use crate::sync::Next;
 use crate::template::{HASH_LABEL, equal_ignore_hash};
+use crate::types::{Deployment, ReplicaSet};
 
 const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
 const UNCHANGED: &str = "DeploymentRollbackTemplateUnchanged";

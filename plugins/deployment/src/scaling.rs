@@ -9,13 +9,12 @@
 
 use std::cmp::Reverse;
 
-use pintle_sdk::api::apps::ReplicaSet;
-
 use crate::pass::{Pass, age};
 use crate::replicas::{
     DESIRED_REPLICAS, MAX_REPLICAS, Strategy, count_annotation, is_active, is_saturated, max_surge, size, strategy,
     wanted,
 };
+use crate::types::ReplicaSet;
 
 impl Pass {
     /// Whether the Deployment's size differs from the one that its ReplicaSets were last scaled for.

@@ -8,11 +8,11 @@
 //!
 //! *Source*: `calculateStatus` and `syncDeploymentStatus` of sync.go.
 
-use pintle_sdk::api::apps::DeploymentStatus;
 use pintle_sdk::conditions;
 
 use crate::pass::{AVAILABLE, Pass, reason};
 use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, narrow, ready_of, terminating_of, wanted};
+use crate::types::DeploymentStatus;
 
 impl Pass {
     /// Takes over the counts and the condition `Available`.

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet, ReplicaSetSpec};
+use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::{LabelSelector, ObjectMeta, OwnerReference};
 use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource, conditions, json};
 use serde::Serialize;
@@ -25,6 +25,7 @@ use crate::replicas::{
 use crate::revision::{REVISION, annotate_new, find_new, max_revision, revision};
 use crate::rollback::rollback_to;
 use crate::template::{HASH_LABEL, equal_ignore_hash, hash};
+use crate::types::{Deployment, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
 
 /// Longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
@@ -166,27 +167,17 @@ impl Pass {
         template.metadata.labels.insert(HASH_LABEL.into(), hash.to_owned());
         let mut selector: LabelSelector = d.spec.selector.clone().unwrap_or_default();
         selector.match_labels.insert(HASH_LABEL.into(), hash.to_owned());
-        let metadata = ObjectMeta {
+        let metadata = ReplicaSetMetadata {
             name: name.clone(),
             namespace: d.metadata.namespace.clone(),
             labels: template.metadata.labels.clone(),
             annotations,
             owner_references: vec![OwnerReference::controller(&Deployment::KIND, &d.metadata)],
-            ..ObjectMeta::default()
+            ..ReplicaSetMetadata::default()
         };
-        let spec = ReplicaSetSpec {
-            replicas: Some(narrow(replicas)),
-            min_ready_seconds: d.spec.min_ready_seconds,
-            selector: Some(selector),
-            template,
-        };
-
-        #[derive(Serialize)]
-        struct Object<'a> {
-            metadata: &'a ObjectMeta,
-            spec: &'a ReplicaSetSpec,
-        }
-        let object = json(&Object { metadata: &metadata, spec: &spec });
+        let spec =
+            ReplicaSetSpec { replicas: Some(narrow(replicas)), min_ready_seconds: d.spec.min_ready_seconds, template };
+        let object = new_replica_set(&metadata, &spec, &selector);
         // Reported at once here, and as a condition by the next run, which follows at once.
         let refused = failed_to_create(&name, "{error}");
         let refused = Event::warning(&Deployment::KIND, &self.d.metadata, reason::FAILED_CREATE, refused);
@@ -236,6 +227,44 @@ impl Pass {
             self.write(deletion);
         }
     }
+}
+
+/// The text of a ReplicaSet to create.
+fn new_replica_set(metadata: &ReplicaSetMetadata, spec: &ReplicaSetSpec, selector: &LabelSelector) -> String {
+    #[derive(Serialize)]
+    struct Object<'a> {
+        metadata: ObjectMeta,
+        spec: Spec<'a>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec<'a> {
+        replicas: Option<i32>,
+        #[serde(skip_serializing_if = "is_zero")]
+        min_ready_seconds: i32,
+        selector: &'a LabelSelector,
+        template: &'a PodTemplateSpec,
+    }
+    json(&Object {
+        metadata: ObjectMeta {
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+            owner_references: metadata.owner_references.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: Spec {
+            replicas: spec.replicas,
+            min_ready_seconds: spec.min_ready_seconds,
+            selector,
+            template: &spec.template,
+        },
+    })
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 fn failed_to_create(name: &str, error: &str) -> String {

@@ -1,10 +1,10 @@
 //! Objects for unit tests, from YAML that says only what matters.
 
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
 use pintle_sdk::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::pass::Pass;
+use crate::types::{Deployment, ReplicaSet};
 
 fn template() -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})

@@ -69,8 +69,8 @@ impl Findings {
                 Some(trouble) => ("True", trouble),
                 None => ("False", (ok_reason, ok_message.to_owned())),
             };
-            let place = conditions.iter().position(|condition| condition.kind == kind).unwrap_or_else(|| {
-                conditions.push(Condition { kind: kind.into(), ..Condition::default() });
+            let place = conditions.iter().position(|condition| condition.type_ == kind).unwrap_or_else(|| {
+                conditions.push(Condition { type_: kind.into(), ..Condition::default() });
                 conditions.len() - 1
             });
             let condition = &mut conditions[place];
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn summary(conditions: &[Condition]) -> Vec<String> {
-        let line = |c: &Condition| format!("{}={} {}: {}", c.kind, c.status, c.reason, c.message);
+        let line = |c: &Condition| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message);
         conditions.iter().map(line).collect()
     }
 

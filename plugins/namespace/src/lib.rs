@@ -16,6 +16,7 @@ mod content;
 mod discovery;
 mod reconcile;
 mod round;
+mod types;
 
 pub use reconcile::reconcile;
 

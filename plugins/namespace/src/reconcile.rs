@@ -14,7 +14,6 @@
 
 use std::time::Duration;
 
-use pintle_sdk::api::core::Namespace;
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Key, Lister, Mutation, MutationFailure, Outcome, Refusal, Resource, Step};
 
@@ -22,6 +21,7 @@ use crate::conditions::Findings;
 use crate::content::{Content, deletable, is_pods, is_unsupported, list};
 use crate::discovery::discover;
 use crate::round::{Round, Stage};
+use crate::types::Namespace;
 
 /// The finalizer of this controller.
 const FINALIZER: &str = "kubernetes";

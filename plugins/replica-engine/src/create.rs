@@ -1,10 +1,10 @@
 //! Making Pods from a template.
 
-use pintle_sdk::api::core::Pod;
-use pintle_sdk::api::meta::{ObjectMeta, OwnerReference, Raw};
+use pintle_sdk::api::meta::{Metadata as _, ObjectMeta, OwnerReference, Raw};
 use pintle_sdk::{Error, Event, Mutation, Resource, Step, json};
 use serde::Serialize;
 
+use crate::Pod;
 use crate::owner::Owner;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     }
     let pod = NewPod {
         metadata: ObjectMeta {
-            generate_name: prefix(&meta.name),
+            generate_name: prefix(meta.name()),
             labels: template.metadata.labels.clone(),
             annotations: template.metadata.annotations.clone(),
             finalizers: template.metadata.finalizers.clone(),
@@ -39,7 +39,7 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
         },
         spec: &template.spec,
     };
-    let create = Mutation::create(&Pod::KIND, &meta.namespace, json(&pod))
+    let create = Mutation::create(&Pod::KIND, meta.namespace(), json(&pod))
         .on_success(Event::normal(&O::KIND, meta, "SuccessfulCreate", "Created pod: {name}"))
         .on_failure(Event::warning(&O::KIND, meta, "FailedCreate", "Error creating: {error}"));
     Ok(Step::slow_start(std::iter::repeat_n(create, number)))

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_sdk::api::core::Pod;
-use pintle_sdk::pods::{self, Brief};
+use pintle_sdk::api::meta::{HasController as _, Metadata as _};
+use pintle_sdk::pods;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step};
 
-use crate::owner::Owner;
+use crate::owner::{HasSelector as _, Owner};
 use crate::rank::{Candidate, sort};
+use crate::{Brief, Pod};
 
 /// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
 const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";
@@ -52,12 +53,12 @@ pub(crate) fn push<O: Owner>(
 fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<String, usize>, Error> {
     let mut per_node = BTreeMap::new();
     let meta = owner.metadata();
-    let Some(controller) = meta.controller() else { return Ok(per_node) };
+    let Some(controller) = meta.controller_uid() else { return Ok(per_node) };
     let mut seen = BTreeSet::new();
-    for sibling in lister.list::<O>(&Query::namespace(&meta.namespace).controlled_by(&controller.uid))? {
+    for sibling in lister.list::<O::Listed>(&Query::namespace(meta.namespace()).controlled_by(controller))? {
         // A sibling with a bad selector has no Pods.
         let Ok(selector) = sibling.selector() else { continue };
-        for pod in lister.list::<Pod>(&Query::namespace(&meta.namespace).labels(&selector))? {
+        for pod in lister.list::<Pod>(&Query::namespace(meta.namespace()).labels(&selector))? {
             if pods::is_active(&pod) && seen.insert(pod.metadata.uid) {
                 *per_node.entry(pod.spec.node_name).or_default() += 1;
             }

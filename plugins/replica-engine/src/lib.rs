@@ -16,15 +16,16 @@ mod delete;
 mod owner;
 mod rank;
 mod status;
+mod types;
 
-pub use owner::{Owner, Spec};
+pub use owner::{HasSelector, Owner, Spec};
+pub use types::{ListedReplicaSet, ListedReplicationController, Pod, ReplicaSet, ReplicationController};
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pintle_sdk::api::core::Pod;
-use pintle_sdk::api::meta::ObjectMeta;
-use pintle_sdk::pods::{self, Brief};
+use pintle_sdk::api::meta::{HasDeletionTimestamp as _, Metadata as _};
+use pintle_sdk::pods;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, controller_ref, log};
 
@@ -38,6 +39,8 @@ struct Config {
 fn counts_terminating<O: Owner>(lister: &impl Lister) -> Result<bool, Error> {
     Ok(O::COUNTS_TERMINATING && lister.config::<Config>()?.terminating_replicas)
 }
+
+type Brief<'a> = pods::Brief<'a, Pod>;
 
 /// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
@@ -61,9 +64,9 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     };
     let now = lister.now()?;
 
-    let texts = lister.list_json(&Pod::KIND, &Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid));
+    let texts = lister.list_json(&Pod::KIND, &Query::namespace(meta.namespace()).controlled_by_or_orphans(meta.uid()));
     let all = texts.iter().map(|text| Brief::decode(text)).collect::<Result<Vec<_>, _>>()?;
-    let is_own = |pod: &Brief<'_>| pod.controller_uid() == Some(&meta.uid);
+    let is_own = |pod: &Brief<'_>| pod.controller_uid() == Some(meta.uid());
     let matches = |pod: &Brief<'_>| selector.matches(pod.labels());
     let terminating = all.iter().filter(|pod| pods::is_terminating(*pod) && is_own(pod) && matches(pod)).count();
     let (mut active, others): (Vec<_>, Vec<_>) =
@@ -77,7 +80,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
     let failure = Failure::of_last_run(lister, excess);
     // Every create would fail as long as the namespace goes away, and nobody would gain from trying.
-    if !meta.is_deleting() && failure != Some(Failure::NamespaceTerminating) {
+    if meta.deletion_timestamp().is_none() && failure != Some(Failure::NamespaceTerminating) {
         let number = usize::try_from(excess.unsigned_abs()).unwrap_or(usize::MAX).min(BURST);
         if excess < 0 {
             outcome.push(create::step(&owner, number)?);
@@ -108,7 +111,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 /// Adopts and releases. Few Pods get here, because those whose case is clear already do not.
 fn claim<'a, O: Owner>(
     lister: &impl Lister,
-    owner: &ObjectMeta,
+    owner: &O::Metadata,
     selector: &Selector,
     unclear: Vec<Brief<'a>>,
     active: &mut Vec<Brief<'a>>,

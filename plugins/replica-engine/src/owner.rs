@@ -1,23 +1,37 @@
 //! What the engine needs of an owner of Pods.
 
-use pintle_sdk::api::apps::{ReplicaSet, ReplicaSetStatus};
-use pintle_sdk::api::core::{PodTemplateSpec, ReplicationController};
+use pintle_sdk::api::Listed;
+use pintle_sdk::api::core::PodTemplateSpec;
+use pintle_sdk::api::meta::{HasController, HasDeletionTimestamp};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Resource};
 
-/// A kind that owns a number of Pods made from one template.
-pub trait Owner: Resource {
-    /// Whether its status can have `terminatingReplicas`; the manifest then has the setting of this name.
-    const COUNTS_TERMINATING: bool;
+use crate::types::{
+    ListedReplicaSet, ListedReplicationController, ReplicaSet, ReplicaSetStatus, ReplicationController,
+};
 
-    /// What is wanted.
-    fn spec(&self) -> Spec<'_>;
-
+/// An object that selects Pods.
+pub trait HasSelector {
     /// Which Pods are its own.
     ///
     /// # Errors
     /// If the selector in the object does not make sense.
     fn selector(&self) -> Result<Selector, Error>;
+}
+
+/// A kind that owns a number of Pods made from one template.
+pub trait Owner: HasSelector + Resource<Metadata: HasController + HasDeletionTimestamp> {
+    /// Whether its status can have `terminatingReplicas`; the manifest then has the setting of this name.
+    const COUNTS_TERMINATING: bool;
+
+    /// The kind with what lists have of it.
+    type Listed: HasSelector + Listed;
+
+    /// `metadata.generation`.
+    fn generation(&self) -> i64;
+
+    /// What is wanted.
+    fn spec(&self) -> Spec<'_>;
 
     /// What was last reported.
     fn status(&self) -> &ReplicaSetStatus;
@@ -40,15 +54,29 @@ impl<'a> Spec<'a> {
     }
 }
 
+impl HasSelector for ReplicaSet {
+    fn selector(&self) -> Result<Selector, Error> {
+        Selector::from_label_selector(self.spec.selector.as_ref())
+    }
+}
+
+impl HasSelector for ListedReplicaSet {
+    fn selector(&self) -> Result<Selector, Error> {
+        Selector::from_label_selector(self.spec.selector.as_ref())
+    }
+}
+
 impl Owner for ReplicaSet {
     const COUNTS_TERMINATING: bool = true;
 
-    fn spec(&self) -> Spec<'_> {
-        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
+    type Listed = ListedReplicaSet;
+
+    fn generation(&self) -> i64 {
+        self.metadata.generation
     }
 
-    fn selector(&self) -> Result<Selector, Error> {
-        Selector::from_label_selector(self.spec.selector.as_ref())
+    fn spec(&self) -> Spec<'_> {
+        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
     }
 
     fn status(&self) -> &ReplicaSetStatus {
@@ -56,15 +84,29 @@ impl Owner for ReplicaSet {
     }
 }
 
+impl HasSelector for ReplicationController {
+    fn selector(&self) -> Result<Selector, Error> {
+        Ok(Selector::from_map(&self.spec.selector))
+    }
+}
+
+impl HasSelector for ListedReplicationController {
+    fn selector(&self) -> Result<Selector, Error> {
+        Ok(Selector::from_map(&self.spec.selector))
+    }
+}
+
 impl Owner for ReplicationController {
     const COUNTS_TERMINATING: bool = false;
 
-    fn spec(&self) -> Spec<'_> {
-        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
+    type Listed = ListedReplicationController;
+
+    fn generation(&self) -> i64 {
+        self.metadata.generation
     }
 
-    fn selector(&self) -> Result<Selector, Error> {
-        Ok(Selector::from_map(&self.spec.selector))
+    fn spec(&self) -> Spec<'_> {
+        Spec::new(self.spec.replicas, self.spec.min_ready_seconds, &self.spec.template)
     }
 
     fn status(&self) -> &ReplicaSetStatus {

@@ -18,11 +18,10 @@
 
 use std::cmp::Ordering;
 
-use pintle_sdk::api::core::{ContainerStatus, Pod};
 use pintle_sdk::pods;
 use pintle_sdk::time::Timestamp;
 
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+use crate::Pod;
 
 /// A Pod with what the rules look at.
 pub(crate) struct Candidate<'a> {
@@ -51,7 +50,7 @@ impl<'a> Candidate<'a> {
             ready,
             cost: deletion_cost(pod),
             neighbours,
-            ready_since: pods::ready_condition(pod).filter(|_| ready).and_then(|ready| ready.last_transition_time),
+            ready_since: pods::ready_since(pod),
             restarts: restarts(pod),
         }
     }
@@ -99,23 +98,22 @@ fn magnitude(now: Timestamp, since: Timestamp) -> Option<u32> {
 }
 
 fn deletion_cost(pod: &Pod) -> i32 {
-    let Some(text) = pod.metadata.annotations.get(DELETION_COST) else { return 0 };
+    let Some(text) = &pod.metadata.annotations.pod_deletion_cost else { return 0 };
     // Neither a plus sign nor leading zeros are valid, although they would parse.
     let plain = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
     if plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
 fn restarts(pod: &Pod) -> (i32, i32) {
-    let most = |statuses: &mut dyn Iterator<Item = &ContainerStatus>| {
-        statuses.map(|status| status.restart_count).max().unwrap_or(0).max(0)
-    };
-    let is_sidecar = |status: &&ContainerStatus| {
+    let most = |counts: &mut dyn Iterator<Item = i32>| counts.max().unwrap_or(0).max(0);
+    let is_sidecar = |name: &str| {
         let always = Some("Always");
-        pod.spec.init_containers.iter().any(|c| c.name == status.name && c.restart_policy.as_deref() == always)
+        pod.spec.init_containers.iter().any(|c| c.name == name && c.restart_policy.as_deref() == always)
     };
+    let sidecars = pod.status.init_container_statuses.iter().filter(|status| is_sidecar(&status.name));
     (
-        most(&mut pod.status.container_statuses.iter()),
-        most(&mut pod.status.init_container_statuses.iter().filter(is_sidecar)),
+        most(&mut pod.status.container_statuses.iter().map(|status| status.restart_count)),
+        most(&mut sidecars.map(|status| status.restart_count)),
     )
 }
 
@@ -139,6 +137,9 @@ pub(crate) fn sort(mut candidates: Vec<Candidate<'_>>, now: Timestamp) -> Vec<Ca
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{
+        PodSpecInitContainers, PodStatusConditions, PodStatusContainerStatuses, PodStatusInitContainerStatuses,
+    };
 
     /// `name uid=.. node=.. phase=.. ready=AGE created=AGE cost=.. restarts=.. sidecar=.. rank=..`; ages are in seconds, `ready=?`
     /// is ready without a time.
@@ -151,26 +152,28 @@ mod tests {
         let mut rank = 0;
         let ago = |seconds: &str| seconds.parse().ok().map(|s| now.minus(std::time::Duration::from_secs(s)));
         for (field, value) in words.map(|word| word.split_once('=').unwrap()) {
-            let container = |name: &str| ContainerStatus { name: name.into(), restart_count: value.parse().unwrap() };
+            let restart_count = || value.parse().unwrap();
             match field {
                 "uid" => pod.metadata.uid = value.into(),
                 "node" => pod.spec.node_name = value.into(),
                 "phase" => pod.status.phase = value.into(),
                 "created" => pod.metadata.creation_timestamp = ago(value),
-                "cost" => drop(pod.metadata.annotations.insert(DELETION_COST.into(), value.into())),
+                "cost" => pod.metadata.annotations.pod_deletion_cost = Some(value.into()),
                 "rank" => rank = value.parse().unwrap(),
-                "restarts" => pod.status.container_statuses.push(container("main")),
+                "restarts" => {
+                    pod.status.container_statuses.push(PodStatusContainerStatuses { restart_count: restart_count() });
+                }
                 "sidecar" | "init" => {
                     let restart_policy = (field == "sidecar").then(|| "Always".to_owned());
                     let name = field.to_owned();
-                    pod.spec.init_containers.push(pintle_sdk::api::core::Container { name, restart_policy });
-                    pod.status.init_container_statuses.push(container(field));
+                    pod.spec.init_containers.push(PodSpecInitContainers { name: name.clone(), restart_policy });
+                    let status = PodStatusInitContainerStatuses { name, restart_count: restart_count() };
+                    pod.status.init_container_statuses.push(status);
                 }
-                "ready" => pod.status.conditions.push(pintle_sdk::api::meta::Condition {
-                    kind: "Ready".into(),
+                "ready" => pod.status.conditions.push(PodStatusConditions {
+                    type_: "Ready".into(),
                     status: "True".into(),
                     last_transition_time: ago(value),
-                    ..Default::default()
                 }),
                 other => panic!("what is {other}?"),
             }

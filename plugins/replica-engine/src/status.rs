@@ -1,15 +1,15 @@
 //! The status of an owner of Pods.
 
-use pintle_sdk::api::apps::ReplicaSetStatus;
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::conditions;
 use pintle_sdk::document::Document;
-use pintle_sdk::pods::{self, Brief};
+use pintle_sdk::pods;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::time::Timestamp;
 
-use crate::Failure;
 use crate::owner::Owner;
+use crate::types::ReplicaSetStatus;
+use crate::{Brief, Failure};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
@@ -35,7 +35,7 @@ pub(crate) fn calculate<O: Owner>(
         // The first failure stays until there is none, whatever the later ones say.
         Some(_) if conditions::find(&conditions, REPLICA_FAILURE).is_some() => {}
         Some((reason, message)) => conditions.push(Condition {
-            kind: REPLICA_FAILURE.into(),
+            type_: REPLICA_FAILURE.into(),
             status: "True".into(),
             last_transition_time: Some(now.truncate()),
             reason: reason.into(),
@@ -49,7 +49,7 @@ pub(crate) fn calculate<O: Owner>(
         ready_replicas: count(&|pod| pods::is_ready(pod)),
         available_replicas: count(&|pod| pods::is_available(pod, spec.min_ready_seconds, now)),
         terminating_replicas: terminating.map(to_i32),
-        observed_generation: owner.metadata().generation,
+        observed_generation: owner.generation(),
         conditions,
     }
 }

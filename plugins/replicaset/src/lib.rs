@@ -2,8 +2,15 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`.
 
-use pintle_sdk::api::apps::ReplicaSet;
 use pintle_sdk::{Error, Key, Lister, Outcome};
+use replica_engine::ReplicaSet;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "apps/v1/ReplicaSet" = ReplicaSet,
+    "apps/v1/ReplicaSet" = [replica_engine::ListedReplicaSet],
+    "v1/Pod" = replica_engine::Pod,
+);
 
 /// Says what should change for a ReplicaSet.
 ///

@@ -2,8 +2,15 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/replication`, which wraps the controller of ReplicaSets.
 
-use pintle_sdk::api::core::ReplicationController;
 use pintle_sdk::{Error, Key, Lister, Outcome};
+use replica_engine::ReplicationController;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "v1/ReplicationController" = ReplicationController,
+    "v1/ReplicationController" = [replica_engine::ListedReplicationController],
+    "v1/Pod" = replica_engine::Pod,
+);
 
 /// Says what should change for a ReplicationController.
 ///

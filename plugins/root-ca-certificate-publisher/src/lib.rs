@@ -4,11 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::core::{ConfigMap, Namespace};
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
 use serde::Deserialize;
 use serde_json::json;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "v1/ConfigMap": ["metadata.annotations['kubernetes.io/description']", "data"],
+);
 
 const NAME: &str = "kube-root-ca.crt";
 const DATA_KEY: &str = "ca.crt";
@@ -49,7 +53,7 @@ fn is_going_away(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
 }
 
 fn is_right(current: &ConfigMap, root_ca: &str) -> bool {
-    let described = current.metadata.annotations.get(ANNOTATION).is_some_and(|text| !text.is_empty());
+    let described = current.metadata.annotations.description.as_ref().is_some_and(|text| !text.is_empty());
     described && current.data.len() == 1 && current.data.get(DATA_KEY).is_some_and(|data| data == root_ca)
 }
 

@@ -2,9 +2,10 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/serviceaccount`, of which this is the ServiceAccountsController.
 
-use pintle_sdk::api::core::{Namespace, ServiceAccount};
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
 use serde_json::json;
+
+pintle_sdk::types!("manifest.yaml");
 
 /// Upstream's default; it can be changed there by code only.
 const NAMES: [&str; 1] = ["default"];

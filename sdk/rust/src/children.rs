@@ -20,7 +20,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::api::meta::{ObjectMeta, OwnerReference};
+use crate::api::meta::{Metadata, ObjectMeta, OwnerReference};
 use crate::error::Error;
 use crate::lister::{Lister, Query};
 use crate::outcome::{Mutation, Propagation};
@@ -32,15 +32,16 @@ pub const APPLIED: &str = "pintle.dev/applied";
 /// The set of children that an owner wants.
 ///
 /// ```
-/// use pintle_sdk::{Children, Error, Key, Kind, Lister, Outcome, Step, api::core::Namespace};
+/// use pintle_sdk::{Children, Error, Key, Kind, Lister, Outcome, Resource, Step};
 /// use serde_json::json;
 ///
-/// const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
+/// pintle_sdk::types!("v1/Namespace": []);
+///
 /// const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
 ///
 /// fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 ///     let Some(owner) = lister.get::<Namespace>("", &key.name)? else { return Ok(Outcome::new()) };
-///     let plan = Children::new(&NAMESPACE, &owner.metadata, "greeter")
+///     let plan = Children::new(&Namespace::KIND, &owner.metadata, "greeter")
 ///         .own(CONFIG_MAP)
 ///         .want(json!({
 ///             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": key.name},
@@ -106,10 +107,10 @@ impl fmt::Display for Conflict {
 impl Children {
     /// No children yet. `manager` is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and the
     /// same for ever, because it is by this name that fields which are no longer wanted are found.
-    pub fn new(owner_kind: &Kind, owner: &ObjectMeta, manager: impl Into<String>) -> Self {
+    pub fn new(owner_kind: &Kind, owner: &impl Metadata, manager: impl Into<String>) -> Self {
         Self {
             owner: OwnerReference::controller(owner_kind, owner),
-            namespace: owner.namespace.clone(),
+            namespace: owner.namespace().to_owned(),
             manager: manager.into(),
             kinds: Vec::new(),
             wanted: Vec::new(),

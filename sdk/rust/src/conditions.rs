@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// use pintle_sdk::api::meta::Condition;
 /// use pintle_sdk::{set_condition, time::Timestamp};
 ///
-/// let ready = |status: &str| Condition { kind: "Ready".into(), status: status.into(), ..Condition::default() };
+/// let ready = |status: &str| Condition { type_: "Ready".into(), status: status.into(), ..Condition::default() };
 /// let conditions = set_condition(&[], ready("False"), Timestamp::from_micros(0));
 /// let conditions = set_condition(&conditions, ready("False"), Timestamp::from_micros(5_000_000));
 /// assert_eq!(conditions[0].last_transition_time, Some(Timestamp::from_micros(0)));
@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 pub fn set_condition(conditions: &[Condition], mut condition: Condition, now: Timestamp) -> Vec<Condition> {
     let mut conditions = conditions.to_vec();
     condition.last_transition_time = Some(now.truncate());
-    match conditions.iter_mut().find(|current| current.kind == condition.kind) {
+    match conditions.iter_mut().find(|current| current.type_ == condition.type_) {
         Some(current) => {
             if current.status == condition.status && current.last_transition_time.is_some() {
                 condition.last_transition_time = current.last_transition_time;
@@ -42,7 +42,7 @@ pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a
 
 /// The condition of this type.
 pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.kind == kind)
+    conditions.iter().find(|condition| condition.type_ == kind)
 }
 
 /// Whether the condition of this type is `True`.
@@ -52,13 +52,13 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
 
 /// Removes the condition of this type.
 pub fn remove(conditions: &mut Vec<Condition>, kind: &str) {
-    conditions.retain(|condition| condition.kind != kind);
+    conditions.retain(|condition| condition.type_ != kind);
 }
 
 /// Sets a condition as the controllers of `apps` do: nothing happens if status and reason are the same already;
 /// otherwise it becomes the last one, with the old transition time if only the reason differs.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
-    if let Some(current) = find(conditions, &condition.kind) {
+    if let Some(current) = find(conditions, &condition.type_) {
         if current.status == condition.status && current.reason == condition.reason {
             return;
         }
@@ -66,7 +66,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
             condition.last_transition_time = current.last_transition_time;
         }
     }
-    remove(conditions, &condition.kind);
+    remove(conditions, &condition.type_);
     conditions.push(condition);
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn condition(kind: &str, status: &str, reason: &str) -> Condition {
-        Condition { kind: kind.into(), status: status.into(), reason: reason.into(), ..Condition::default() }
+        Condition { type_: kind.into(), status: status.into(), reason: reason.into(), ..Condition::default() }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use serde_json::json;
 
-use crate::api::meta::{ObjectMeta, OwnerReference, Resource};
+use crate::api::meta::{HasController, HasDeletionTimestamp, HasLabels, Metadata, OwnerReference, Resource};
 use crate::error::Error;
 use crate::lister::Lister;
 use crate::outcome::{Mutation, PatchType, Refusal, Step};
@@ -40,23 +40,27 @@ impl<T> Claimed<T> {
 /// # Errors
 /// [`Error::Needs`] for the live read before an adoption: pass it on with `?`.
 /// A retry if the owner was replaced or is being deleted.
-pub fn claim<O: Resource, T: Resource>(
+pub fn claim<O, T>(
     lister: &impl Lister,
-    owner: &ObjectMeta,
+    owner: &O::Metadata,
     selector: &Selector,
     objects: Vec<T>,
-) -> Result<Claimed<T>, Error> {
+) -> Result<Claimed<T>, Error>
+where
+    O: Resource<Metadata: HasDeletionTimestamp>,
+    T: Resource<Metadata: HasLabels + HasController + HasDeletionTimestamp>,
+{
     let mut claimed = Claimed { owned: Vec::with_capacity(objects.len()), mutations: Vec::new() };
     let mut may_adopt = false;
     for object in objects {
         let meta = object.metadata();
-        let matches = selector.matches(&meta.labels);
-        match meta.controller() {
-            Some(controller) if controller.uid != owner.uid => {}
+        let matches = selector.matches(meta.labels());
+        match meta.controller_uid() {
+            Some(uid) if uid != owner.uid() => {}
             Some(_) if matches => claimed.owned.push(object),
-            Some(_) if !owner.is_deleting() => claimed.mutations.push(release(&T::KIND, meta, &owner.uid)),
+            Some(_) if !is_deleting(owner) => claimed.mutations.push(release(&T::KIND, meta, owner.uid())),
             Some(_) => {}
-            None if matches && !owner.is_deleting() && !meta.is_deleting() && same_namespace(owner, meta) => {
+            None if matches && !is_deleting(owner) && !is_deleting(meta) && same_namespace(owner, meta) => {
                 if !may_adopt {
                     recheck::<O>(lister, owner)?;
                     may_adopt = true;
@@ -70,43 +74,51 @@ pub fn claim<O: Resource, T: Resource>(
     Ok(claimed)
 }
 
-fn same_namespace(owner: &ObjectMeta, object: &ObjectMeta) -> bool {
-    owner.namespace.is_empty() || owner.namespace == object.namespace
+fn same_namespace(owner: &impl Metadata, object: &impl Metadata) -> bool {
+    owner.namespace().is_empty() || owner.namespace() == object.namespace()
+}
+
+fn is_deleting(object: &impl HasDeletionTimestamp) -> bool {
+    object.deletion_timestamp().is_some()
 }
 
 /// Whether the API server itself still has the owner, with the same uid and not being deleted.
 #[doc(alias = "RecheckDeletionTimestamp")]
-fn recheck<O: Resource>(lister: &impl Lister, owner: &ObjectMeta) -> Result<(), Error> {
-    let name = &owner.name;
-    let fresh: Option<O> = lister.live(&owner.namespace, name)?;
+fn recheck<O>(lister: &impl Lister, owner: &O::Metadata) -> Result<(), Error>
+where
+    O: Resource<Metadata: HasDeletionTimestamp>,
+{
+    let name = owner.name();
+    let fresh: Option<O> = lister.live(owner.namespace(), name)?;
     let kind = O::KIND;
     let Some(fresh) = fresh else {
         return Err(Error::retry(format!("cannot adopt: {kind} {name} is gone")));
     };
     let meta = fresh.metadata();
-    if meta.uid != owner.uid {
+    if meta.uid() != owner.uid() {
         return Err(Error::retry(format!(
             "cannot adopt: {kind} {name} was replaced: uid {}, wanted {}",
-            meta.uid, owner.uid
+            meta.uid(),
+            owner.uid()
         )));
     }
-    if let Some(since) = meta.deletion_timestamp {
+    if let Some(since) = meta.deletion_timestamp() {
         return Err(Error::retry(format!("cannot adopt: {kind} {name} is being deleted since {since}")));
     }
     Ok(())
 }
 
 /// A patch that makes `owner` the controller of an object. The API server refuses it if there is another.
-pub fn adopt(owner_kind: &Kind, owner: &ObjectMeta, kind: &Kind, object: &ObjectMeta) -> Mutation {
+pub fn adopt(owner_kind: &Kind, owner: &impl Metadata, kind: &Kind, object: &impl Metadata) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [OwnerReference::controller(owner_kind, owner)]}});
-    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(&object.uid).tolerate([Refusal::NotFound])
+    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(object.uid()).tolerate([Refusal::NotFound])
 }
 
 /// A patch that removes the owner reference with this uid from an object.
-pub fn release(kind: &Kind, object: &ObjectMeta, owner_uid: &str) -> Mutation {
+pub fn release(kind: &Kind, object: &impl Metadata, owner_uid: &str) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}});
     // Invalid: the object has no owner reference any more, or was replaced by a namesake.
-    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(&object.uid).tolerate([
+    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(object.uid()).tolerate([
         Refusal::NotFound,
         Refusal::Invalid,
         Refusal::Conflict,

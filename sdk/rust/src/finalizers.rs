@@ -5,21 +5,21 @@
 
 use serde_json::json;
 
-use crate::api::meta::ObjectMeta;
+use crate::api::meta::HasFinalizers;
 use crate::outcome::{Mutation, PatchType};
 use crate::types::Kind;
 
 /// Whether the object has the finalizer.
 #[doc(alias = "ContainsFinalizer")]
-pub fn has_finalizer(object: &ObjectMeta, name: &str) -> bool {
-    object.finalizers.iter().any(|finalizer| finalizer == name)
+pub fn has_finalizer(object: &impl HasFinalizers, name: &str) -> bool {
+    object.finalizers().iter().any(|finalizer| finalizer == name)
 }
 
 /// A patch that adds the finalizer as the last one. The API server refuses it as a conflict if the object has changed since it
 /// was read, because the patch holds the whole list; the run is then repeated.
 #[doc(alias = "AddFinalizer")]
-pub fn add_finalizer(kind: &Kind, object: &ObjectMeta, name: &str) -> Mutation {
-    let mut finalizers = object.finalizers.clone();
+pub fn add_finalizer(kind: &Kind, object: &impl HasFinalizers, name: &str) -> Mutation {
+    let mut finalizers = object.finalizers().to_vec();
     if !has_finalizer(object, name) {
         finalizers.push(name.to_owned());
     }
@@ -28,20 +28,21 @@ pub fn add_finalizer(kind: &Kind, object: &ObjectMeta, name: &str) -> Mutation {
 
 /// A patch that takes the finalizer out, and leaves those of others. A conflict as for [`add_finalizer`].
 #[doc(alias = "RemoveFinalizer")]
-pub fn remove_finalizer(kind: &Kind, object: &ObjectMeta, name: &str) -> Mutation {
-    let finalizers: Vec<String> = object.finalizers.iter().filter(|finalizer| *finalizer != name).cloned().collect();
+pub fn remove_finalizer(kind: &Kind, object: &impl HasFinalizers, name: &str) -> Mutation {
+    let finalizers: Vec<String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).cloned().collect();
     replace(kind, object, &finalizers)
 }
 
-fn replace(kind: &Kind, object: &ObjectMeta, finalizers: &[String]) -> Mutation {
+fn replace(kind: &Kind, object: &impl HasFinalizers, finalizers: &[String]) -> Mutation {
     Mutation::patch(kind, object.key(), PatchType::Merge, json!({"metadata": {"finalizers": finalizers}}))
-        .uid(&object.uid)
-        .resource_version(&object.resource_version)
+        .uid(object.uid())
+        .resource_version(object.resource_version())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::meta::ObjectMeta;
 
     const KIND: Kind = Kind::new("example.com", "v1", "Widget");
 

@@ -13,6 +13,12 @@ pub enum IntOrPercent {
     Text(String),
 }
 
+impl Default for IntOrPercent {
+    fn default() -> Self {
+        Self::Int(0)
+    }
+}
+
 impl IntOrPercent {
     /// The number, with percentages taken of `total`; `None` if the text is not a percentage.
     #[doc(alias = "GetScaledValueFromIntOrPercent")]

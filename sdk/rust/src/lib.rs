@@ -3,11 +3,13 @@
 //! A plugin is a crate with `crate-type = ["cdylib", "rlib"]`, a `manifest.yaml` and a function:
 //!
 //! ```
-//! use pintle_sdk::api::core::{Namespace, ServiceAccount};
 //! use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
 //! use serde_json::json;
 //!
-//! /// Sees to it that every namespace has a ServiceAccount `robot`.
+//! // In a plugin: pintle_sdk::types!("manifest.yaml");
+//! pintle_sdk::types!("v1/Namespace": ["metadata.deletionTimestamp"], "v1/ServiceAccount": []);
+//!
+//! /// Ensures that every namespace has a ServiceAccount `robot`.
 //! pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 //!     let Some(namespace) = lister.get::<Namespace>("", &key.name)? else { return Ok(Outcome::new()) };
 //!     if namespace.metadata.is_deleting() || lister.get::<ServiceAccount>(&key.name, "robot")?.is_some() {
@@ -27,7 +29,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | read | [`Lister`], [`Query`], [`api`], [`resource!`]; fast: [`borrowed`] |
+//! | read | [`types!`], [`resource!`], [`Lister`], [`Query`]; fast: [`borrowed`] |
 //! | write | [`Outcome`], [`Step`], [`Mutation`], [`Event`], [`document::Document`] |
 //! | read from the API server itself | [`Lister::live`], [`Lister::ask`] |
 //! | want a set of children | [`Children`] |
@@ -40,8 +42,7 @@
 //! # Not here
 //! The manifest: its format is documented by the host (`pintle-core`, module `manifest`).
 
-// The bindings name the runtime by a path that must hold both here and in plugins, where `export!` expands.
-#[cfg(target_arch = "wasm32")]
+// Generated code names this crate by a path that must hold both here and in plugins.
 extern crate self as pintle_sdk;
 
 #[cfg(target_arch = "wasm32")]
@@ -120,6 +121,72 @@ pub use types::{Key, Kind, ObjectKey};
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub use wit_bindgen;
+
+#[doc(hidden)]
+pub use serde;
+
+/// Makes types of the kinds that the manifest watches, with the fields that it declares and no others.
+///
+/// With the manifest
+///
+/// ```yaml
+/// watches:
+///   - kind: v1/Pod
+///     fields: [metadata.deletionTimestamp, "metadata.annotations['example.com/keep']", spec.containers.image, status.phase]
+/// ```
+///
+/// `pintle_sdk::types!("manifest.yaml");` writes a type `Pod`:
+///
+/// ```
+/// # pintle_sdk::types!("v1/Pod": [
+/// #     "metadata.deletionTimestamp", "metadata.annotations['example.com/keep']", "spec.containers.image", "status.phase"
+/// # ]);
+/// fn images(pod: &Pod) -> Vec<&str> {
+///     if pod.metadata.is_deleting() || pod.metadata.annotations.keep.is_some() {
+///         return Vec::new();
+///     }
+///     pod.spec.containers.iter().map(|container| container.image.as_str()).collect()
+/// }
+/// ```
+///
+/// - A field that the manifest does not declare does not compile, as the cache does not have it:
+///   ```compile_fail
+///   # pintle_sdk::types!("v1/Pod": ["spec.containers.image"]);
+///   # fn images(pod: &Pod) {
+///   let _ = &pod.spec.containers[0].name;
+///   # }
+///   ```
+///   `metadata.name`, `namespace`, `uid` and `resource_version` are always there.
+/// - A path that Kubernetes does not have is an error that names the nearest fields.
+/// - Structs are named after the kind and the path: `PodSpecContainers`; where the same fields are read of the same type, as of
+///   containers and init containers, after the first of the paths. A field `type` is `type_`. A key in brackets is a field named
+///   after the last part of the key.
+/// - Fields that are pointers in Kubernetes' own types are `Option`, and so are times; other fields that are missing are zero.
+///   Conditions, owner references and label selectors are the types in [`api::meta`], and a Pod template is an
+///   [`api::core::PodTemplateSpec`], if all of it is declared.
+/// - Custom kinds have no type here: see [`resource!`].
+///
+/// The code may read less than what the manifest declares, and must say what it reads of a kind that is kept `whole`:
+///
+/// ```
+/// pintle_sdk::types!(
+///     "examples/webapp/manifest.yaml",
+///     // Of the whole object.
+///     "apps/v1/Deployment": ["spec.replicas", "status.readyReplicas"],
+///     // With another type for a field.
+///     "v1/ConfigMap" as Data: ["data": std::collections::HashMap<String, String>],
+/// );
+/// ```
+///
+/// - `"kind": [paths]` replaces the type of the kind. Reading a path that is neither declared nor part of a `whole` object is an error.
+///   A list has less than a `whole` object: a type that reads more than `fields` is only for `get` and `list_whole`.
+/// - `"kind" as Name: [paths]` is one more type of the kind.
+/// - `"kind" = library::Type` makes no type, and checks that the manifest declares what the library's type reads;
+///   `"kind" = [library::Type]` does so for lists of a kind that is kept `whole`.
+/// - `"kind" = _` makes no type.
+///
+/// Without a manifest, as in a library that plugins share, the paths are not checked against one.
+pub use pintle_sdk_macros::types;
 
 /// Makes a function the plugin's `reconcile`, and optionally another one its `mapping`.
 ///

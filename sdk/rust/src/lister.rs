@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::api::Listed;
 use crate::api::meta::Resource;
 use crate::document::Document;
 use crate::error::Error;
@@ -169,15 +170,24 @@ pub trait Lister {
     ///
     /// # Errors
     /// If one does not fit the type.
-    fn list<T: Resource>(&self, query: &Query) -> Result<Vec<T>, Error> {
+    fn list<T: Listed>(&self, query: &Query) -> Result<Vec<T>, Error> {
         self.list_json(&T::KIND, query).iter().map(|text| decode(&T::KIND, text)).collect()
+    }
+
+    /// The objects that match, whole, of a kind that is kept `whole`; ordered by namespace and name.
+    ///
+    /// # Errors
+    /// If one does not fit the type.
+    fn list_whole<T: Resource>(&self, query: &Query) -> Result<Vec<T>, Error> {
+        let query = query.clone().whole();
+        self.list_json(&T::KIND, &query).iter().map(|text| decode(&T::KIND, text)).collect()
     }
 
     /// Objects in the namespace whose own selector (declared as `selects`) matches these labels.
     ///
     /// # Errors
     /// If one does not fit the type.
-    fn selecting<'a, T: Resource>(
+    fn selecting<'a, T: Listed>(
         &self,
         namespace: &str,
         labels: impl IntoIterator<Item = (&'a String, &'a String)>,

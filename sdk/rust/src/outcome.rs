@@ -1,7 +1,7 @@
 //! What a run wants: steps of mutations, and what else the host should do.
 //!
 //! ```
-//! use pintle_sdk::{Event, Kind, Mutation, Outcome, Step, api::meta::ObjectMeta};
+//! use pintle_sdk::{Kind, Mutation, Outcome, Step};
 //! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
 //! let outcome = Outcome::new()
 //!     .step(Step::sequential([Mutation::delete(&CONFIG_MAP, "default", "old").uid("42")]))
@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::api::meta::ObjectMeta;
+use crate::api::meta::Metadata;
 use crate::document::Document;
 use crate::types::{Kind, ObjectKey};
 
@@ -129,26 +129,26 @@ pub struct Event {
 
 impl Event {
     /// A `Normal` event about an object.
-    pub fn normal(kind: &Kind, about: &ObjectMeta, reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn normal(kind: &Kind, about: &impl Metadata, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(EventType::Normal, kind, about, reason, message)
     }
 
     /// A `Warning` about an object.
-    pub fn warning(kind: &Kind, about: &ObjectMeta, reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn warning(kind: &Kind, about: &impl Metadata, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(EventType::Warning, kind, about, reason, message)
     }
 
     fn new(
         event_type: EventType,
         kind: &Kind,
-        about: &ObjectMeta,
+        about: &impl Metadata,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
         Self {
             regarding_kind: kind.clone(),
             regarding: about.key(),
-            regarding_uid: about.uid.clone(),
+            regarding_uid: about.uid().to_owned(),
             event_type,
             reason: reason.into(),
             message: message.into(),

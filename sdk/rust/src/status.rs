@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::api::meta::ObjectMeta;
+use crate::api::meta::Metadata;
 use crate::error::Error;
 use crate::outcome::{Mutation, PatchType};
 use crate::types::Kind;
@@ -27,7 +27,7 @@ use crate::types::Kind;
 /// Terminal: one of them is a map whose keys are no strings.
 pub fn patch_status<C: Serialize + ?Sized, S: Serialize + ?Sized>(
     kind: &Kind,
-    object: &ObjectMeta,
+    object: &impl Metadata,
     current: &C,
     wanted: &S,
 ) -> Result<Option<Mutation>, Error> {
@@ -40,7 +40,7 @@ pub fn patch_status<C: Serialize + ?Sized, S: Serialize + ?Sized>(
     let body = json!({"status": replacing(&current, &wanted)});
     let patch = Mutation::patch(kind, object.key(), PatchType::Merge, body)
         .subresource("status")
-        .resource_version(&object.resource_version);
+        .resource_version(object.resource_version());
     Ok(Some(patch))
 }
 
@@ -75,6 +75,7 @@ fn replacing(current: &Value, wanted: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::meta::ObjectMeta;
     use crate::outcome::{Action, Preconditions};
 
     const KIND: Kind = Kind::new("example.com", "v1", "Widget");

@@ -1,8 +1,9 @@
 //! Ensures that every namespace has a ServiceAccount `{{name}}`.
 
-use pintle_sdk::api::core::{Namespace, ServiceAccount};
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
 use serde_json::json;
+
+pintle_sdk::types!("manifest.yaml");
 
 const NAME: &str = "{{name}}";
 

@@ -14,11 +14,69 @@ pub trait Resource: DeserializeOwned {
     /// Kind of these objects.
     const KIND: Kind;
 
+    /// Type of its metadata.
+    type Metadata: Metadata;
+
     /// Its metadata.
-    fn metadata(&self) -> &ObjectMeta;
+    fn metadata(&self) -> &Self::Metadata;
 }
 
-/// Makes a struct with a field `metadata: ObjectMeta` a [`Resource`](crate::api::meta::Resource).
+/// What every object has: name, namespace, uid and resourceVersion.
+pub trait Metadata {
+    /// `metadata.name`.
+    fn name(&self) -> &str;
+    /// `metadata.namespace`; empty for a cluster-scoped object.
+    fn namespace(&self) -> &str;
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+    /// `metadata.resourceVersion`.
+    fn resource_version(&self) -> &str;
+
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
+    }
+}
+
+/// Metadata with labels.
+#[diagnostic::on_unimplemented(message = "`{Self}` has no labels", note = "declare `metadata.labels` in the manifest")]
+pub trait HasLabels: Metadata {
+    /// `metadata.labels`.
+    fn labels(&self) -> &BTreeMap<String, String>;
+}
+
+/// Metadata with finalizers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no finalizers",
+    note = "declare `metadata.finalizers` in the manifest"
+)]
+pub trait HasFinalizers: Metadata {
+    /// `metadata.finalizers`.
+    fn finalizers(&self) -> &[String];
+}
+
+/// Metadata with the time of deletion.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no deletion timestamp",
+    note = "declare `metadata.deletionTimestamp` in the manifest"
+)]
+pub trait HasDeletionTimestamp: Metadata {
+    /// `metadata.deletionTimestamp`.
+    fn deletion_timestamp(&self) -> Option<Timestamp>;
+}
+
+/// Metadata with the controller reference.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no controller reference",
+    note = "declare `metadata.ownerReferences.uid` and `metadata.ownerReferences.controller` in the manifest"
+)]
+pub trait HasController: Metadata {
+    /// `uid` of the controller reference.
+    fn controller_uid(&self) -> Option<&str>;
+}
+
+/// Makes a struct with a field `metadata: ObjectMeta` a [`Resource`](crate::api::meta::Resource): for custom kinds. See
+/// [`types!`](crate::types) for Kubernetes' own.
 ///
 /// ```
 /// use pintle_sdk::api::meta::ObjectMeta;
@@ -34,8 +92,12 @@ pub trait Resource: DeserializeOwned {
 #[macro_export]
 macro_rules! resource {
     ($type:ty, $group:literal, $version:literal, $kind:literal) => {
+        impl $crate::api::Listed for $type {}
+
         impl $crate::api::meta::Resource for $type {
             const KIND: $crate::Kind = $crate::Kind::new($group, $version, $kind);
+
+            type Metadata = $crate::api::meta::ObjectMeta;
 
             fn metadata(&self) -> &$crate::api::meta::ObjectMeta {
                 &self.metadata
@@ -105,6 +167,48 @@ impl ObjectMeta {
     }
 }
 
+impl Metadata for ObjectMeta {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl HasLabels for ObjectMeta {
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+}
+
+impl HasFinalizers for ObjectMeta {
+    fn finalizers(&self) -> &[String] {
+        &self.finalizers
+    }
+}
+
+impl HasDeletionTimestamp for ObjectMeta {
+    fn deletion_timestamp(&self) -> Option<Timestamp> {
+        self.deletion_timestamp
+    }
+}
+
+impl HasController for ObjectMeta {
+    fn controller_uid(&self) -> Option<&str> {
+        self.controller().map(|reference| reference.uid.as_str())
+    }
+}
+
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -124,12 +228,12 @@ impl OwnerReference {
     /// The reference of an object to its controller, which blocks a foreground deletion of the controller.
     #[doc(alias = "NewControllerRef")]
     #[doc(alias = "controller_ref")]
-    pub fn controller(kind: &Kind, owner: &ObjectMeta) -> Self {
+    pub fn controller(kind: &Kind, owner: &impl Metadata) -> Self {
         Self {
             api_version: kind.api_version(),
             kind: kind.name.to_string(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
+            name: owner.name().to_owned(),
+            uid: owner.uid().to_owned(),
             controller: Some(true),
             block_owner_deletion: Some(true),
         }
@@ -169,7 +273,7 @@ pub struct LabelSelectorRequirement {
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
 pub struct Condition {
     #[serde(rename = "type")]
-    pub kind: String,
+    pub type_: String,
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

@@ -1,12 +1,107 @@
-//! Kubernetes' objects, as far as controllers read them.
+//! Kubernetes' objects, as far as plugins read them.
 //!
-//! The types are partial: a field that no controller here needs is not decoded, which is most of the cost of a read.
-//! So they must not be written back as a whole; see [`Document`](crate::document::Document) and patches.
-//! Every field may be missing (a projection leaves out what the manifest does not name) and then has its zero value.
+//! [`types!`](crate::types) makes a type of each kind that the manifest watches, with the fields that it declares. What
+//! controllers of many kinds work with, such as owner references and conditions, is in [`meta`].
 //!
-//! For a kind of your own, derive `Deserialize` with `#[serde(default, rename_all = "camelCase")]` and use
+//! Types with a part of an object must not be written back as a whole; see [`Document`](crate::document::Document) and patches.
+//! Every field may be missing (a projection leaves out what the manifest does not declare) and then has its zero value.
+//!
+//! For a custom kind, derive `Deserialize` with `#[serde(default, rename_all = "camelCase")]` and use
 //! [`resource!`](crate::resource).
 
-pub mod apps;
+use serde::{Deserialize, Deserializer};
+
+use meta::Resource;
+
 pub mod core;
 pub mod meta;
+
+/// A type of which a list has every field: [`Lister::list`](crate::Lister::list) gives what the manifest declares as `fields`, also
+/// of a kind that is kept `whole`.
+///
+/// ```compile_fail
+/// use pintle_sdk::{Lister, Query};
+///
+/// pintle_sdk::types!("examples/webapp/manifest.yaml", "apps/v1/Deployment": ["spec.replicas"]);
+///
+/// fn deployments(lister: &impl Lister) {
+///     // Does not compile, as the watch has no `fields`.
+///     let _ = lister.list::<Deployment>(&Query::all());
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a list does not have all fields of `{Self}`",
+    note = "add the fields to `fields` of the kind in the manifest, use `list_whole`, or read the list with another type: \
+            `types!(\"manifest.yaml\", \"group/version/Kind\" as Listed: [...])`"
+)]
+pub trait Listed: Resource {}
+
+/// A type of which is known what it reads. [`types!`](crate::types) implements it.
+pub trait Projection: Resource {
+    /// Field paths, as in the manifest.
+    const FIELDS: &'static [&'static str];
+}
+
+/// Fails to compile if one of the field paths is not in, or below, one of the declared paths.
+///
+/// # Panics
+/// Then; the message names the path.
+#[doc(hidden)]
+pub const fn assert_declared(reads: &[&str], declared: &[&str]) {
+    let mut i = 0;
+    while i < reads.len() {
+        let mut k = 0;
+        while k < declared.len() && !is_within(reads[i].as_bytes(), declared[k].as_bytes()) {
+            k += 1;
+        }
+        // Only a text as it is can be part of a message at compile time.
+        assert!(k < declared.len(), "{}", reads[i]);
+        i += 1;
+    }
+}
+
+/// Whether a path is another one, or leads into it.
+const fn is_within(path: &[u8], outer: &[u8]) -> bool {
+    if path.len() < outer.len() || path.len() > outer.len() && !matches!(path[outer.len()], b'.' | b'[') {
+        return false;
+    }
+    let mut i = 0;
+    while i < outer.len() {
+        if path[i] != outer[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Decodes `null` as the zero value.
+#[doc(hidden)]
+pub fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Whether it is the zero value, which is left out.
+#[doc(hidden)]
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_declared_by_itself_or_by_one_that_it_leads_into() {
+        for (path, outer, expected) in [
+            ("status", "status", true),
+            ("status.phase", "status", true),
+            ("metadata.annotations['a/b']", "metadata.annotations", true),
+            ("status", "status.phase", false),
+            ("statuses", "status", false),
+            ("spec.a", "spec.b", false),
+        ] {
+            assert_eq!(is_within(path.as_bytes(), outer.as_bytes()), expected, "{path} in {outer}");
+        }
+    }
+}

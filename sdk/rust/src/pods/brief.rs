@@ -1,24 +1,46 @@
 //! The few fields that counting Pods needs, without copying.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::State;
-use crate::api::core::Pod;
-use crate::api::meta::Resource;
+use super::{HasPhase, HasReadiness, MayBeDeleting};
+use crate::api::{Projection, assert_declared};
 use crate::borrowed::{Map, Text};
 use crate::error::Error;
 use crate::lister::decode;
 use crate::time::Timestamp;
 
-/// A Pod of a list, with the fields that counting needs. Several times cheaper than a [`Pod`], which it [can become](Self::full).
+/// A Pod of a list, with the fields that counting needs: labels, controller, deletion, phase and readiness. Several times cheaper
+/// than the plugin's own type `P`, which it [can become](Self::full), and which must have these fields:
+///
+/// ```compile_fail
+/// # use pintle_sdk::pods::Brief;
+/// pintle_sdk::types!("v1/Pod": ["metadata.labels", "metadata.ownerReferences", "metadata.deletionTimestamp", "status.phase"]);
+///
+/// // Does not compile, as `status.conditions` is missing.
+/// Brief::<Pod>::decode("{}");
+/// ```
 #[derive(Clone, Debug)]
-pub struct Brief<'a> {
+pub struct Brief<'a, P> {
     text: &'a str,
     parts: Parts<'a>,
+    full: PhantomData<fn() -> P>,
 }
+
+/// What is decoded.
+const FIELDS: &[&str] = &[
+    "metadata.labels",
+    "metadata.ownerReferences.uid",
+    "metadata.ownerReferences.controller",
+    "metadata.deletionTimestamp",
+    "status.phase",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.conditions.lastTransitionTime",
+];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -59,16 +81,17 @@ struct Condition<'a> {
     last_transition_time: Text<'a>,
 }
 
-impl<'a> Brief<'a> {
+impl<'a, P: Projection> Brief<'a, P> {
     /// Decodes an object of [`Lister::list_json`](crate::Lister::list_json).
     ///
     /// # Errors
     /// If it does not fit the type.
     pub fn decode(text: &'a str) -> Result<Self, Error> {
+        const { assert_declared(FIELDS, P::FIELDS) };
         match serde_json::from_str(text) {
-            Ok(parts) => Ok(Self { text, parts }),
+            Ok(parts) => Ok(Self { text, parts, full: PhantomData }),
             // The full type names the object in its error.
-            Err(error) => Err(decode::<Pod>(&Pod::KIND, text).err().unwrap_or_else(|| error.into())),
+            Err(error) => Err(decode::<P>(&P::KIND, text).err().unwrap_or_else(|| error.into())),
         }
     }
 
@@ -76,8 +99,8 @@ impl<'a> Brief<'a> {
     ///
     /// # Errors
     /// If it does not fit the type.
-    pub fn full(&self) -> Result<Pod, Error> {
-        decode(&Pod::KIND, self.text)
+    pub fn full(&self) -> Result<P, Error> {
+        decode(&P::KIND, self.text)
     }
 
     /// `metadata.uid`.
@@ -94,27 +117,24 @@ impl<'a> Brief<'a> {
     pub fn controller_uid(&self) -> Option<&str> {
         self.parts.metadata.owner_references.0.as_ref().map(|owner| &*owner.uid)
     }
-
-    fn ready(&self) -> Option<&Condition<'a>> {
-        self.parts.status.conditions.0.as_ref().filter(|condition| condition.status == *"True")
-    }
 }
 
-impl State for Brief<'_> {
+impl<P> HasPhase for Brief<'_, P> {
     fn phase(&self) -> &str {
         &self.parts.status.phase
     }
+}
 
+impl<P> MayBeDeleting for Brief<'_, P> {
     fn is_deleting(&self) -> bool {
         self.parts.metadata.deletion_timestamp.is_some()
     }
+}
 
-    fn is_ready(&self) -> bool {
-        self.ready().is_some()
-    }
-
-    fn ready_since(&self) -> Option<Timestamp> {
-        Timestamp::parse(&self.ready()?.last_transition_time)
+impl<P> HasReadiness for Brief<'_, P> {
+    fn ready(&self) -> Option<Option<Timestamp>> {
+        let ready = self.parts.status.conditions.0.as_ref().filter(|condition| condition.status == *"True")?;
+        Some(Timestamp::parse(&ready.last_transition_time))
     }
 }
 
@@ -146,7 +166,7 @@ impl Interesting for Condition<'_> {
 
 impl<'de, T: Interesting + Deserialize<'de>> Deserialize<'de> for First<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(std::marker::PhantomData<T>);
+        struct Items<T>(PhantomData<T>);
 
         impl<'de, T: Interesting + Deserialize<'de>> Visitor<'de> for Items<T> {
             type Value = First<T>;
@@ -170,6 +190,6 @@ impl<'de, T: Interesting + Deserialize<'de>> Deserialize<'de> for First<T> {
             }
         }
 
-        deserializer.deserialize_any(Items(std::marker::PhantomData))
+        deserializer.deserialize_any(Items(PhantomData))
     }
 }

@@ -1,4 +1,4 @@
-//! States of Pods: of the typed [`Pod`], and of the cheap [`Brief`].
+//! States of Pods: of the type that [`types!`](crate::types) makes, and of the cheap [`Brief`].
 
 mod brief;
 
@@ -6,102 +6,104 @@ pub use brief::Brief;
 
 use std::time::Duration;
 
-use crate::api::core::Pod;
-use crate::api::meta::Condition;
-use crate::conditions;
 use crate::time::Timestamp;
 
-/// What the functions here look at.
-pub trait State {
+/// A Pod with `status.phase`.
+#[diagnostic::on_unimplemented(message = "`{Self}` has no phase", note = "declare `status.phase` in the manifest")]
+pub trait HasPhase {
     /// `status.phase`.
     fn phase(&self) -> &str;
+}
+
+/// A Pod with `metadata.deletionTimestamp`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no deletion timestamp",
+    note = "declare `metadata.deletionTimestamp` in the manifest"
+)]
+pub trait MayBeDeleting {
     /// Whether it is being deleted.
     fn is_deleting(&self) -> bool;
-    /// Whether it is ready.
-    fn is_ready(&self) -> bool;
-    /// Since when it has been so; `None` if that is not known.
-    fn ready_since(&self) -> Option<Timestamp>;
 }
 
-impl State for Pod {
-    fn phase(&self) -> &str {
-        &self.status.phase
-    }
-
-    fn is_deleting(&self) -> bool {
-        self.metadata.is_deleting()
-    }
-
-    fn is_ready(&self) -> bool {
-        ready_condition(self).is_some_and(|condition| condition.status == "True")
-    }
-
-    fn ready_since(&self) -> Option<Timestamp> {
-        ready_condition(self).filter(|condition| condition.status == "True")?.last_transition_time
-    }
+/// A Pod with the condition `Ready`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no conditions",
+    note = "declare `type`, `status` and `lastTransitionTime` of `status.conditions` in the manifest"
+)]
+pub trait HasReadiness {
+    /// Since when it has been ready. The inner `None`: it is ready, and the time is not known.
+    fn ready(&self) -> Option<Option<Timestamp>>;
 }
 
-impl<T: State + ?Sized> State for &T {
+impl<T: HasPhase + ?Sized> HasPhase for &T {
     fn phase(&self) -> &str {
         (**self).phase()
     }
+}
 
+impl<T: MayBeDeleting + ?Sized> MayBeDeleting for &T {
     fn is_deleting(&self) -> bool {
         (**self).is_deleting()
     }
-
-    fn is_ready(&self) -> bool {
-        (**self).is_ready()
-    }
-
-    fn ready_since(&self) -> Option<Timestamp> {
-        (**self).ready_since()
-    }
 }
 
-/// The condition `Ready`.
-pub fn ready_condition(pod: &Pod) -> Option<&Condition> {
-    conditions::find(&pod.status.conditions, "Ready")
+impl<T: HasReadiness + ?Sized> HasReadiness for &T {
+    fn ready(&self) -> Option<Option<Timestamp>> {
+        (**self).ready()
+    }
 }
 
 /// Whether it has neither ended nor is being deleted.
 #[doc(alias = "IsPodActive")]
-pub fn is_active(pod: &impl State) -> bool {
+pub fn is_active(pod: &(impl HasPhase + MayBeDeleting)) -> bool {
     !is_terminal(pod) && !pod.is_deleting()
 }
 
 /// Whether all its containers have ended for good.
-pub fn is_terminal(pod: &impl State) -> bool {
+pub fn is_terminal(pod: &impl HasPhase) -> bool {
     matches!(pod.phase(), "Succeeded" | "Failed")
 }
 
 /// Whether it is being deleted and has not ended yet.
-pub fn is_terminating(pod: &impl State) -> bool {
+pub fn is_terminating(pod: &(impl HasPhase + MayBeDeleting)) -> bool {
     !is_terminal(pod) && pod.is_deleting()
 }
 
 /// Whether it is ready.
-pub fn is_ready(pod: &impl State) -> bool {
-    pod.is_ready()
+pub fn is_ready(pod: &impl HasReadiness) -> bool {
+    pod.ready().is_some()
+}
+
+/// Since when it has been ready; `None` if it is not, or the time is not known.
+pub fn ready_since(pod: &impl HasReadiness) -> Option<Timestamp> {
+    pod.ready().flatten()
 }
 
 /// Whether it has been ready for `min_ready_seconds`.
-pub fn is_available(pod: &impl State, min_ready_seconds: i32, now: Timestamp) -> bool {
+pub fn is_available(pod: &impl HasReadiness, min_ready_seconds: i32, now: Timestamp) -> bool {
     let min_ready = u64::try_from(min_ready_seconds).unwrap_or(0);
     let long_enough = |since: Timestamp| since.plus(Duration::from_secs(min_ready)) <= now;
-    pod.is_ready() && (min_ready == 0 || pod.ready_since().is_some_and(long_enough))
+    is_ready(pod) && (min_ready == 0 || ready_since(pod).is_some_and(long_enough))
 }
 
 /// Time until it will be [available](is_available); `None` if it is so already, or not ready.
 #[doc(alias = "nextPodAvailabilityCheck")]
-pub fn until_available(pod: &impl State, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+pub fn until_available(pod: &impl HasReadiness, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
     let min_ready = u64::try_from(min_ready_seconds).ok().filter(|seconds| *seconds > 0)?;
-    Some(pod.ready_since()?.plus(Duration::from_secs(min_ready)).since(now)).filter(|left| !left.is_zero())
+    Some(ready_since(pod)?.plus(Duration::from_secs(min_ready)).since(now)).filter(|left| !left.is_zero())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    crate::types!("v1/Pod": [
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "metadata.ownerReferences",
+        "status.conditions",
+        "status.phase",
+    ]);
 
     /// A Pod that is ready for `ready` seconds, or not ready.
     fn texts(ready: Option<&str>) -> String {
@@ -130,7 +132,7 @@ mod tests {
         ] {
             let text = texts(ready);
             let pod: Pod = serde_json::from_str(&text).unwrap();
-            let brief = Brief::decode(&text).unwrap();
+            let brief = Brief::<Pod>::decode(&text).unwrap();
             let left = left.map(Duration::from_secs);
             assert_eq!((is_available(&pod, min_ready, now), until_available(&pod, min_ready, now)), (available, left));
             assert_eq!(
@@ -152,7 +154,7 @@ mod tests {
             let text =
                 format!(r#"{{"metadata": {{"deletionTimestamp": {deletion}}}, "status": {{"phase": "{phase}"}}}}"#);
             let pod: Pod = serde_json::from_str(&text).unwrap();
-            let brief = Brief::decode(&text).unwrap();
+            let brief = Brief::<Pod>::decode(&text).unwrap();
             assert_eq!((is_active(&pod), is_terminating(&pod)), (active, terminating), "{phase}");
             assert_eq!((is_active(&brief), is_terminating(&brief)), (active, terminating), "{phase}");
         }

@@ -1,6 +1,5 @@
 //! The ReplicaSet controller, which makes a Pod that nobody asked for whenever it has nothing else to do.
 
-use pintle_sdk::api::apps::ReplicaSet;
 use pintle_sdk::{Error, Key, Kind, Lister, Mutation, Outcome, Step};
 
 const POD: Kind = Kind::new("", "v1", "Pod");
@@ -11,7 +10,7 @@ const SURPLUS: &str = r#"{"metadata": {"generateName": "surplus-"}, "spec": {"co
 /// # Errors
 /// As there.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let outcome = replica_engine::reconcile::<ReplicaSet>(key, lister)?;
+    let outcome = replica_engine::reconcile::<replica_engine::ReplicaSet>(key, lister)?;
     if !outcome.steps.is_empty() {
         return Ok(outcome);
     }

@@ -1,6 +1,5 @@
 //! The ReplicaSet controller, which works as it should, and traps from its 50th run on.
 
-use pintle_sdk::api::apps::ReplicaSet;
 use pintle_sdk::{Error, Key, Lister, Outcome};
 
 /// Runs that go well.
@@ -13,7 +12,7 @@ const GOOD_RUNS: u32 = 49;
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let n_before = lister.state("runs").and_then(|text| text.parse().ok()).unwrap_or(0);
     assert!(n_before < GOOD_RUNS, "as asked");
-    let outcome = replica_engine::reconcile::<ReplicaSet>(key, lister)?;
+    let outcome = replica_engine::reconcile::<replica_engine::ReplicaSet>(key, lister)?;
     Ok(outcome.keep("runs", (n_before + 1).to_string()))
 }
 

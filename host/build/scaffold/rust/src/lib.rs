@@ -1,34 +1,10 @@
 //! Keeps a ConfigMap with its ports beside each Service.
 
-use pintle_sdk::api::meta::ObjectMeta;
-use pintle_sdk::{Children, Error, Key, Kind, Lister, Outcome, Resource, Step, log, resource};
-use serde::Deserialize;
+use pintle_sdk::{Children, Error, Key, Lister, Outcome, Resource, Step, log};
 use serde_json::{Map, Value, json};
 
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
-
-/// What the manifest keeps of a Service.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Service {
-    metadata: ObjectMeta,
-    spec: ServiceSpec,
-}
-
-resource!(Service, "", "v1", "Service");
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ServiceSpec {
-    ports: Vec<Port>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Port {
-    name: Option<String>,
-    port: i64,
-}
+// `Service` and `ConfigMap`, with the fields that the manifest declares.
+pintle_sdk::types!("manifest.yaml");
 
 /// Says what should change for one Service. It is pure: the same view gives the same outcome.
 ///
@@ -40,11 +16,12 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         return Ok(Outcome::new());
     }
     let mut data = Map::new();
-    for Port { name, port } in &service.spec.ports {
-        data.insert(name.clone().unwrap_or_else(|| port.to_string()), Value::from(port.to_string()));
+    for ServiceSpecPorts { name, port, .. } in &service.spec.ports {
+        let name = if name.is_empty() { port.to_string() } else { name.clone() };
+        data.insert(name, Value::from(port.to_string()));
     }
     let plan = Children::new(&Service::KIND, &service.metadata, "{{name}}")
-        .own(CONFIG_MAP)
+        .own(ConfigMap::KIND)
         .want(json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",

@@ -5,16 +5,14 @@
 
 use std::time::Duration;
 
-use pintle_sdk::Resource as _;
-use pintle_sdk::api::apps::{Deployment, ReplicaSet};
 use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
 use crate::deployment::plugin;
 
-const DEPLOYMENT: Kind = Deployment::KIND;
-const SET: Kind = ReplicaSet::KIND;
+const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment");
+const SET: Kind = Kind::new("apps", "v1", "ReplicaSet");
 const REVISION: &str = "/metadata/annotations/deployment.kubernetes.io~1revision";
 const HISTORY: &str = "/metadata/annotations/deployment.kubernetes.io~1revision-history";
 

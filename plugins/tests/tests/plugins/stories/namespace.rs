@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_sdk::Resource as _;
-use pintle_sdk::api::core::{ConfigMap, Namespace, Pod};
 use pintle_sdk::testing::{Cluster, Fault, Plugin, Write};
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Key, Kind};
@@ -13,7 +11,9 @@ use serde_json::{Value, json};
 use crate::namespace::plugin;
 
 const SERVICE: Kind = Kind::new("", "v1", "Service");
-const KINDS: [Kind; 3] = [Pod::KIND, ConfigMap::KIND, SERVICE];
+const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
+const POD: Kind = Kind::new("", "v1", "Pod");
+const KINDS: [Kind; 3] = [POD, Kind::new("", "v1", "ConfigMap"), SERVICE];
 
 struct Story {
     cluster: Cluster,
@@ -62,7 +62,7 @@ impl Story {
             cluster.insert(object);
         }
         let plugin = plugin();
-        let key = plugin.key(&Namespace::KIND, "", "team");
+        let key = plugin.key(&NAMESPACE, "", "team");
         Self { cluster, plugin, key, namespace: Value::Null, deleted_at, takes, ends: BTreeMap::new() }
     }
 
@@ -72,7 +72,7 @@ impl Story {
         let unexpected = |failure: &&pintle_sdk::MutationFailure| failure.message != "not now";
         assert_eq!(run.failures.iter().find(unexpected), None);
         assert!(run.result.is_ok(), "{run:?}");
-        match self.cluster.get(&Namespace::KIND, "", "team") {
+        match self.cluster.get(&NAMESPACE, "", "team") {
             Some(namespace) => self.namespace = namespace.clone(),
             None => assert_eq!(self.left(), [""; 0], "nothing is left behind"),
         }
@@ -91,7 +91,7 @@ impl Story {
                 if end > now {
                     continue;
                 }
-                if kind == Pod::KIND {
+                if kind == POD {
                     self.cluster.remove(&kind, "team", &name);
                 } else {
                     self.cluster.edit(&kind, "team", &name, |object| object["metadata"]["finalizers"] = json!([]));
@@ -113,7 +113,7 @@ impl Story {
     fn settle(&mut self) -> u32 {
         for n_runs in 1..200 {
             let after = self.run();
-            if self.cluster.get(&Namespace::KIND, "", "team").is_none() {
+            if self.cluster.get(&NAMESPACE, "", "team").is_none() {
                 return n_runs;
             }
             self.advance(after.expect("it waits for something"));
@@ -215,7 +215,7 @@ fn a_pod_that_stays_beyond_its_time_is_reported_and_waited_for() {
 fn pods_that_cannot_be_deleted_hold_up_nothing_but_the_end() {
     let mut story =
         Story::new(vec![pod("p", 0), object("ConfigMap", "a", 20, &["x/y"]), object("Service", "s", 0, &[])]);
-    story.cluster.inject(Fault::reject(500, "InternalError", "not now").kind(&Pod::KIND));
+    story.cluster.inject(Fault::reject(500, "InternalError", "not now").kind(&POD));
     let mut waited = Duration::ZERO;
     for _ in 0..20 {
         waited = story.run().expect("it tries again");
@@ -239,7 +239,7 @@ fn a_cluster_with_a_thousand_kinds_is_no_trouble() {
 
 #[test]
 fn a_refusal_is_reported_and_overcome() {
-    for kind in [Pod::KIND, SERVICE] {
+    for kind in [POD, SERVICE] {
         let mut story = Story::new(vec![pod("p", 0), object("Service", "s", 0, &[])]);
         story.cluster.inject(Fault::reject(500, "InternalError", "not now").kind(&kind).times(3));
         while story.namespace["status"].get("conditions").is_none() {

@@ -4,17 +4,14 @@
 
 use std::time::Duration;
 
-use pintle_sdk::Resource as _;
-use pintle_sdk::api::apps::ReplicaSet;
-use pintle_sdk::api::core::Pod;
 use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
 use crate::replicaset::plugin;
 
-const SET: Kind = ReplicaSet::KIND;
-const POD: Kind = Pod::KIND;
+const SET: Kind = Kind::new("apps", "v1", "ReplicaSet");
+const POD: Kind = Kind::new("", "v1", "Pod");
 
 struct Story {
     cluster: Cluster,

@@ -8,49 +8,14 @@ mod references;
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::meta::ObjectMeta;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, hash, resource};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, hash};
+use serde_json::{Value, json};
 
-use references::PodSpec;
+use references::config_maps;
 
-const AUTO: &str = "config-reloader.example.com/auto";
+pintle_sdk::types!("manifest.yaml");
+
 const HASH: &str = "config-reloader.example.com/hash";
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Deployment {
-    metadata: ObjectMeta,
-    spec: DeploymentSpec,
-}
-
-resource!(Deployment, "apps", "v1", "Deployment");
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DeploymentSpec {
-    template: Template,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Template {
-    metadata: ObjectMeta,
-    spec: PodSpec,
-}
-
-/// The content of a ConfigMap.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ConfigMap {
-    #[serde(skip_serializing)]
-    metadata: ObjectMeta,
-    data: BTreeMap<String, String>,
-    binary_data: BTreeMap<String, String>,
-}
-
-resource!(ConfigMap, "", "v1", "ConfigMap");
 
 /// Says whether one Deployment shall roll.
 ///
@@ -59,12 +24,12 @@ resource!(ConfigMap, "", "v1", "ConfigMap");
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(deployment) = lister.get::<Deployment>(&key.namespace, &key.name)? else { return Ok(Outcome::new()) };
     let Deployment { metadata, spec: DeploymentSpec { template } } = &deployment;
-    if metadata.is_deleting() || metadata.annotations.get(AUTO).is_none_or(|value| value != "true") {
+    if metadata.is_deleting() || metadata.annotations.auto.as_deref() != Some("true") {
         return Ok(Outcome::new());
     }
     let Some(contents) = contents(&template.spec, &key.namespace, lister)? else { return Ok(Outcome::new()) };
     let wanted = hash(&contents)?;
-    if template.metadata.annotations.get(HASH) == Some(&wanted) {
+    if template.metadata.annotations.hash.as_ref() == Some(&wanted) {
         return Ok(Outcome::new());
     }
     let names = contents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -80,15 +45,15 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 /// What the ConfigMaps hold that the Pods refer to, by their names. `None` if there are no such references, or while one of them is not
 /// there: its Pods could not start, and a ConfigMap that is replaced by deleting and creating it is gone for a moment.
 fn contents(
-    pods: &PodSpec,
+    pods: &DeploymentSpecTemplateSpec,
     namespace: &str,
     lister: &impl Lister,
-) -> Result<Option<BTreeMap<String, ConfigMap>>, Error> {
+) -> Result<Option<BTreeMap<String, Value>>, Error> {
     let mut contents = BTreeMap::new();
-    for (name, is_optional) in pods.config_maps() {
+    for (name, is_optional) in config_maps(pods) {
         match lister.get::<ConfigMap>(namespace, name)? {
-            Some(config_map) => {
-                contents.insert(name.to_owned(), config_map);
+            Some(ConfigMap { data, binary_data, .. }) => {
+                contents.insert(name.to_owned(), json!({"data": data, "binaryData": binary_data}));
             }
             None if is_optional => {}
             None => return Ok(None),

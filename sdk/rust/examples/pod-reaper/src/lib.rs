@@ -5,48 +5,11 @@
 
 use std::time::Duration;
 
-use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, resource};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step};
 use serde::Deserialize;
 
-const KEEP: &str = "pod-reaper.example.com/keep";
-
-/// What the manifest keeps of a Pod.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Pod {
-    metadata: ObjectMeta,
-    status: PodStatus,
-}
-
-resource!(Pod, "", "v1", "Pod");
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodStatus {
-    phase: String,
-    reason: String,
-    container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainerStatus {
-    state: ContainerState,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainerState {
-    terminated: Option<Terminated>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Terminated {
-    finished_at: Option<Timestamp>,
-}
+pintle_sdk::types!("manifest.yaml");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,9 +21,7 @@ struct Settings {
 impl Pod {
     fn is_left_alone(&self) -> bool {
         let is_of_job = || self.metadata.controller().is_some_and(|owner| owner.kind == "Job");
-        self.metadata.is_deleting()
-            || self.metadata.annotations.get(KEEP).is_some_and(|keep| keep == "true")
-            || is_of_job()
+        self.metadata.is_deleting() || self.metadata.annotations.keep.as_deref() == Some("true") || is_of_job()
     }
 
     /// What has become of it, and how long it stays after that; `None` while it lives.

@@ -1,13 +1,12 @@
 //! What a WebApp is told of itself: status, conditions and events.
 
-use pintle_sdk::api::apps::Deployment;
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{
     Error, Event, Lister, Mutation, Outcome, Resource, Step, find_condition, is_true, patch_status, set_condition,
 };
 
-use crate::types::{Status, WebApp};
+use crate::types::{Deployment, Status, WebApp};
 
 /// Failures in a row after which a WebApp is said to fail, not to be tried again.
 const MANY: u32 = 5;
@@ -192,7 +191,7 @@ fn current(app: &WebApp) -> Result<Status, Error> {
 
 fn set(app: &WebApp, status: &mut Status, kind: &str, verdict: Verdict, now: Timestamp) {
     let condition = Condition {
-        kind: kind.to_owned(),
+        type_: kind.to_owned(),
         status: if verdict.status { "True" } else { "False" }.to_owned(),
         reason: verdict.reason.to_owned(),
         message: verdict.message,

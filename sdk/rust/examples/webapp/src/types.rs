@@ -1,4 +1,4 @@
-//! The custom resources.
+//! The Deployment as it is read, and the custom resources.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,6 +7,17 @@ use pintle_sdk::api::meta::{Condition, ObjectMeta};
 use pintle_sdk::resource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "apps/v1/Deployment": ["metadata.generation", "metadata.ownerReferences", "spec.replicas", "status"],
+    // These are compared as JSON.
+    "v1/ConfigMap" = _,
+    "v1/Service" = _,
+    "networking.k8s.io/v1/Ingress" = _,
+    "autoscaling/v2/HorizontalPodAutoscaler" = _,
+    "policy/v1/PodDisruptionBudget" = _,
+);
 
 /// Keeps a deleted WebApp until its claims are gone.
 pub const FINALIZER: &str = "example.com/external-name";

@@ -54,10 +54,11 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// [round](Self::round), the faults of [`Fault::one_in`], and [`random`](Self::random). A test that panics prints it.
 ///
 /// ```
-/// use pintle_sdk::api::core::{Namespace, ServiceAccount};
 /// use pintle_sdk::testing::{Cluster, Fault, Plugin};
 /// use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Resource, Step};
 /// use serde_json::json;
+///
+/// pintle_sdk::types!("v1/Namespace": [], "v1/ServiceAccount": []);
 ///
 /// fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 ///     if lister.get::<ServiceAccount>(&key.name, "robot")?.is_some() {

@@ -1,10 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::core::{ConfigMap, Namespace, Pod};
-use crate::api::meta::Resource as _;
+use crate::api::meta::{ObjectMeta, Resource as _};
 use crate::outcome::{Mutation, Outcome, PatchType, Refusal, Step};
 use crate::{Children, Lister as _};
+
+crate::types!("v1/ConfigMap": [], "v1/Namespace": [], "v1/Pod": []);
 
 const MAP: Kind = ConfigMap::KIND;
 const POD: Kind = Pod::KIND;
@@ -265,7 +266,7 @@ fn the_next_run_sees_failures_state_and_attempts_and_a_crash_loses_them() {
     let plugin = Plugin::new(MANIFEST, |_, lister| {
         let failures: Vec<String> = lister.failures().iter().map(|failure| failure.reason.clone()).collect();
         seen.borrow_mut().push((lister.attempt(), lister.state("n"), failures.join(",")));
-        let event = |text: &str| Event::normal(&MAP, &Default::default(), "R", text);
+        let event = |text: &str| Event::normal(&MAP, &ObjectMeta::default(), "R", text);
         let create = create("a").on_failure(event("{error}")).on_success(event("made {name}"));
         Ok(Outcome::new().keep("n", "1").step(Step::sequential([create.tolerate([Refusal::AlreadyExists])])))
     });
@@ -330,7 +331,7 @@ fn children_come_to_what_is_wanted_of_them() {
             return Ok(Outcome::new());
         };
         let owner: Value = serde_json::from_str(&text)?;
-        let owner = serde_json::from_value(owner["metadata"].clone())?;
+        let owner: ObjectMeta = serde_json::from_value(owner["metadata"].clone())?;
         let mut children = Children::new(&WIDGET, &owner, "test").own(MAP);
         for i in 0..wanted.get() {
             let mut child = map(&format!("child-{i}"));

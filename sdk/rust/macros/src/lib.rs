@@ -1,0 +1,53 @@
+//! `pintle_sdk::types!`: types of Kubernetes objects, made of the fields that a manifest declares.
+//!
+//! *Flow*: arguments (`input`) and manifest (`manifest`) -> trees of field paths (`path`) -> checked against the fields of
+//! Kubernetes' API (`schema`) -> Rust code (`generate`).
+//!
+//! *Invariants*
+//! 1. A type has no field that the manifest does not declare.
+//! 2. A path that the API does not have is an error that names path, kind and the nearest fields.
+//! 3. The same arguments and manifest give the same code.
+
+mod generate;
+mod input;
+mod manifest;
+mod path;
+mod rust;
+mod schema;
+
+use std::path::PathBuf;
+
+use input::Input;
+use manifest::Manifest;
+use proc_macro2::{Span, TokenStream};
+use schema::Schema;
+
+/// See `pintle_sdk::types`, where it is documented.
+#[proc_macro]
+pub fn types(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+fn expand(input: TokenStream) -> syn::Result<TokenStream> {
+    let input: Input = syn::parse2(input)?;
+    let span = input.manifest.as_ref().map_or_else(Span::call_site, syn::LitStr::span);
+    let fail = |message: String| syn::Error::new(span, message);
+    let mut code = String::new();
+    let mut manifest = None;
+    if let Some(file) = &input.manifest {
+        let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+        let path = PathBuf::from(folder).join(file.value());
+        let text = std::fs::read_to_string(&path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
+        manifest = Some(Manifest::parse(&text).map_err(|error| fail(format!("{}: {error}", file.value())))?);
+        // A change of the manifest is a reason to compile again.
+        code = format!("const _: &[u8] = ::core::include_bytes!({:?});\n", path.display().to_string());
+    }
+    let schema = Schema::of_kubernetes();
+    code.push_str(&generate::generate(&schema, manifest.as_ref(), &input.entries).map_err(
+        |error| match error.entry {
+            Some(entry) => syn::Error::new(input.entries[entry].span, error.message),
+            None => fail(error.message),
+        },
+    )?);
+    code.parse().map_err(|error| fail(format!("generated code: {error}")))
+}
