@@ -3,19 +3,17 @@
 //! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
-//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures.
+//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] those of [`pintle_author`].
 //!
 //! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
 mod author;
 mod builtins;
-mod cases;
 pub mod cli;
 mod dev;
 mod flags;
 mod host;
 mod inputs;
-mod inspect;
 mod logging;
 mod oci;
 pub mod output;
@@ -48,14 +46,14 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::New(args) => author::new(&args),
         Command::Build(args) => author::build(&args),
         Command::Package(args) => author::package(&args),
-        Command::Test(args) => on_runtime(cases::test(&args)),
+        Command::Test(args) => on_runtime(author::test(&args)),
         Command::Schema => output::json(&pintle_core::contract::manifest::schema()),
         Command::Push(args) => on_runtime(oci::push(&args)),
         Command::Pull(args) => on_runtime(oci::pull(&args)),
         Command::Sign(args) => on_runtime(oci::sign(&args)),
         Command::Verify(args) => on_runtime(oci::verify(&args)),
         Command::Keygen(args) => oci::keygen(&args),
-        Command::Inspect(args) => on_runtime(inspect::inspect(&args)),
+        Command::Inspect(args) => on_runtime(author::inspect(&args)),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),
     }

@@ -1,11 +1,10 @@
 //! `pintle push`, `pull`, `sign`, `verify` and `keygen`.
 
-use std::path::Path;
-
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use pintle_author::package::write;
 use pintle_oci::{
     About, Artifact, ComponentSource, ConnectOptions, Digest, Evidence, Fetcher, Options, Registries, SigningKey,
     add_signature, beside, component_of, generate, read_component, read_source, stderr,
@@ -82,19 +81,6 @@ pub(crate) async fn pull(args: &PullArgs) -> anyhow::Result<()> {
     };
     write(&file, &pulled.bytes)?;
     output::line(&format!("{} from {}", file.display(), pulled.origin))
-}
-
-/// At once: nobody who watches the folder sees half a component.
-fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let shown = file.display();
-    let name = file.file_name().with_context(|| format!("{shown} names no file"))?;
-    let partial = file.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
-    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, file));
-    if written.is_err() {
-        // It may not have been made at all.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("write {shown}"))
 }
 
 pub(crate) async fn sign(args: &SignArgs) -> anyhow::Result<()> {

@@ -1,10 +1,10 @@
 //! What the plugin sources need of this binary: its flags, its host, its format of cases.
 
+use pintle_author::cases::Saved;
 use pintle_runtime::failures::FailedRun;
 use pintle_sources::admin::SavedRun;
 use pintle_sources::{Options, Running};
 
-use crate::cases::Saved;
 use crate::cli::PluginArgs;
 use crate::host::Host;
 use crate::plugins;

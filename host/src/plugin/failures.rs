@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pintle_author::text::table;
 use pintle_sources::wire::{Failure, FailureKey, FailureList, SavedFailure};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use super::path;
 use super::times::age;
 use crate::cli::Output;
 use crate::cli::failures::FailuresArgs;
-use crate::output::{self, table};
+use crate::output;
 
 /// Characters of a message that a line of the list has room for.
 const MAX_MESSAGE_CHARS: usize = 120;

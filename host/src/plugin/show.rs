@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use pintle_author::text::table;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
 use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
 use serde_json::Value;
 use similar::TextDiff;
 
 use super::times::age;
-use crate::output::table;
 
 /// Characters of a digest that are shown where space is short.
 const SHORT_DIGEST: usize = 12;

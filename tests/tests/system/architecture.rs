@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),
+    ("host/author", &["host/core", "host/cache", "host/runtime", "host/wasm", "host/build"]),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),
     (
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "host/sim",
             "host/nodes",
             "host/build",
+            "host/author",
         ],
     ),
     ("sdk", &["sdk"]),

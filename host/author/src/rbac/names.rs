@@ -17,13 +17,14 @@ const IRREGULAR: [(&str, &str, &str); 3] = [
 
 /// Names of resources.
 #[derive(Default)]
-pub(super) struct Names {
+pub struct Names {
     /// As a cluster says, by group and name of the kind.
     found: BTreeMap<(String, String), ApiResource>,
 }
 
 impl Names {
-    pub(super) fn of_cluster(discovery: Discovery) -> Self {
+    /// As a cluster names them.
+    pub fn of_cluster(discovery: Discovery) -> Self {
         Self { found: discovery.resources.into_iter().map(|resource| (key(&resource.kind), resource)).collect() }
     }
 

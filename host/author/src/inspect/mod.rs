@@ -3,38 +3,29 @@
 mod access;
 mod show;
 
-use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
 use serde_json::{Value, json};
 
-use crate::cli::{InspectArgs, Output};
-use crate::output;
-
-/// What was looked at.
-struct Looked<'a> {
+/// A component that was inspected.
+#[derive(Clone, Copy, Debug)]
+pub struct Inspected<'a> {
     /// Where it is from.
-    file: &'a str,
-    found: &'a pintle_wasm::Inspection,
-    /// Signatures that are there.
-    n_signatures: usize,
+    pub file: &'a str,
+    /// What it says of itself.
+    pub found: &'a pintle_wasm::Inspection,
+    /// Number of its signatures.
+    pub n_signatures: usize,
     /// One of them is by a key that was named.
-    is_verified: bool,
+    pub is_verified: bool,
 }
 
-pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
-    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
-    let Pulled { origin: file, bytes, proof } = read_source(&fetcher, &args.component).await?;
-    let n_signatures = proof.n_signatures();
-    fetcher.trust().check(&file, &bytes, &Evidence::Shown(proof))?;
-    let found = pintle_wasm::inspect(&file, &bytes)?;
-    let looked = Looked { file: &file, found: &found, n_signatures, is_verified: fetcher.trust().demands() };
-    match args.output {
-        Output::Json => output::json(&looked.json()),
-        Output::Text => output::line(show::text(&looked).trim_end()),
+impl Inspected<'_> {
+    /// For humans.
+    pub fn text(&self) -> String {
+        show::text(self)
     }
-}
 
-impl Looked<'_> {
-    fn json(&self) -> Value {
+    /// For programs.
+    pub fn json(&self) -> Value {
         let found = self.found;
         let producers = |all: &[pintle_wasm::Producer]| -> Vec<Value> {
             all.iter().map(|producer| json!({"name": producer.name, "version": producer.version})).collect()

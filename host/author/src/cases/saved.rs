@@ -13,13 +13,13 @@ use super::mask;
 
 /// The input of a run, and what has to be known of it.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub struct Saved {
     /// What `input.yaml` is to say.
-    pub(crate) input: Value,
+    pub input: Value,
     /// Values that are masked.
-    pub(crate) n_masked: usize,
+    pub n_masked: usize,
     /// Sentences: what the run saw and the case does not.
-    pub(crate) left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 impl Saved {
@@ -27,7 +27,7 @@ impl Saved {
     ///
     /// # Errors
     /// What was seen cannot be said in JSON.
-    pub(crate) fn new(run: &FailedRun, secrets: bool) -> anyhow::Result<Self> {
+    pub fn new(run: &FailedRun, secrets: bool) -> anyhow::Result<Self> {
         let mut input = Input::of(&run.how.key, &run.now);
         let mut left_out = Vec::new();
         input.attempt = run.attempt;

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use pintle_core::contract::manifest::Manifest;
 use pintle_wasm::Producer;
 
-use super::{Looked, access};
-use crate::output::{bytes, table};
+use super::{Inspected, access};
+use crate::text::{bytes, table};
 
-pub(super) fn text(looked: &Looked<'_>) -> String {
-    let found = looked.found;
+pub(super) fn text(inspected: &Inspected<'_>) -> String {
+    let found = inspected.found;
     let manifest = &found.manifest;
     let mut text = format!("{} {}\n", manifest.name, manifest.version);
     if !manifest.description.is_empty() {
@@ -19,10 +19,10 @@ pub(super) fn text(looked: &Looked<'_>) -> String {
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<11}{value}");
     };
-    line("file", looked.file);
+    line("file", inspected.file);
     line("size", &bytes(found.size_bytes as u64));
     line("digest", &format!("sha256:{}", found.digest));
-    line("signed", &signed(looked));
+    line("signed", &signed(inspected));
     line("language", &producers(&found.producers.languages));
     line("made with", &producers(&found.producers.tools));
     line("instances", &format!("{:?}", manifest.instances).to_lowercase());
@@ -43,8 +43,8 @@ fn world(maps: bool) -> &'static str {
     if maps { "mapping-controller" } else { "controller" }
 }
 
-fn signed(looked: &Looked<'_>) -> String {
-    match (looked.n_signatures, looked.is_verified) {
+fn signed(inspected: &Inspected<'_>) -> String {
+    match (inspected.n_signatures, inspected.is_verified) {
         (0, _) => "no".to_owned(),
         (n, true) => format!("yes, by a key of --verify-key (signatures: {n})"),
         (n, false) => format!("yes, not checked: --verify-key names whose keys count (signatures: {n})"),

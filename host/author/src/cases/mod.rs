@@ -1,0 +1,138 @@
+//! `pintle test`: the cases of a plugin, run as the host would run them.
+//!
+//! *Flow*: folder -> component ([`pintle_build`]) -> each case: `input.yaml` -> a world behind the host's own caches ([`world`])
+//! -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with `expected.yaml`, and with what the same
+//! component gives in other circumstances ([`checks`]).
+//!
+//! *Invariants*: what a case sees comes from the caches that a cluster would fill, so projections, indexes and refusals are the
+//! host's. The format of the files is that of the SDKs' own `testing`: one case, one expectation, whoever runs it.
+//!
+//! *Not here*: anything that writes to a cluster.
+
+mod checks;
+mod input;
+mod mask;
+mod order;
+mod plugin;
+mod render;
+mod report;
+mod saved;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+
+pub use self::saved::Saved;
+
+use self::checks::{Cost, Tried};
+use self::input::Case;
+use self::plugin::Plugin;
+
+/// Which cases, of which plugin.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder of the plugin, which is built, or a component file.
+    pub plugin: PathBuf,
+    /// Folder of the cases; `cases` in the plugin's folder if absent.
+    pub cases: Option<PathBuf>,
+    /// Only cases whose names contain this text.
+    pub filter: Option<String>,
+    /// What was seen becomes what is expected.
+    pub update: bool,
+    /// How often to run the cases on one instance afterwards, in total.
+    pub n_runs: Option<u32>,
+}
+
+/// What became of the cases.
+pub struct Report {
+    plugin: Plugin,
+    tried: Vec<Tried>,
+    cost: Option<Cost>,
+}
+
+impl Report {
+    /// For humans.
+    pub fn text(&self) -> String {
+        report::text(&self.plugin, &self.tried, self.cost.as_ref())
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        report::json(&self.plugin, &self.tried, self.cost.as_ref())
+    }
+
+    /// Fails unless everything is as it should be.
+    ///
+    /// # Errors
+    /// A case, or a run on one instance, went wrong.
+    pub fn verdict(&self) -> anyhow::Result<()> {
+        let n_wrong = self.tried.iter().filter(|tried| !tried.problems.is_empty()).count();
+        ensure!(n_wrong == 0, "{n_wrong} of {} cases are not as they should be", self.tried.len());
+        if let Some(problem) = self.cost.as_ref().and_then(|cost| cost.problem.as_ref()) {
+            bail!("{problem}");
+        }
+        Ok(())
+    }
+}
+
+/// Runs the cases.
+///
+/// # Errors
+/// The plugin does not build or load, or a case cannot be read.
+pub async fn test(options: &Options) -> anyhow::Result<Report> {
+    let (plugin, cases) = open(options)?;
+    let guests = plugin.guests()?;
+    let worlds = checks::open(&guests, &cases).await?;
+    let mut tried = checks::run(&guests, &cases, &worlds).await;
+    if options.update {
+        update(&mut tried)?;
+    }
+    let cost = match options.n_runs {
+        Some(n_runs) => Some(checks::endure(&guests, &worlds, n_runs).await),
+        None => None,
+    };
+    Ok(Report { plugin, tried, cost })
+}
+
+fn open(options: &Options) -> anyhow::Result<(Plugin, Vec<Case>)> {
+    let plugin = Plugin::open(&options.plugin)?;
+    let folder = match (&options.cases, plugin.folder()) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(folder)) => folder.join("cases"),
+        (None, None) => bail!("a component file has no cases of its own: name their folder with --cases"),
+    };
+    let cases = input::read_all(&folder, options.filter.as_deref())?;
+    Ok((plugin, cases))
+}
+
+/// Writes what was seen as what is expected.
+fn update(tried: &mut [Tried]) -> anyhow::Result<()> {
+    for tried in tried {
+        let Some(seen) = &tried.seen else { continue };
+        if tried.differs {
+            let file = tried.folder.join("expected.yaml");
+            let text = serde_norway::to_string(seen).context("write YAML")?;
+            std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+            tried.updated();
+        }
+    }
+    Ok(())
+}
+
+/// Writes one JSON document with the manifest and all cases, for test programs that do not read YAML. Gives the number of cases.
+///
+/// # Errors
+/// The plugin does not build or load, a case cannot be read, or the file cannot be written.
+pub fn export(options: &Options, file: &Path) -> anyhow::Result<usize> {
+    let (plugin, cases) = open(options)?;
+    let documents: Vec<_> = cases
+        .iter()
+        .map(|case| serde_json::json!({"name": case.name, "input": case.raw, "expected": case.expected}))
+        .collect();
+    let document = serde_json::json!({"manifest": plugin.raw_manifest(), "cases": documents});
+    let text = serde_json::to_string(&document).context("write JSON")?;
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
+    Ok(documents.len())
+}

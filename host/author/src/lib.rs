@@ -1,0 +1,18 @@
+//! What authors of plugins use: packages, cases, and what a component asks for. None of it needs a cluster.
+//!
+//! ```text
+//! folder ──pintle-build──> component ──┬──> package     a file that a host loads
+//!                                      ├──> cases       outcomes, compared with the expected ones
+//!                                      └──> inspect     what it watches and writes
+//! manifests ──────────────────────────────> rbac        roles for what they ask for
+//! ```
+//!
+//! *Invariant*: a component is looked at, compiled and run with the host's own parts, so that what passes here is what a host loads.
+//!
+//! *Not here*: how components are made (`pintle-build`), and the arguments of commands (`host/src`).
+
+pub mod cases;
+pub mod inspect;
+pub mod package;
+pub mod rbac;
+pub mod text;

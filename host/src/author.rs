@@ -1,0 +1,80 @@
+//! Commands for authors of plugins; they need no cluster: `pintle new`, `build`, `package`, `test` and `inspect`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pintle_author::cases::{self, Options};
+use pintle_author::inspect::Inspected;
+use pintle_author::package;
+use pintle_build::{Built, Project, Scaffold};
+use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
+
+use crate::cli::author::{BuildArgs, NewArgs, PackageArgs};
+use crate::cli::test::TestArgs;
+use crate::cli::{InspectArgs, Output};
+use crate::{logging, output};
+
+pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
+    let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let scaffold = Scaffold { name: &args.name, language: args.lang, folder: &folder };
+    scaffold.write()?;
+    let mut text = format!("{} is a plugin in {}. Next:\n\n  cd {0}\n", folder.display(), args.lang);
+    for step in scaffold.next_steps() {
+        text += &format!("  {step}\n");
+    }
+    output::line(text.trim_end())
+}
+
+pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let project = Project::open(&args.folder, args.lang)?;
+    let Built { name, bytes } = package::component(&project)?;
+    // `.` in front of a name says nothing.
+    let folder = args.folder.strip_prefix(".").unwrap_or(&args.folder);
+    let file = args.output.clone().unwrap_or_else(|| folder.join(format!("{name}.wasm")));
+    package::write(&file, &bytes)?;
+    let (language, size, took) = (project.language, bytes.len(), begun.elapsed());
+    output::line(&format!("{}: {name}, {language}, {size} bytes, built in {:.1} s", file.display(), took.as_secs_f64()))
+}
+
+pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
+    let found = package::package(&args.plugin, &args.output)?;
+    let (file, manifest) = (args.output.display(), &found.manifest);
+    let (name, version, size, digest) = (&manifest.name, &manifest.version, found.size_bytes, found.digest);
+    output::line(&format!("{file}: {name} {version}, {size} bytes, sha256:{digest}"))
+}
+
+pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
+    let options = Options {
+        plugin: args.plugin.clone(),
+        cases: args.cases.clone(),
+        filter: args.filter.clone(),
+        update: args.update,
+        n_runs: args.runs,
+    };
+    if let Some(file) = &args.export {
+        let n_cases = cases::export(&options, file)?;
+        return output::line(&format!("{n_cases} cases in {}", file.display()));
+    }
+    logging::quiet()?;
+    let report = cases::test(&options).await?;
+    match args.output {
+        Output::Json => output::json(&report.json())?,
+        Output::Text => output::line(report.text().trim_end())?,
+    }
+    report.verdict()
+}
+
+pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    let Pulled { origin: file, bytes, proof } = read_source(&fetcher, &args.component).await?;
+    let n_signatures = proof.n_signatures();
+    fetcher.trust().check(&file, &bytes, &Evidence::Shown(proof))?;
+    let found = pintle_wasm::inspect(&file, &bytes)?;
+    let is_verified = fetcher.trust().demands();
+    let inspected = Inspected { file: &file, found: &found, n_signatures, is_verified };
+    match args.output {
+        Output::Json => output::json(&inspected.json()),
+        Output::Text => output::line(inspected.text().trim_end()),
+    }
+}

@@ -1,0 +1,55 @@
+//! `pintle rbac`: the roles that the API server must give, and the accounts that they are bound to, as YAML or JSON that
+//! `kubectl apply` and `kubectl auth reconcile` take.
+
+use anyhow::{Context as _, bail};
+use pintle_author::rbac::{self, Account, Names};
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::policy::controllers_flag::ControllersFlag;
+use pintle_kube::{Connection, Source};
+use pintle_oci::{self as oci, Fetcher};
+use serde_json::json;
+
+use crate::builtins::Catalogue;
+use crate::cli::{RbacArgs, RbacOutput};
+use crate::{output, plugins};
+
+pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
+    let host = host_account(&args.service_account)?;
+    let flag: ControllersFlag = args.controllers.join(",").parse()?;
+    let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
+    let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
+    flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;
+    let enabled = candidates.iter().filter(|candidate| candidate.is_enabled(&flag));
+    let chosen: Vec<&Manifest> = enabled.map(|candidate| &*candidate.manifest).collect();
+    if chosen.is_empty() {
+        bail!("no controller is left: --controllers is {:?}", args.controllers.join(","));
+    }
+    let names = match &args.kubeconfig {
+        None => Names::default(),
+        Some(path) => {
+            let source = Source::File { path: path.clone(), context: args.context.clone() };
+            let connection = Connection::open(&source).await?;
+            connection.check().await?;
+            Names::of_cluster(connection.reader().discover().await.context("ask the cluster for its resources")?)
+        }
+    };
+    let accounts = Catalogue::carried().accounts();
+    let objects = rbac::objects(&chosen, &names, &host, &accounts, args.use_service_account_credentials)?;
+    match args.output {
+        RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        RbacOutput::Yaml => {
+            let documents: Result<Vec<String>, _> = objects.iter().map(serde_norway::to_string).collect();
+            output::line(documents.context("write YAML")?.join("---\n").trim_end())
+        }
+    }
+}
+
+/// `NAMESPACE/NAME`.
+fn host_account(text: &str) -> anyhow::Result<Account> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(Account { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => bail!("--service-account {text:?}: write NAMESPACE/NAME, for example kube-system/pintle"),
+    }
+}
