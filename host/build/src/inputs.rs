@@ -68,8 +68,7 @@ mod tests {
         };
         put("src/main.go");
         let before = of_folder(folder.path()).unwrap();
-        for name in ["web.wasm", ".venv/a.py", ".pintle/build/x/entry.py", "node_modules/a/b.js", "cases/a/input.yaml"]
-        {
+        for name in ["web.wasm", ".venv/a.py", ".pintle/build/x/entry.py", "node_modules/a/b.js", "cases/a.yaml"] {
             put(name);
             assert_eq!(of_folder(folder.path()).unwrap(), before, "{name}");
         }

@@ -174,7 +174,7 @@ mod tests {
             let own = folder.canonicalize().unwrap().join(".pintle");
             assert_eq!(project.contract().unwrap().path(), own.join("wit"), "{language}");
             assert_eq!(project.sdk().unwrap(), own.join("sdk").join(language.sdk()), "{language}");
-            for file in ["README.md", ".gitignore", "cases/made/input.yaml", "cases/made/expected.yaml"] {
+            for file in ["README.md", ".gitignore", "cases/made.yaml"] {
                 let text = fs::read_to_string(folder.join(file)).unwrap();
                 assert!(!text.contains("{{"), "{language}: {file}: {text}");
             }

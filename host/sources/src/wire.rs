@@ -214,7 +214,7 @@ impl FailureKey {
 pub struct SavedFailure {
     /// How it failed.
     pub failure: Failure,
-    /// What `input.yaml` of a case says.
+    /// The input of a case.
     pub input: serde_json::Value,
     /// What the plugin logged; of very much the end.
     #[serde(default)]

@@ -17,8 +17,8 @@ pub struct FailuresArgs {
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub key: Option<String>,
 
-    /// Save each run as a case for `pintle test --cases FOLDER`: a folder with `input.yaml` (what the run read) and `failure.txt`. Runs
-    /// that were saved before are left unchanged.
+    /// Save each run as a case for `pintle test --cases FOLDER`: a file with what the run read, and how it failed as comments. Runs that
+    /// were saved before are left unchanged.
     #[arg(long, value_name = "FOLDER")]
     pub save: Option<PathBuf>,
 

@@ -8,7 +8,7 @@ use crate::cli::Output;
 
 /// Arguments of `pintle test`.
 ///
-/// A case is a folder with `input.yaml` (a key and the objects in the caches) and `expected.yaml` (the expected outcome).
+/// A case is a YAML file with two documents: the input (a key and the objects in the caches) and the expected outcome.
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Folder of the plugin, which is built, or a component file.
@@ -23,7 +23,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
 
-    /// Update `expected.yaml` of every case whose outcome differs. Review the changes.
+    /// Update the expected outcome of every case whose outcome differs. Review the changes.
     #[arg(long)]
     pub update: bool,
 

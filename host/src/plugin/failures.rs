@@ -52,7 +52,7 @@ async fn save(
     let query = if args.secrets { "?secrets=true" } else { "" };
     let mut cases = Vec::new();
     for failure in &found.items {
-        let case = folder.join(name_of(failure));
+        let case = folder.join(name_of(failure) + ".yaml");
         let is_old = case.exists();
         if !is_old {
             let saved: SavedFailure =
@@ -91,14 +91,22 @@ fn name_of(failure: &Failure) -> String {
 }
 
 fn write(case: &Path, plugin: &str, saved: &SavedFailure) -> anyhow::Result<()> {
-    fs::create_dir_all(case).with_context(|| format!("make {}", case.display()))?;
+    let folder = case.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let input = serde_norway::to_string(&saved.input).context("write YAML")?;
-    let head = format!("# What plugin {plugin} saw when this run failed; failure.txt says how.\n");
-    for (name, text) in [("input.yaml", head + &input), ("failure.txt", failure_text(plugin, saved))] {
-        let file = case.join(name);
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
-    }
-    Ok(())
+    let text = comments(&failure_text(plugin, saved)) + &input;
+    fs::write(case, text).with_context(|| format!("write {}", case.display()))
+}
+
+/// A text as comments of YAML. It is the plugin's and may contain anything, but nothing in it ends a comment.
+fn comments(text: &str) -> String {
+    let is_harmless =
+        |c: char| c == '\t' || !(c.is_control() || "\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}".contains(c));
+    let line = |line: &str| {
+        let line = line.replace(|c| !is_harmless(c), "\u{fffd}");
+        format!("# {line}").trim_end().to_owned() + "\n"
+    };
+    text.lines().map(line).collect()
 }
 
 /// Writing to a String does not fail, so results are dropped here.
@@ -119,7 +127,7 @@ fn failure_text(plugin: &str, saved: &SavedFailure) -> String {
         }
     }
     if *masked > 0 || !left_out.is_empty() {
-        let _ = writeln!(text, "\nnot in input.yaml");
+        let _ = writeln!(text, "\nnot in this case");
     }
     if *masked > 0 {
         let _ =
@@ -202,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_named_by_what_failed_and_is_one_folder() {
+    fn a_case_is_named_by_what_failed_and_is_one_file() {
         assert_eq!(name_of(&failure()), "default-we_b-trap-20260102T030405.000006Z");
         let key = FailureKey { namespace: "..".into(), name: "../x".into(), ..failure().key };
         assert_eq!(name_of(&Failure { key, ..failure() }), "-.._x-trap-20260102T030405.000006Z");
@@ -213,6 +221,15 @@ mod tests {
         let key = FailureKey { name: "web".into(), ..failure().key };
         assert!(key.is("web") && key.is("default/web"));
         assert!(!key.is("other/web") && !key.is("default") && !key.is("we"));
+    }
+
+    #[test]
+    fn what_a_plugin_says_stays_a_comment() {
+        let text = "a\n\nb\rkey: x\u{85}key: y\u{2028}key: z\u{1b}[0m\tend";
+        let comments = comments(text);
+        assert_eq!(comments, "# a\n#\n# b\u{fffd}key: x\u{fffd}key: y\u{fffd}key: z\u{fffd}[0m\tend\n");
+        let read: serde_json::Value = serde_norway::from_str(&(comments + "key: 1\n")).unwrap();
+        assert_eq!(read, json!({"key": 1}));
     }
 
     #[test]
@@ -235,7 +252,7 @@ mod tests {
             log
               info   hello
 
-            not in input.yaml
+            not in this case
               masked values of Secrets and of settings from files: 2 (--secrets shows them)
               the path /x was answered 500
         "#]]

@@ -6,12 +6,11 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 
 /// Files of a plugin and their texts, in which `{{name}}` stands for the name.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 4] = [
     ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml")),
     ("manifest.yaml", include_str!("../templates/plugin/manifest.yaml")),
     ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
-    ("cases/an_account_that_is_missing_is_created/input.yaml", include_str!("../templates/plugin/input.yaml")),
-    ("cases/an_account_that_is_missing_is_created/expected.yaml", include_str!("../templates/plugin/expected.yaml")),
+    ("cases/an_account_that_is_missing_is_created.yaml", include_str!("../templates/plugin/case.yaml")),
 ];
 
 /// Longest name: labels of Kubernetes have 63 characters, and `-controller` is added.

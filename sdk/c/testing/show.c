@@ -1,4 +1,4 @@
-/* Outcomes in the form of expected.yaml, and comparing. */
+/* Outcomes in the form of the expected ones of cases, and comparing. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

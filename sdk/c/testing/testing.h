@@ -20,7 +20,7 @@ typedef struct {
 const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_json *input);
 /* A lister over the objects of a fixture. It ends the run as a fault where the host would. */
 pintle_lister fixture_lister(fixture *of);
-/* Calls the function until it needs no more reads, and shows the result in the form of expected.yaml. */
+/* Calls the function until it needs no more reads, and shows the result in the form of the expected outcome of a case. */
 pintle_json *fixture_run(fixture *of, pintle_outcome *(*reconcile)(const pintle_key *key, pintle_lister *lister));
 /* The cached object that an update would replace; NULL if there is none. */
 const pintle_json *fixture_original(const fixture *of, pintle_kind kind, const char *ns, const char *name);

@@ -1,11 +1,12 @@
-// Package pintletest runs a plugin natively against files: a case is a folder with input.yaml and expected.yaml.
+// Package pintletest runs a plugin natively against files: a case is a file with two YAML documents, the input and the expected
+// outcome, and a line --- between them.
 //
 //	func TestCases(t *testing.T) {
 //		pintletest.CheckCases(t, ".", reconcile)
 //	}
 //
-// [CheckCases] reads manifest.yaml and every folder of cases. The lister of a case gives what the host would give: only watched
-// kinds, only projected fields, only declared indexes; anything else fails the case. input.yaml has
+// [CheckCases] reads manifest.yaml and every *.yaml of cases. The lister of a case gives what the host would give: only watched
+// kinds, only projected fields, only declared indexes; anything else fails the case. The input has
 //
 //   - key: kind, namespace, name, and queue if it is not the manifest's first;
 //   - now: 2026-01-01T00:00:00Z if absent;
@@ -16,7 +17,7 @@
 //   - config (the manifest's defaults if absent), state, attempt, failures, resources;
 //   - define: a place for YAML anchors. They and merge keys (<<: *pod) work.
 //
-// Needs are answered until there are no more. expected.yaml shows the outcome: updates as the difference to the cached object (in the
+// Needs are answered until there are no more. The expected outcome shows updates as the difference to the cached object (in the
 // form of a merge patch), equal mutations in a row once, with times. It is compared as a value, so order of members and style do not
 // matter. "pintle test --update" writes it anew, and "pintle test" runs the same cases against the component.
 //
@@ -51,21 +52,21 @@ func CheckCasesOf(t *testing.T, manifest, cases string, reconcile pintle.Reconci
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders, err := filepath.Glob(filepath.Join(cases, "*", "input.yaml"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no cases in %s: a case is a folder with input.yaml and expected.yaml", cases)
+	if old, _ := filepath.Glob(filepath.Join(cases, "*", "input.yaml")); len(old) > 0 {
+		name := filepath.Dir(old[0])
+		t.Fatalf("%s is a folder, but a case is one file: write input.yaml, a line --- and expected.yaml to %[1]s.yaml", name)
 	}
-	for _, inputFile := range folders {
-		folder := filepath.Dir(inputFile)
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			inputYAML, err := os.ReadFile(inputFile)
+	files, err := filepath.Glob(filepath.Join(cases, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in %s: a case is a file NAME.yaml with the input, a line --- and the expected outcome", cases)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			caseYAML, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			expectedYAML, err := os.ReadFile(filepath.Join(folder, "expected.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			inputYAML, expectedYAML, _ := bytes.Cut(caseYAML, []byte("\n---\n"))
 			for _, difference := range check(manifestYAML, inputYAML, expectedYAML, reconcile) {
 				t.Error(difference)
 			}
@@ -95,11 +96,11 @@ func check(manifestYAML, inputYAML, expectedYAML []byte, reconcile pintle.Reconc
 	}
 	expectedJSON, err := yamlToJSON(expectedYAML)
 	if err != nil {
-		return []string{"expected.yaml: " + err.Error()}
+		return []string{"expected: " + err.Error()}
 	}
 	wanted, err := parse(expectedJSON)
 	if err != nil {
-		return []string{"expected.yaml: " + err.Error()}
+		return []string{"expected: " + err.Error()}
 	}
 	return compare("", wanted, got)
 }

@@ -15,7 +15,7 @@ const (
 	maxNeeds  = 256
 )
 
-// input is an input.yaml. The package documents it.
+// input is the first document of a case. The package documents it.
 type input struct {
 	Key struct {
 		Queue     string      `json:"queue"`

@@ -13,7 +13,7 @@ import (
 	pintle "pintle.dev/sdk"
 )
 
-// shown is a result in the form of an expected.yaml.
+// shown is a result in the form of the expected one of a case.
 func shown(result pintle.Result, asked []pintle.Need, lister *Lister) map[string]any {
 	show := map[string]any{}
 	if result.Outcome != nil {

@@ -1,4 +1,4 @@
-// The world of a fixture is what the host would show, and outcomes look as `expected.yaml` says.
+// The world of a fixture is what the host would show, and outcomes look as cases say.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-"""The world of a fixture is what the host would show, and outcomes look as `expected.yaml` says."""
+"""The world of a fixture is what the host would show, and outcomes look as cases say."""
 
 import tempfile
 import unittest
@@ -258,13 +258,15 @@ class Cases(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "manifest.yaml").write_text(MANIFEST)
-            for case, expected in (("right", "steps: []"), ("wrong", "terminal: no"), ("new", None)):
-                (folder / "cases" / case).mkdir(parents=True)
-                (folder / "cases" / case / "input.yaml").write_text(OBJECTS)
-                if expected is not None:
-                    (folder / "cases" / case / "expected.yaml").write_text(expected)
-            with self.assertRaisesRegex(AssertionError, "(?s)2 of 3 cases are wrong: new, wrong\nnew: there is no expected.yaml.*steps: "):
+            (folder / "cases").mkdir()
+            for case, expected in (("right", "---\nsteps: []"), ("wrong", "---\nterminal: no"), ("new", "")):
+                (folder / "cases" / f"{case}.yaml").write_text(f"{OBJECTS}{expected}")
+            with self.assertRaisesRegex(AssertionError, "(?s)2 of 3 cases are wrong: new, wrong\nnew: no outcome is expected yet.*steps: "):
                 check_cases(folder, lambda *_: None)
             with self.assertRaisesRegex(AssertionError, "no cases in"):
                 (folder / "none").mkdir()
+                check_cases(folder, lambda *_: None, cases="none")
+            with self.assertRaisesRegex(AssertionError, "old is a folder, but a case is one file"):
+                (folder / "none/old").mkdir()
+                (folder / "none/old/input.yaml").write_text(OBJECTS)
                 check_cases(folder, lambda *_: None, cases="none")

@@ -57,11 +57,10 @@ fn every_language_gives_the_same_mutations() -> Result<()> {
 /// A WebApp that has this many ConfigMaps which are going away: they are listed and looked at, and nothing is to be done.
 fn many_children(folder: &Path, n: usize) -> Result<PathBuf> {
     let cases = folder.join(format!("children-{n}"));
-    let case = cases.join("many");
-    std::fs::create_dir_all(&case)?;
-    let at_rest = workspace_dir().join("tests/webapp/cases/nothing-to-do");
-    let text = std::fs::read_to_string(at_rest.join("input.yaml"))?;
-    let mut input: serde_norway::Value = serde_norway::from_str(&text)?;
+    std::fs::create_dir_all(&cases)?;
+    let text = std::fs::read_to_string(workspace_dir().join("tests/webapp/cases/nothing-to-do.yaml"))?;
+    let (input, expected) = text.split_once("\n---\n").context("no second document")?;
+    let mut input: serde_norway::Value = serde_norway::from_str(input)?;
     input.apply_merge()?;
     let mut input: Value = serde_json::to_value(input)?;
     let objects = input["objects"].as_array_mut().context("no objects")?;
@@ -83,8 +82,7 @@ fn many_children(folder: &Path, n: usize) -> Result<PathBuf> {
             "data": {"LOG_LEVEL": "info", "GREETING": "hello, world", "FEATURES": "a,b,c", "LIMIT": "100"},
         }));
     }
-    std::fs::write(case.join("input.yaml"), serde_norway::to_string(&input)?)?;
-    std::fs::copy(at_rest.join("expected.yaml"), case.join("expected.yaml"))?;
+    std::fs::write(cases.join("many.yaml"), format!("{}---\n{expected}", serde_norway::to_string(&input)?))?;
     Ok(cases)
 }
 

@@ -61,8 +61,7 @@ fn without_long_numbers(text: &str) -> String {
 
 /// A case for a key of this name: the object of the key, and others.
 fn write_case(cases: &Path, name: &str, spec: &Value, more: &[Value], expected: Option<&Value>) -> Result<()> {
-    let folder = cases.join(name);
-    std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(cases)?;
     let kind = "example.com/v1/Mistake";
     let object = json!({
         "apiVersion": "example.com/v1", "kind": "Mistake", "metadata": {"namespace": "default", "name": name}, "spec": spec,
@@ -73,9 +72,9 @@ fn write_case(cases: &Path, name: &str, spec: &Value, more: &[Value], expected: 
         input["config"] = json!({"word": churn::WORD});
         input["state"] = json!({"word": churn::WORD});
     }
-    std::fs::write(folder.join("input.yaml"), serde_norway::to_string(&input)?)?;
+    let mut case = serde_norway::to_string(&input)?;
     if let Some(expected) = expected {
-        std::fs::write(folder.join("expected.yaml"), serde_norway::to_string(expected).context("write YAML")?)?;
+        case += &format!("---\n{}", serde_norway::to_string(expected)?);
     }
-    Ok(())
+    std::fs::write(cases.join(format!("{name}.yaml")), case).context("write a case")
 }

@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A folder with the component of a test guest and with cases: name of the key's object -> `expected.yaml`.
+/// A folder with the component of a test guest and with cases: name of the key's object -> expected outcome.
 struct Folder {
     folder: tempfile::TempDir,
     component: String,
@@ -29,11 +29,10 @@ impl Folder {
         let component = folder.path().join("guest.wasm");
         std::fs::write(&component, components::guest(guest)?)?;
         let all = folder.path().join("cases");
+        std::fs::create_dir_all(&all)?;
         for (name, expected) in cases {
-            let case = all.join(name);
-            std::fs::create_dir_all(&case)?;
-            std::fs::write(case.join("input.yaml"), format!("key: {{kind: {kind}, namespace: ns, name: {name}}}\n"))?;
-            std::fs::write(case.join("expected.yaml"), expected)?;
+            let case = format!("key: {{kind: {kind}, namespace: ns, name: {name}}}\n---\n{expected}");
+            std::fs::write(all.join(format!("{name}.yaml")), case)?;
         }
         let shown = |path: &Path| path.display().to_string();
         Ok(Folder { component: shown(&component), cases: shown(&all), folder })
@@ -91,7 +90,7 @@ fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
     assert!(!is_good);
     for part in [
         "FAILED   most-mutations",
-        "the outcome is not what expected.yaml says",
+        "the outcome is not the expected one",
         "-steps: []",
         "+  - create: ",
         "pintle: 1 of 1 cases are not as they should be",

@@ -1,6 +1,5 @@
 //! What is asked of a plugin besides the right outcomes: the same outcome each time, whatever ran before.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ const MAX_ROUNDS: usize = 8;
 pub(crate) struct Tried {
     pub(crate) name: String,
     pub(crate) key: Key,
-    pub(crate) folder: PathBuf,
     pub(crate) expected: Value,
     /// Absent after a fault.
     pub(crate) seen: Option<Value>,
@@ -62,7 +60,7 @@ impl Tried {
 }
 
 /// The first of a case's problems, unless it ended with a fault.
-const DIFFERS: &str = "the outcome is not what expected.yaml says";
+const DIFFERS: &str = "the outcome is not the expected one";
 
 /// Of a case that gives another outcome on an instance that is not new.
 const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
@@ -228,7 +226,6 @@ fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
     Tried {
         name: case.name.clone(),
         key: world.key.clone(),
-        folder: case.folder.clone(),
         expected: case.expected.clone(),
         seen,
         differs,

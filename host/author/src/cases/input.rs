@@ -1,24 +1,24 @@
-//! The files of a case.
+//! The file of a case: two YAML documents, what a run sees and what is expected of it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use pintle_core::contract::outcome::{MutationFailure, NeedError};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A case, as its files say.
+/// A case, as its file says.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) folder: PathBuf,
+    pub(crate) file: PathBuf,
     pub(crate) input: Input,
-    /// `input.yaml`, merge keys resolved.
+    /// The first document, merge keys resolved.
     pub(crate) raw: Value,
-    /// `expected.yaml`; null if there is none yet.
+    /// The second document; null if there is none yet.
     pub(crate) expected: Value,
 }
 
@@ -250,13 +250,20 @@ impl InputFailure {
 /// There is none, or one does not parse.
 pub(crate) fn read_all(folder: &Path, filter: Option<&str>) -> anyhow::Result<Vec<Case>> {
     let shown = folder.display();
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("read {shown} (a case is a folder there, with input.yaml and expected.yaml)"))?;
+    let entries = std::fs::read_dir(folder).with_context(|| {
+        format!("read {shown} (a case is a file NAME.yaml there: the input, a line `---`, the expected outcome)")
+    })?;
     let mut cases = Vec::new();
     for entry in entries {
         let path = entry.with_context(|| format!("read {shown}"))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && filter.is_none_or(|filter| name.contains(filter)) {
+        ensure!(
+            !path.join("input.yaml").exists(),
+            "{0} is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to {0}.yaml",
+            path.display()
+        );
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_case = path.extension().is_some_and(|extension| extension == "yaml");
+        if is_case && filter.is_none_or(|filter| name.contains(filter)) {
             cases.push(read(name, path)?);
         }
     }
@@ -269,22 +276,38 @@ pub(crate) fn read_all(folder: &Path, filter: Option<&str>) -> anyhow::Result<Ve
     Ok(cases)
 }
 
-fn read(name: String, folder: PathBuf) -> anyhow::Result<Case> {
-    let file = folder.join("input.yaml");
-    let raw = yaml(&file)?;
-    let input = serde_path_to_error::deserialize(&raw).with_context(|| file.display().to_string())?;
-    let file = folder.join("expected.yaml");
+fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(&file).with_context(|| format!("read {shown}"))?;
+    let mut documents = serde_norway::Deserializer::from_str(&text).map(|document| -> anyhow::Result<Value> {
+        let mut value = serde_norway::Value::deserialize(document).with_context(|| format!("{shown} is not YAML"))?;
+        value.apply_merge().with_context(|| shown.to_string())?;
+        serde_json::to_value(value).with_context(|| format!("{shown}: keys must be text"))
+    });
+    let raw = documents.next().transpose()?.unwrap_or_default();
+    let input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
     // One that is still to be written is no mistake: --update writes it.
-    let expected = if file.exists() { yaml(&file)? } else { Value::Null };
-    Ok(Case { name, folder, input, raw, expected })
+    let expected = documents.next().transpose()?.unwrap_or_default();
+    ensure!(documents.next().is_none(), "{shown} has more than two documents: the input, and the expected outcome");
+    Ok(Case { name, file, input, raw, expected })
 }
 
-fn yaml(file: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    let mut value: serde_norway::Value =
-        serde_norway::from_str(&text).with_context(|| format!("{} is not YAML", file.display()))?;
-    value.apply_merge().with_context(|| file.display().to_string())?;
-    serde_json::to_value(value).with_context(|| format!("{}: keys must be text", file.display()))
+impl Case {
+    /// Replaces the expected outcome in the file. The rest of the file stays as it is.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub(crate) fn write_expected(&self, expected: &Value) -> anyhow::Result<()> {
+        let shown = self.file.display();
+        let text = std::fs::read_to_string(&self.file).with_context(|| format!("read {shown}"))?;
+        let input = match text.rsplit_once("\n---\n") {
+            _ if self.expected.is_null() => text.trim_end().trim_end_matches("\n---"),
+            Some((input, _)) => input,
+            None => bail!("{shown}: separate the documents by a line that is `---` and nothing else"),
+        };
+        let expected = serde_norway::to_string(expected).context("write YAML")?;
+        std::fs::write(&self.file, format!("{input}\n---\n{expected}")).with_context(|| format!("write {shown}"))
+    }
 }
 
 #[cfg(test)]
@@ -307,30 +330,49 @@ mod tests {
         why.replace(&folder.path().display().to_string(), "DIR")
     }
 
+    const INPUT: &str = "# A Pod.\ndefine: {pod: &pod {kind: Pod, apiVersion: v1}}\nkey: {kind: v1/Pod, name: x}\n\
+                         objects: [{<<: *pod, metadata: {name: x}}]\n";
+
     #[test]
     fn cases_come_by_name_with_their_anchors_resolved() {
-        let input = "define: {pod: &pod {kind: Pod, apiVersion: v1}}\nkey: {kind: v1/Pod, name: x}\n\
-                     objects: [{<<: *pod, metadata: {name: x}}]\n";
-        let folder = folder(&[("b/input.yaml", input), ("a/input.yaml", input), ("a/expected.yaml", "steps: []")]);
+        let whole = format!("{INPUT}---\nsteps: []\n");
+        let folder = folder(&[("b.yaml", INPUT), ("a.b.yaml", &whole), ("notes.txt", "")]);
         let cases = read_all(folder.path(), None).unwrap();
-        assert_eq!(cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["a.b", "b"]);
         assert_eq!(cases[0].input.objects[0]["kind"], "Pod");
         assert_eq!((cases[0].expected.is_null(), cases[1].expected.is_null()), (false, true));
         assert_eq!(cases[0].input.now, "2026-01-01T00:00:00Z");
     }
 
     #[test]
+    fn what_is_expected_is_replaced_and_the_input_stays() {
+        for old in ["", "---\n", "---\nsteps: [1]\n"] {
+            let folder = folder(&[("a.yaml", &format!("{INPUT}{old}"))]);
+            let case = || read_all(folder.path(), None).unwrap().remove(0);
+            case().write_expected(&serde_json::json!({"steps": []})).unwrap();
+            let text = std::fs::read_to_string(folder.path().join("a.yaml")).unwrap();
+            assert_eq!(text, format!("{INPUT}---\nsteps: []\n"), "{old:?}");
+            assert_eq!(case().expected, serde_json::json!({"steps": []}));
+        }
+        let folder = folder(&[("a.yaml", &format!("{INPUT}--- # expected\nsteps: []\n"))]);
+        let case = read_all(folder.path(), None).unwrap().remove(0);
+        assert!(case.write_expected(&Value::Null).unwrap_err().to_string().contains("a line that is `---`"));
+    }
+
+    #[test]
     fn mistakes_name_the_file_and_the_field() {
         let cases = [
             (why(&[], None), "no case in DIR"),
-            (why(&[("a/input.yaml", "key: {kind: v1/Pod, name: x}")], Some("zzz")), "has \"zzz\" in its name"),
-            (why(&[("a/expected.yaml", "")], None), "read DIR/a/input.yaml"),
-            (why(&[("a/input.yaml", "key: {kind: v1/Pod, name: x")], None), "DIR/a/input.yaml is not YAML"),
+            (why(&[("a.yaml", "key: {kind: v1/Pod, name: x}")], Some("zzz")), "has \"zzz\" in its name"),
+            (why(&[("a.yaml", "")], None), "DIR/a.yaml: invalid type: null"),
+            (why(&[("a.yaml", "key: {kind: v1/Pod, name: x")], None), "DIR/a.yaml is not YAML"),
+            (why(&[("a.yaml", "key: {kind: Pod, name: x}")], None), "DIR/a.yaml: key.kind: \"Pod\" is not a kind"),
+            (why(&[("a.yaml", "key: {kind: v1/Pod, name: x}\nobject: []")], None), "unknown field `object`"),
+            (why(&[("a.yaml", &format!("{INPUT}---\na: 1\n---\nb: 2\n"))], None), "more than two documents"),
             (
-                why(&[("a/input.yaml", "key: {kind: Pod, name: x}")], None),
-                "DIR/a/input.yaml: key.kind: \"Pod\" is not a kind",
+                why(&[("a/input.yaml", INPUT), ("a/expected.yaml", "")], None),
+                "DIR/a is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to DIR/a.yaml",
             ),
-            (why(&[("a/input.yaml", "key: {kind: v1/Pod, name: x}\nobject: []")], None), "unknown field `object`"),
         ];
         for (why, expected) in cases {
             assert!(why.contains(expected), "{why}");

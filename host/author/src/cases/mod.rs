@@ -1,11 +1,11 @@
 //! `pintle test`: the cases of a plugin, run as the host would run them.
 //!
-//! *Flow*: folder -> component ([`pintle_build`]) -> each case: `input.yaml` -> a world behind the host's own caches ([`world`])
-//! -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with `expected.yaml`, and with what the same
+//! *Flow*: folder -> component ([`pintle_build`]) -> each case: its input -> a world behind the host's own caches ([`world`])
+//! -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with the expected one, and with what the same
 //! component gives in other circumstances ([`checks`]).
 //!
 //! *Invariants*: what a case sees comes from the caches that a cluster would fill, so projections, indexes and refusals are the
-//! host's. The format of the files is that of the SDKs' own `testing`: one case, one expectation, whoever runs it.
+//! host's. The format of the file is that of the SDKs' own `testing`: one case, one expectation, whoever runs it.
 //!
 //! *Not here*: anything that writes to a cluster.
 
@@ -87,7 +87,7 @@ pub async fn test(options: &Options) -> anyhow::Result<Report> {
     let worlds = checks::open(&guests, &cases).await?;
     let mut tried = checks::run(&guests, &cases, &worlds).await;
     if options.update {
-        update(&mut tried)?;
+        update(&cases, &mut tried)?;
     }
     let cost = match options.n_runs {
         Some(n_runs) => Some(checks::endure(&guests, &worlds, n_runs).await),
@@ -108,13 +108,10 @@ fn open(options: &Options) -> anyhow::Result<(Plugin, Vec<Case>)> {
 }
 
 /// Writes what was seen as what is expected.
-fn update(tried: &mut [Tried]) -> anyhow::Result<()> {
-    for tried in tried {
-        let Some(seen) = &tried.seen else { continue };
-        if tried.differs {
-            let file = tried.folder.join("expected.yaml");
-            let text = serde_norway::to_string(seen).context("write YAML")?;
-            std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
+    for (case, tried) in cases.iter().zip(tried) {
+        if let Some(seen) = tried.seen.as_ref().filter(|_| tried.differs) {
+            case.write_expected(seen)?;
             tried.updated();
         }
     }

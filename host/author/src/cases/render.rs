@@ -1,4 +1,4 @@
-//! Outcomes in the form of `expected.yaml`, which is that of the SDKs' own tests.
+//! Outcomes in the form of the expected ones of cases, which is that of the SDKs' own tests.
 
 use pintle_core::contract::outcome::{
     Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError, Refusal,

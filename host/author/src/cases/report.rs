@@ -33,7 +33,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
         if case.differs
             && let Some(seen) = &case.seen
         {
-            indent(&mut text, &difference(&case.expected, seen, ["expected.yaml", "this component"]));
+            indent(&mut text, &difference(&case.expected, seen, ["expected", "this component"]));
         }
         if let (Some(seen), Some(other)) = (&case.seen, &case.other) {
             indent(&mut text, &difference(seen, other, ["a run of this case", "another run of it"]));

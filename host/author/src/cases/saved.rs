@@ -14,7 +14,7 @@ use super::mask;
 /// The input of a run, and what has to be known of it.
 #[derive(Debug)]
 pub struct Saved {
-    /// What `input.yaml` is to say.
+    /// The input of the case.
     pub input: Value,
     /// Values that are masked.
     pub n_masked: usize,

@@ -9,7 +9,7 @@ use crate::wire::{Failure, FailureKey, FailureList, LoggedLine, Refusal, SavedFa
 /// The input of a run that failed, as a case.
 #[derive(Debug)]
 pub struct SavedRun {
-    /// The content of `input.yaml`.
+    /// The input of the case.
     pub input: Value,
     /// Number of masked values.
     pub n_masked: usize,

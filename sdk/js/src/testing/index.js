@@ -1,7 +1,7 @@
-// Native tests of controllers: a case is a folder with `input.yaml` and `expected.yaml`.
+// Native tests of controllers: a case is a file with two YAML documents, the input and the expected outcome.
 
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { parse, stringify } from "yaml";
@@ -26,7 +26,7 @@ const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "f
  * Runs every case below `folder/cases` with `folder/manifest.yaml`, as one test of `node --test` each, and compares the outcomes.
  *
  * The lister of a case gives what the host would give: only watched kinds, only projected fields, only declared indexes; anything else
- * fails the case. Where `expected.yaml` is missing or differs, the message shows the outcome; `pintle test --update` writes the files.
+ * fails the case. Where what is expected is missing or differs, the message shows the outcome; `pintle test --update` writes it.
  * @param {string} folder The controller's folder; relative to where the tests are started, which is the package with `npm test`.
  * @param {Reconcile} reconcile
  * @param {{cases?: string}} [options] `cases`: another folder of cases, relative to `folder`.
@@ -34,21 +34,16 @@ const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "f
 export function checkCases(folder, reconcile, { cases = "cases" } = {}) {
   const manifest = readFileSync(join(folder, "manifest.yaml"), "utf8");
   const root = resolve(folder, cases);
-  const names = readdirSync(root, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => entry.name)
-    .sort();
-  assert(names.length > 0, `no cases in ${root}`);
-  for (const name of names) {
-    test(name, () => {
-      const actual = Fixture.parse(manifest, readFileSync(join(root, name, "input.yaml"), "utf8")).run(reconcile);
-      let expected;
-      try {
-        expected = readYaml(readFileSync(join(root, name, "expected.yaml"), "utf8"));
-      } catch (error) {
-        assert.fail(`${join(root, name, "expected.yaml")}: ${error instanceof Error ? error.message : error}. The outcome is:\n${stringify(actual)}`);
-      }
-      assert.deepEqual(actual, expected, `the outcome is not that of expected.yaml. It is:\n${stringify(actual)}`);
+  const names = readdirSync(root).sort();
+  const old = names.map((name) => join(root, name)).find((path) => existsSync(join(path, "input.yaml")));
+  assert(!old, `${old} is a folder, but a case is one file: write input.yaml, a line --- and expected.yaml to ${old}.yaml`);
+  const files = names.filter((name) => name.endsWith(".yaml"));
+  assert(files.length > 0, `no cases in ${root}`);
+  for (const file of files) {
+    test(file.slice(0, -".yaml".length), () => {
+      const [input = "", expected = ""] = readFileSync(join(root, file), "utf8").split("\n---\n");
+      const actual = Fixture.parse(manifest, input).run(reconcile);
+      assert.deepEqual(actual, readYaml(expected), `the outcome is not the expected one of ${file}. It is:\n${stringify(actual)}`);
     });
   }
 }
@@ -82,8 +77,8 @@ export class Fixture {
     const manifest = readYaml(manifestText);
     const input = readYaml(inputText);
     const unknown = Object.keys(input).find((name) => !INPUT.includes(name));
-    assert(unknown === undefined, `input.yaml has an unknown field ${unknown}: it may have ${INPUT.join(", ")}`);
-    assert(input.key?.kind && input.key?.name, "input.yaml needs key.kind and key.name");
+    assert(unknown === undefined, `the input has an unknown field ${unknown}: it may have ${INPUT.join(", ")}`);
+    assert(input.key?.kind && input.key?.name, "the input needs key.kind and key.name");
     const queue = input.key.queue ?? manifest.queues?.[0]?.name;
     assert(queue !== undefined, "the manifest declares no queue");
     const defaults = Object.entries(manifest.config ?? {}).filter(([, setting]) => setting?.default != null);
@@ -105,7 +100,7 @@ export class Fixture {
   }
 
   /**
-   * Runs the key, answers its needs until there are no more, and shows the result in the form of `expected.yaml`.
+   * Runs the key, answers its needs until there are no more, and shows the result in the form of the expected outcome of a case.
    * @param {Reconcile} reconcile
    * @returns {Record<string, any>}
    * @throws {Error} What the controller threw, if it is neither {@link Retry} nor {@link Terminal}; or the fault of the run.

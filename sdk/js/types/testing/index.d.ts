@@ -6,7 +6,7 @@ import type { Reconcile } from "../controller.js";
  * Runs every case below `folder/cases` with `folder/manifest.yaml`, as one test of `node --test` each, and compares the outcomes.
  *
  * The lister of a case gives what the host would give: only watched kinds, only projected fields, only declared indexes; anything else
- * fails the case. Where `expected.yaml` is missing or differs, the message shows the outcome; `pintle test --update` writes the files.
+ * fails the case. Where what is expected is missing or differs, the message shows the outcome; `pintle test --update` writes it.
  * @param {string} folder The controller's folder; relative to where the tests are started, which is the package with `npm test`.
  * @param {Reconcile} reconcile
  * @param {{cases?: string}} [options] `cases`: another folder of cases, relative to `folder`.
@@ -37,7 +37,7 @@ export declare class Fixture {
      */
     static parse(manifestText: string, inputText: string): Fixture;
     /**
-     * Runs the key, answers its needs until there are no more, and shows the result in the form of `expected.yaml`.
+     * Runs the key, answers its needs until there are no more, and shows the result in the form of the expected outcome of a case.
      * @param {Reconcile} reconcile
      * @returns {Record<string, any>}
      * @throws {Error} What the controller threw, if it is neither {@link Retry} nor {@link Terminal}; or the fault of the run.

@@ -1,4 +1,4 @@
-"""Native tests of controllers: a case is a folder with `input.yaml` and `expected.yaml`. Needs PyYAML.
+"""Native tests of controllers: a case is a file with two YAML documents, the input and the expected outcome. Needs PyYAML.
 
     import unittest
     from pathlib import Path
@@ -9,7 +9,7 @@
         def test_cases(self) -> None:
             check_cases(Path(__file__).parent, reconcile)
 
-`input.yaml` has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `objects` (the cache), `live`
+The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `objects` (the cache), `live`
 (what the API server itself has; the same if absent), `raw` (path -> body), `discovery`, `config`, `state`, `attempt`, `failures`,
 `resources`.
 """
@@ -48,13 +48,15 @@ def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "c
 
     The lister of a case gives what the host would give: only watched kinds, only projected fields, only declared indexes; anything else
     fails the case. `cases` is another folder of cases, relative to `folder`. Raises an AssertionError that names the cases that differ,
-    and shows how; `pintle test --update` writes the expected files.
+    and shows how; `pintle test --update` writes the expected outcomes.
     """
     manifest = (Path(folder) / "manifest.yaml").read_text(encoding="utf-8")
     root = Path(folder) / cases
-    paths = sorted(path for path in root.iterdir() if path.is_dir())
+    for old in root.iterdir():
+        assert not (old / "input.yaml").exists(), f"{old} is a folder, but a case is one file: write input.yaml, a line --- and expected.yaml to {old}.yaml"
+    paths = sorted(root.glob("*.yaml"))
     assert paths, f"no cases in {root}"
-    wrong = {path.name: told for path in paths if (told := _check(manifest, path, reconcile))}
+    wrong = {path.stem: told for path in paths if (told := _check(manifest, path, reconcile))}
     if wrong:
         name, told = next(iter(wrong.items()))
         raise AssertionError(f"{len(wrong)} of {len(paths)} cases are wrong: {', '.join(wrong)}\n{name}: {told}")
@@ -63,14 +65,14 @@ def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "c
 def _check(manifest: str, path: Path, reconcile: Reconcile) -> str | None:
     """What is wrong with a case."""
     try:
-        actual = Fixture.parse(manifest, (path / "input.yaml").read_text(encoding="utf-8")).run(reconcile)
+        given, _, wanted = path.read_text(encoding="utf-8").partition("\n---\n")
+        actual = Fixture.parse(manifest, given).run(reconcile)
     except Exception as error:
-        error.add_note(f"in case {path.name}")
+        error.add_note(f"in case {path.stem}")
         raise
-    file = path / "expected.yaml"
-    if not file.exists():
-        return f"there is no expected.yaml. The outcome is:\n{_show(actual)}"
-    expected = read_yaml(file.read_text(encoding="utf-8"))
+    if not wanted:
+        return f"no outcome is expected yet. It is:\n{_show(actual)}"
+    expected = read_yaml(wanted)
     if equal(actual, expected):
         return None
     return "\n".join(unified_diff(_show(expected).splitlines(), _show(actual).splitlines(), "expected", "actual", lineterm=""))
@@ -95,10 +97,10 @@ class Fixture:
         manifest, given = read_yaml(manifest_text), read_yaml(input_text)
         unknown = [name for name in given if name not in _INPUT]
         if unknown:
-            raise ValueError(f"input.yaml has an unknown field {unknown[0]}: it may have {', '.join(_INPUT)}")
+            raise ValueError(f"the input has an unknown field {unknown[0]}: it may have {', '.join(_INPUT)}")
         root = given.get("key") or {}
         if not root.get("kind") or not root.get("name"):
-            raise ValueError("input.yaml needs key.kind and key.name")
+            raise ValueError("the input needs key.kind and key.name")
         queues = [queue["name"] for queue in manifest.get("queues") or []]
         if not root.get("queue") and not queues:
             raise ValueError("the manifest declares no queue")
@@ -122,7 +124,7 @@ class Fixture:
         return Fixture(key, world)
 
     def run(self, reconcile: Reconcile) -> Object:
-        """Runs the key, answers its needs until there are no more, and shows the result in the form of `expected.yaml`.
+        """Runs the key, answers its needs until there are no more, and shows the result in the form of the expected outcome of a case.
 
         Raises what the controller raises, if it is neither Retry nor Terminal, or the Fault of the run.
         """

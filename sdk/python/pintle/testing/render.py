@@ -1,4 +1,4 @@
-"""Outcomes in the form of `expected.yaml`."""
+"""Outcomes in the form of the expected ones of cases."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 //! Native tests of plugins: single runs against files, and many runs on a simulated [`Cluster`].
 //!
-//! A case is a folder with `input.yaml` and `expected.yaml`.
+//! A case is a file with two YAML documents: the input, a line `---`, and the expected outcome.
 //!
 //! ```no_run
 //! # use pintle_sdk::{Error, Key, Lister, Outcome};
 //! # fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> { Ok(Outcome::new()) }
-//! // tests/cases.rs, run with `cargo test`; `UPDATE_EXPECT=1 cargo test` writes the expected files anew.
+//! // tests/cases.rs, run with `cargo test`; `UPDATE_EXPECT=1 cargo test` writes the expected outcomes anew.
 //! pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), reconcile);
 //! ```
 //!
-//! `check_cases` reads `manifest.yaml` and every folder of `cases/`. The lister of a case gives what the host would give:
-//! only watched kinds, only projected fields, only declared indexes; anything else fails the case. `input.yaml` has
+//! `check_cases` reads `manifest.yaml` and every `*.yaml` of `cases/`. The lister of a case gives what the host would give:
+//! only watched kinds, only projected fields, only declared indexes; anything else fails the case. The input has
 //!
 //! - `key`: `kind`, `namespace`, `name`, and `queue` if it is not the manifest's first;
 //! - `now`: 2026-01-01T00:00:00Z if absent;
@@ -22,7 +22,7 @@
 //!
 //! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more.
 //!
-//! `expected.yaml` shows the outcome: updates as the difference to the cached object (in the form of a merge patch),
+//! The expected outcome shows updates as the difference to the cached object (in the form of a merge patch),
 //! equal mutations in a row once, with `times`. It is compared as a value: the order of an object's members does not matter.
 
 mod cluster;
@@ -59,36 +59,44 @@ pub fn check_cases_in(
     reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>,
 ) {
     let manifest = read(manifest.as_ref());
-    let cases_folder = cases_folder.as_ref();
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(cases_folder)
-        .unwrap_or_else(|error| panic!("read {}: {error}", cases_folder.display()))
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
-        .collect();
-    cases.sort();
-    assert!(!cases.is_empty(), "no cases in {}", cases_folder.display());
+    let cases = case_files(cases_folder.as_ref());
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut failed = Vec::new();
     for case in &cases {
-        let name = case.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let fixture = Fixture::parse(&manifest, &read(&case.join("input.yaml")))
-            .unwrap_or_else(|error| panic!("{name}/input.yaml: {error}"));
+        let text = read(case);
+        let (input, expected) = text.split_once("\n---\n").unwrap_or((text.trim_end(), ""));
+        let fixture =
+            Fixture::parse(&manifest, input).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
         let actual = fixture.run(&reconcile);
-        let expected = case.join("expected.yaml");
-        if std::fs::read_to_string(&expected).is_ok_and(|text| is_same(&text, &actual)) {
+        if is_same(expected, &actual) {
             continue;
         }
+        let whole = format!("{input}\n---\n{actual}");
         if update {
-            expect_test::expect_file![&expected].assert_eq(&actual);
+            expect_test::expect_file![case].assert_eq(&whole);
         } else {
-            failed.push((name, expected, actual));
+            failed.push((case, whole));
         }
     }
-    if let Some((_, expected, actual)) = failed.first() {
-        let names: Vec<_> = failed.iter().map(|(name, _, _)| name.as_str()).collect();
+    if let Some((case, whole)) = failed.first() {
+        let names: Vec<_> = failed.iter().filter_map(|(case, _)| case.file_stem()?.to_str()).collect();
         eprintln!("{} of {} cases differ: {}", failed.len(), cases.len(), names.join(", "));
-        expect_test::expect_file![expected].assert_eq(actual);
+        expect_test::expect_file![case].assert_eq(whole);
     }
+}
+
+/// The files of a folder, by name.
+fn case_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    if let Some(old) = paths.iter().find(|path| path.join("input.yaml").exists()) {
+        let name = old.display();
+        panic!("{name} is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to {name}.yaml");
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    paths.sort();
+    assert!(!paths.is_empty(), "no cases in {}", folder.display());
+    paths
 }
 
 /// Whether both say the same; in which order an object's members stand says nothing.

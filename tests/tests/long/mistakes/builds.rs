@@ -116,7 +116,7 @@ fn answer(edit: &Edit) -> Result<(Answer, Option<String>)> {
         if !built.is_good {
             return Ok((built, place));
         }
-        super::write_case(folder.path(), "cases/panic", &serde_json::json!({}), &[], None)?;
+        super::write_case(&folder.path().join("cases"), "panic", &serde_json::json!({}), &[], None)?;
         Ok((authors::test(&component, &folder.path().join("cases"), &[])?, place))
     })
 }
