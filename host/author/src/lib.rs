@@ -15,4 +15,3 @@ pub mod cases;
 pub mod inspect;
 pub mod package;
 pub mod rbac;
-pub mod text;

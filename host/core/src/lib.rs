@@ -12,3 +12,4 @@ pub mod lifecycle;
 pub mod object;
 pub mod policy;
 pub mod ports;
+pub mod text;

@@ -12,7 +12,7 @@
 //! 1. [`control`] decides which source a name belongs to, and whether a component may run: no source goes around it.
 //! 2. A source that fails leaves what runs as it is.
 //!
-//! Not here: the components that a host starts with, and the command line's end of the admin API (`host/src`).
+//! Not here: the components that a host starts with, and the operator's end of the admin API (`pintle-client`).
 
 pub mod admin;
 pub mod control;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("host/wasm", &["host/core"]),
     ("host/oci", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
+    ("host/client", &["host/core", "host/sources"]),
     ("host/sim", &["host/core"]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
@@ -41,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "host/nodes",
             "host/build",
             "host/author",
+            "host/client",
         ],
     ),
     ("sdk", &["sdk"]),

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::Manifest;
+use pintle_core::text::{bytes, table};
 use pintle_wasm::Producer;
 
 use super::{Inspected, access};
-use crate::text::{bytes, table};
 
 pub(super) fn text(inspected: &Inspected<'_>) -> String {
     let found = inspected.found;

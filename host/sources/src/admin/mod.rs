@@ -10,7 +10,7 @@
 //! 3. The host reads no file that a caller names: components come in the request.
 //! 4. Values of Secrets that runs have read leave by here only if the caller asks for them.
 //!
-//! Not here: the command line's end (`plugin`).
+//! Not here: the operator's end (`pintle-client`).
 
 mod failures;
 mod peer;

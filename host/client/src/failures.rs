@@ -1,81 +1,76 @@
-//! `pintle plugin failures`: the last runs that failed, and cases made of them.
+//! The last runs of a plugin that failed, and cases made of them.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pintle_author::text::table;
+use pintle_core::text::{age, table};
 use pintle_sources::wire::{Failure, FailureKey, FailureList, SavedFailure};
 use serde::Serialize;
 
-use super::client::Client;
-use super::path;
-use super::times::age;
-use crate::cli::Output;
-use crate::cli::failures::FailuresArgs;
-use crate::output;
+use crate::{Client, path};
 
 /// Characters of a message that a line of the list has room for.
 const MAX_MESSAGE_CHARS: usize = 120;
 
-pub(super) async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
-    let mut found: FailureList = client.get(&path(&args.name, "/failures")).await?;
-    if let Some(key) = &args.key {
-        found.items.retain(|failure| failure.key.is(key));
-    }
-    match (&args.save, args.output.output) {
-        (Some(folder), form) => save(client, args, folder, &found, form).await,
-        (None, Output::Json) => output::json(&found),
-        (None, Output::Text) => output::line(&list(&args.name, &found, &jiff::Timestamp::now())),
-    }
+/// The failed runs of a plugin that the host keeps; of one object if a key is given.
+///
+/// # Errors
+/// The host cannot be reached, or refuses.
+pub async fn fetch(client: &Client, plugin: &str, key: Option<&str>) -> anyhow::Result<FailureList> {
+    let mut found: FailureList = client.get(&path(plugin, "/failures")).await?;
+    found.items.retain(|failure| key.is_none_or(|key| failure.key.is(key)));
+    Ok(found)
 }
 
 /// A case that was made of a failure.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Case {
-    case: PathBuf,
+pub struct Case {
+    /// Its file.
+    pub case: PathBuf,
     /// It was there already, and is as it was.
-    is_old: bool,
+    pub is_old: bool,
+    /// What failed.
     #[serde(flatten)]
-    failure: Failure,
+    pub failure: Failure,
 }
 
-async fn save(
+/// Saves each failure as a case in the folder, unless it was saved before. `secrets`: with the values of Secrets.
+///
+/// # Errors
+/// The host cannot be reached, or a file cannot be written.
+pub async fn save(
     client: &Client,
-    args: &FailuresArgs,
-    folder: &Path,
+    plugin: &str,
     found: &FailureList,
-    form: Output,
-) -> anyhow::Result<()> {
-    let query = if args.secrets { "?secrets=true" } else { "" };
+    folder: &Path,
+    secrets: bool,
+) -> anyhow::Result<Vec<Case>> {
+    let query = if secrets { "?secrets=true" } else { "" };
     let mut cases = Vec::new();
     for failure in &found.items {
         let case = folder.join(name_of(failure) + ".yaml");
         let is_old = case.exists();
         if !is_old {
-            let saved: SavedFailure =
-                client.get(&path(&args.name, &format!("/failures/{}{query}", failure.id))).await?;
-            write(&case, &args.name, &saved)?;
+            let saved: SavedFailure = client.get(&path(plugin, &format!("/failures/{}{query}", failure.id))).await?;
+            write(&case, plugin, &saved)?;
         }
         cases.push(Case { case, is_old, failure: failure.clone() });
     }
-    if form == Output::Json {
-        return output::json(&serde_json::json!({ "cases": cases }));
-    }
+    Ok(cases)
+}
+
+/// Where the failures of a plugin were saved, and how to run them again.
+pub fn saved(folder: &Path, cases: &[Case]) -> String {
     let mut text = String::new();
-    for Case { case, is_old, failure } in &cases {
+    for Case { case, is_old, failure } in cases {
         let was = if *is_old { " (was there already)" } else { "" };
         // Writing to a String does not fail.
         let _ = writeln!(text, "{}{was}: {}", case.display(), first_line(failure));
     }
-    if cases.is_empty() {
-        text = list(&args.name, found, &jiff::Timestamp::now());
-    } else {
-        let _ = writeln!(text, "\nPlay them in the plugin's folder: pintle test --cases {}", folder.display());
-    }
-    output::line(text.trim_end())
+    text + &format!("\nRun them in the plugin's folder: pintle test --cases {}", folder.display())
 }
 
 /// `default-web-trap-20261122T013000.123456Z`: the time tells apart what hosts have seen one after the other.
@@ -148,7 +143,8 @@ fn first_line(failure: &Failure) -> String {
     format!("{}: {cut}", failure.failure)
 }
 
-fn list(plugin: &str, found: &FailureList, now: &jiff::Timestamp) -> String {
+/// Failed runs as a table.
+pub fn list(plugin: &str, found: &FailureList, now: &jiff::Timestamp) -> String {
     if found.items.is_empty() {
         return format!("No failed runs of plugin {plugin} are kept.");
     }

@@ -1,4 +1,4 @@
-//! Sizes and tables for the terminal.
+//! Tables, sizes and ages for the terminal, as kubectl prints them.
 
 /// A size that is read at a glance and exact: `2.2 MiB (2,255,012 bytes)`.
 pub fn bytes(n: u64) -> String {
@@ -27,6 +27,30 @@ pub fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// A duration as kubectl prints ages: `37s`, `5m`, `3h12m`, `4d`.
+pub fn age(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let with = |n: i64, unit: char, rest: i64, rest_unit: char| {
+        if rest == 0 { format!("{n}{unit}") } else { format!("{n}{unit}{rest}{rest_unit}") }
+    };
+    if seconds < 120 {
+        format!("{seconds}s")
+    } else if minutes < 10 {
+        with(minutes, 'm', seconds % 60, 's')
+    } else if hours < 3 {
+        format!("{minutes}m")
+    } else if hours < 8 {
+        with(hours, 'h', minutes % 60, 'm')
+    } else if days < 2 {
+        format!("{hours}h")
+    } else if days < 8 {
+        with(days, 'd', hours % 24, 'h')
+    } else {
+        format!("{days}d")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +65,29 @@ mod tests {
             (5 << 30, "5.0 GiB (5,368,709,120 bytes)"),
         ] {
             assert_eq!(bytes(n), expected);
+        }
+    }
+
+    #[test]
+    fn ages_are_kubectls() {
+        for (seconds, expected) in [
+            (-3, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (601, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_100, "3h5m"),
+            (28_800, "8h"),
+            (100_000, "27h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (700_000, "8d"),
+        ] {
+            assert_eq!(age(seconds), expected, "{seconds}");
         }
     }
 }

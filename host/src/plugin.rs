@@ -1,31 +1,24 @@
 //! `pintle plugin`: what an operator does to the plugins of a running host.
 
-mod client;
-mod failures;
-mod show;
-mod times;
-
 use std::io::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
+use pintle_client::{Client, failures, path, show};
+use pintle_core::lifecycle::{Stage, SwapReport};
 use pintle_oci::{ComponentSource, Evidence, Fetcher, MAX_COMPONENT_BYTES, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
-use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, PluginStatus};
-use serde_json::Value;
+use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use self::client::Client;
 use crate::cli::Output;
+use crate::cli::failures::FailuresArgs;
 use crate::cli::plugin::{Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until};
 use crate::output;
-
-/// How often to ask how far a swap is.
-const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
     let client = Client::new(command.admin_socket.clone().unwrap_or_else(socket::default_path));
@@ -56,7 +49,7 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
             let gone: Value = client.delete(&path(&args.name, "")).await?;
             answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
         }
-        Action::Failures(args) => failures::failures(&client, args).await,
+        Action::Failures(args) => self::failures(&client, args).await,
         Action::Diff(args) => {
             let found: DiffAnswer = client.get(&path(&args.name, "/diff")).await?;
             match args.output.output {
@@ -68,10 +61,8 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
 }
 
 async fn load(client: &Client, args: &LoadArgs) -> anyhow::Result<()> {
-    let request = request(&args.component, Overrides::default()).await?;
-    let digest = request.1;
-    let report =
-        followed(client, client.post("/v1/plugins", &request.0), |plugin| is_incoming(plugin, &digest)).await?;
+    let (request, digest) = request(&args.component, Overrides::default()).await?;
+    let report = client.swap("/v1/plugins", &request, &digest, |stage| tell(said(stage))).await?;
     answer(args.output.output, &report, || show::report(&report))
 }
 
@@ -87,12 +78,11 @@ async fn swap(client: &Client, args: &SwapArgs) -> anyhow::Result<()> {
         max_faults: args.max_faults,
     };
     let (request, digest) = request(&args.component, overrides).await?;
-    let path_of = path(&args.name, "/swap");
-    let swapping = client.post(&path_of, &request);
-    let mut report = followed(client, swapping, |plugin| is_incoming(plugin, &digest)).await?;
+    let path = path(&args.name, "/swap");
+    let mut report = client.swap(&path, &request, &digest, |stage| tell(said(stage))).await?;
     if args.wait == Until::Proven {
         tell(&show::report(&report));
-        report = proven(client, &args.name, &report).await?;
+        report = client.proven(&args.name, &report).await?;
     }
     answer(args.output.output, &report, || show::report(&report))
 }
@@ -106,6 +96,16 @@ async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {
     let request = DisableRequest { why: args.why.clone() };
     let found: Description = client.post(&path(&args.name, "/disable"), &request).await?;
     answer(args.output.output, &found, || format!("plugin {} is disabled", args.name))
+}
+
+async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
+    let found = failures::fetch(client, &args.name, args.key.as_deref()).await?;
+    let list = || failures::list(&args.name, &found, &jiff::Timestamp::now());
+    let Some(folder) = &args.save else { return answer(args.output.output, &found, list) };
+    let cases = failures::save(client, &args.name, &found, folder, args.secrets).await?;
+    answer(args.output.output, &json!({ "cases": cases }), || {
+        if cases.is_empty() { list() } else { failures::saved(folder, &cases) }
+    })
 }
 
 fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
@@ -133,46 +133,6 @@ async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Resu
     Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), spec, overrides, proof }, digest))
 }
 
-fn path(name: &str, rest: &str) -> String {
-    // Whatever is not a name of a plugin must not be taken for another path.
-    let mut path = String::from("/v1/plugins/");
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'-' {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path + rest
-}
-
-fn is_incoming(plugin: &PluginStatus, digest: &str) -> bool {
-    plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest)
-}
-
-/// Waits for a swap, and tells meanwhile how far it is.
-async fn followed(
-    client: &Client,
-    swap: impl Future<Output = anyhow::Result<SwapReport>>,
-    ours: impl Fn(&PluginStatus) -> bool,
-) -> anyhow::Result<SwapReport> {
-    tokio::pin!(swap);
-    let mut told = None;
-    loop {
-        tokio::select! {
-            report = &mut swap => return report,
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        // Only to be told; if it cannot be asked, the swap itself will say so.
-        let Ok(listing) = client.get::<Listing>("/v1/plugins").await else { continue };
-        let stage = listing.items.iter().find(|plugin| ours(plugin)).and_then(|plugin| plugin.stage);
-        if stage.is_some() && stage != told {
-            told = stage;
-            tell(stage.map_or("", said));
-        }
-    }
-}
-
 fn said(stage: Stage) -> &'static str {
     match stage {
         Stage::Validating => "validating ...",
@@ -180,23 +140,6 @@ fn said(stage: Stage) -> &'static str {
         Stage::Syncing => "filling the caches of new watches ...",
         Stage::Shadowing => "running beside the old version ...",
         Stage::Probation => "on probation ...",
-    }
-}
-
-/// Waits until the version that has just taken over is proven.
-async fn proven(client: &Client, name: &str, switched: &SwapReport) -> anyhow::Result<SwapReport> {
-    let digest = switched.to.as_ref().map(|to| to.digest.as_str());
-    loop {
-        let found: Description = client.get(&path(name, "")).await?;
-        let last = found.plugin.and_then(|plugin| plugin.last_swap).context("the host knows of no swap any more")?;
-        if last.to.as_ref().map(|to| to.digest.as_str()) != digest {
-            bail!("another swap of {name} came in between: {}", show::report(&last));
-        }
-        match last.result {
-            SwapResult::Proven => return Ok(last),
-            SwapResult::RolledBack | SwapResult::Refused => bail!("{}: {}", last.reason, show::report(&last)),
-            SwapResult::Switched => tokio::time::sleep(LOOK).await,
-        }
     }
 }
 

@@ -3,18 +3,17 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use pintle_author::text::table;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
+use pintle_core::text::{age, table};
 use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::times::age;
-
 /// Characters of a digest that are shown where space is short.
 const SHORT_DIGEST: usize = 12;
 
-pub(super) fn listing(listing: &Listing, now: &Timestamp) -> String {
+/// Plugins as a table, and what was not applied.
+pub fn listing(listing: &Listing, now: &Timestamp) -> String {
     let mut rows =
         vec![["NAME", "VERSION", "DIGEST", "PHASE", "READY", "SOURCE", "FAULTS", "AGE"].map(str::to_owned).to_vec()];
     rows.extend(listing.items.iter().map(|plugin| {
@@ -58,8 +57,8 @@ fn since(time: &str, now: &Timestamp) -> String {
     time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |time| age(now.as_second() - time.as_second()))
 }
 
-/// Writing to a String does not fail, so results are dropped here.
-pub(super) fn description(found: &Description) -> String {
+/// All of one plugin. Writing to a String does not fail, so results are dropped here.
+pub fn description(found: &Description) -> String {
     let mut text = String::new();
     if let Some(plugin) = &found.plugin {
         about(&mut text, plugin);
@@ -131,8 +130,8 @@ fn brief(version: &VersionInfo) -> String {
     format!("{} ({})", version.version, short(&version.digest))
 }
 
-/// One line.
-pub(super) fn report(report: &SwapReport) -> String {
+/// A swap in one line.
+pub fn report(report: &SwapReport) -> String {
     let to = report.to.as_ref().map_or_else(|| "an unknown version".to_owned(), brief);
     let way = match &report.from {
         Some(from) => format!("{} -> {to}", brief(from)),
@@ -155,7 +154,8 @@ pub(super) fn report(report: &SwapReport) -> String {
     }
 }
 
-pub(super) fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
+/// What a shadow found.
+pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
     let Some(shadow) = shadow else {
         return format!("No version of {name} has been another one's shadow; see `pintle plugin swap --shadow`.");
     };

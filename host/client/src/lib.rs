@@ -1,0 +1,184 @@
+//! The operator's end of the admin API: requests to a running host, and its answers as text.
+//!
+//! *Not here*: the host's end and the shapes of the JSON (`pintle-sources`), and the arguments of commands (`host/src`).
+
+pub mod failures;
+pub mod show;
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
+use pintle_sources::wire::{Description, Listing, PluginStatus, Refusal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+/// How often to ask how far a swap is.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A client of one host. Each request has a connection of its own, so that one can be asked while another one waits.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// Of the host that listens at this socket.
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// The host cannot be reached, or refuses; the text says what to do.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.call(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Asks for a change.
+    ///
+    /// # Errors
+    /// The host cannot be reached, or refuses; the text says what to do.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let body = serde_json::to_vec(body).context("write the request")?;
+        self.call(Method::POST, path, body.into()).await
+    }
+
+    /// Asks for a removal.
+    ///
+    /// # Errors
+    /// The host cannot be reached, or refuses; the text says what to do.
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.call(Method::DELETE, path, Bytes::new()).await
+    }
+
+    /// Sends a request for a swap, or to load a plugin, and waits for its end. `digest`: of the component; `progress` sees each stage.
+    ///
+    /// # Errors
+    /// As [`Self::get`], or the component is rejected.
+    pub async fn swap(
+        &self,
+        path: &str,
+        request: &impl Serialize,
+        digest: &str,
+        mut progress: impl FnMut(Stage),
+    ) -> anyhow::Result<SwapReport> {
+        let swap = self.post(path, request);
+        tokio::pin!(swap);
+        let mut last = None;
+        loop {
+            tokio::select! {
+                report = &mut swap => return report,
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+            // If the host cannot be asked for its progress, the swap itself fails.
+            let Ok(listing) = self.get::<Listing>("/v1/plugins").await else { continue };
+            let is_ours =
+                |plugin: &&PluginStatus| plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest);
+            let stage = listing.items.iter().find(is_ours).and_then(|plugin| plugin.stage);
+            if let Some(stage) = stage.filter(|_| stage != last) {
+                progress(stage);
+                last = Some(stage);
+            }
+        }
+    }
+
+    /// Waits until the version that has just taken over is proven.
+    ///
+    /// # Errors
+    /// As [`Self::get`], or the version is rolled back, or replaced by another one.
+    pub async fn proven(&self, name: &str, switched: &SwapReport) -> anyhow::Result<SwapReport> {
+        let digest = switched.to.as_ref().map(|to| to.digest.as_str());
+        loop {
+            let found: Description = self.get(&path(name, "")).await?;
+            let last =
+                found.plugin.and_then(|plugin| plugin.last_swap).context("the host knows of no swap any more")?;
+            if last.to.as_ref().map(|to| to.digest.as_str()) != digest {
+                bail!("another swap of {name} came in between: {}", show::report(&last));
+            }
+            match last.result {
+                SwapResult::Proven => return Ok(last),
+                SwapResult::RolledBack | SwapResult::Refused => bail!("{}: {}", last.reason, show::report(&last)),
+                SwapResult::Switched => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
+        let shown = self.socket.display();
+        let stream = match UnixStream::connect(&self.socket).await {
+            Ok(stream) => stream,
+            Err(why) => return Err(unreachable(&self.socket, &why)),
+        };
+        let broken = || format!("the host at {shown} hung up; look at its log");
+        let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(broken)?;
+        // Its error is that of the request.
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "pintle")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .context("make the request")?;
+        let answer = requests.send_request(request).await.with_context(broken)?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.with_context(broken)?.to_bytes();
+        if status.is_success() {
+            return serde_json::from_slice(&body)
+                .with_context(|| format!("what listens at {shown} does not answer as a Pintle host of this version"));
+        }
+        match serde_json::from_slice::<Refusal>(&body) {
+            Ok(why) => bail!("{}: {}", why.reason, why.message),
+            Err(_) => bail!("what listens at {shown} answers {status}; is it a Pintle host?"),
+        }
+    }
+}
+
+/// Why nobody could be asked, and what to do.
+fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
+    let shown = socket.display();
+    match why.kind() {
+        ErrorKind::PermissionDenied => {
+            let owner = std::fs::metadata(socket).or_else(|_| std::fs::metadata(socket.parent().unwrap_or(socket)));
+            let as_whom = owner.map_or_else(|_| "its user".to_owned(), |file| format!("uid {}", file.uid()));
+            anyhow!("you may not use the socket {shown}: run as root, or as {as_whom}")
+        }
+        ErrorKind::NotFound => anyhow!(
+            "no host runs that listens at {shown}: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH"
+        ),
+        ErrorKind::ConnectionRefused => match std::fs::metadata(socket) {
+            Ok(file) if !file.file_type().is_socket() => {
+                anyhow!("{shown} is no socket; name that of the host with --admin-socket PATH")
+            }
+            _ => anyhow!(
+                "the host that listened at {shown} has ended: start it again, or name another socket with --admin-socket PATH"
+            ),
+        },
+        _ => anyhow!("cannot connect to {shown}: {why}; name the host's socket with --admin-socket PATH"),
+    }
+}
+
+/// The path of a plugin, with what follows its name.
+pub fn path(name: &str, rest: &str) -> String {
+    // Whatever is not a name of a plugin must not be taken for another path.
+    let mut path = String::from("/v1/plugins/");
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path + rest
+}
