@@ -1,12 +1,12 @@
 //! `pintle dev`: the embedded cluster with the built-in controllers.
 
 mod hints;
-mod rebuild;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pintle_author::rebuild::Followed;
 use pintle_kube::{Connection, Source};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
@@ -14,7 +14,6 @@ use pintle_sources::admin::socket;
 use pintle_sources::{PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::rebuild::Followed;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
@@ -52,7 +51,10 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
-            let follow = |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone())));
+            // With standard output gone there is nobody left to notify.
+            let report = |line: &str| drop(output::line(line));
+            let follow =
+                |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), report)));
             let _following: Vec<_> = followed.into_iter().map(follow).collect();
             let hints = hints::tell(host.manager.clone(), socket);
             let _hints = has_socket.then(|| AbortOnDropHandle::new(tokio::spawn(hints)));

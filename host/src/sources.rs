@@ -1,8 +1,6 @@
 //! What the plugin sources need of this binary: its flags, its host, its format of cases.
 
-use pintle_author::cases::Saved;
-use pintle_runtime::failures::FailedRun;
-use pintle_sources::admin::SavedRun;
+use pintle_author::cases;
 use pintle_sources::{Options, Running};
 
 use crate::cli::PluginArgs;
@@ -22,12 +20,7 @@ impl From<&Host> for Running {
             caches: host.manager.caches().clone(),
             fetcher: host.fetcher.clone(),
             builtins: plugins::builtins().collect(),
-            save_run: save,
+            save_run: cases::save,
         }
     }
-}
-
-fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
-    let Saved { input, n_masked, left_out } = Saved::new(run, secrets)?;
-    Ok(SavedRun { input, n_masked, left_out })
 }

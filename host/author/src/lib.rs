@@ -3,7 +3,8 @@
 //! ```text
 //! folder ──pintle-build──> component ──┬──> package     a file that a host loads
 //!                                      ├──> cases       outcomes, compared with the expected ones
-//!                                      └──> inspect     what it watches and writes
+//!                                      ├──> inspect     what it watches and writes
+//!                                      └──> rebuild     into a running host, on each save
 //! manifests ──────────────────────────────> rbac        roles for what they ask for
 //! ```
 //!
@@ -15,3 +16,4 @@ pub mod cases;
 pub mod inspect;
 pub mod package;
 pub mod rbac;
+pub mod rebuild;

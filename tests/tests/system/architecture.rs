@@ -25,7 +25,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),
-    ("host/author", &["host/core", "host/cache", "host/runtime", "host/wasm", "host/build"]),
+    (
+        "host/author",
+        &["host/core", "host/cache", "host/runtime", "host/wasm", "host/oci", "host/sources", "host/build"],
+    ),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),
     (

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tracing::instrument::{WithDispatch, WithSubscriber as _};
 use tracing::subscriber::NoSubscriber;
 
+use super::cluster::CaseCluster;
 use super::input::Case;
 use super::plugin::Guests;
-use super::world::World;
 use super::{order, render};
 
 /// Calls of one run, as in the host.
@@ -107,29 +107,29 @@ fn silently<F: Future>(run: F) -> WithDispatch<F> {
     run.with_subscriber(NoSubscriber::default())
 }
 
-/// Opens the world of each case, in their order.
+/// Opens the cluster of each case, in their order.
 ///
 /// # Errors
 /// A case does not fit the manifest.
-pub(crate) async fn open(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<World>> {
-    let mut worlds = Vec::new();
+pub(crate) async fn open(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<CaseCluster>> {
+    let mut clusters = Vec::new();
     for case in cases {
-        let opened = World::open(case, guests.fresh.manifest()).await;
-        worlds.push(opened.map_err(|why| why.context(format!("case {}", case.name)))?);
+        let opened = CaseCluster::open(case, guests.fresh.manifest()).await;
+        clusters.push(opened.map_err(|why| why.context(format!("case {}", case.name)))?);
     }
-    Ok(worlds)
+    Ok(clusters)
 }
 
 /// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
 ///
-/// `worlds` are those of the cases. What a run does wrong is a problem of its case.
-pub(crate) async fn run(guests: &Guests, cases: &[Case], worlds: &[World]) -> Vec<Tried> {
+/// `clusters` are those of the cases. What a run does wrong is a problem of its case.
+pub(crate) async fn run(guests: &Guests, cases: &[Case], clusters: &[CaseCluster]) -> Vec<Tried> {
     let mut all = Vec::new();
-    for (case, world) in cases.iter().zip(worlds) {
-        let mut tried = tried(case, world, once(&guests.fresh, world).await);
+    for (case, cluster) in cases.iter().zip(clusters) {
+        let mut tried = tried(case, cluster, once(&guests.fresh, cluster).await);
         // What ended with a fault gives nothing to compare.
         if tried.seen.is_some() {
-            let again = silently(once(&guests.fresh, world)).await;
+            let again = silently(once(&guests.fresh, cluster)).await;
             tried.differs_from(
                 again.shown.ok(),
                 "two fresh instances gave different outcomes for the same input: something in it is left to chance",
@@ -142,7 +142,7 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case], worlds: &[World]) -> Ve
         if all[at].seen.is_none() {
             continue;
         }
-        let ran = silently(once(&guests.live, &worlds[at])).await;
+        let ran = silently(once(&guests.live, &clusters[at])).await;
         match ran.shown {
             Ok(seen) => all[at].differs_from(Some(seen), KEEPS),
             Err(fault) => all[at].add(format!("on an instance that had run other cases before: {fault}")),
@@ -155,14 +155,14 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case], worlds: &[World]) -> Ve
 const MAX_FRESH_RUNS: u32 = 100;
 
 /// Runs the cases in turn on one instance, `n_runs` runs in all; and some on instances of their own, to compare.
-pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Cost {
-    let n_first = u32::try_from(worlds.len()).unwrap_or(u32::MAX);
+pub(crate) async fn endure(guests: &Guests, clusters: &[CaseCluster], n_runs: u32) -> Cost {
+    let n_first = u32::try_from(clusters.len()).unwrap_or(u32::MAX);
     let mut cost =
         Cost { n_runs: 0, memory_bytes: Memory::default(), live: Duration::ZERO, fresh: Duration::ZERO, problem: None };
     let mut live_times = Vec::new();
     let mut shown: Vec<Value> = Vec::new();
-    for (at, world) in worlds.iter().enumerate().cycle().take(n_runs as usize) {
-        let ran = once(&guests.live, world).await;
+    for (at, cluster) in clusters.iter().enumerate().cycle().take(n_runs as usize) {
+        let ran = once(&guests.live, cluster).await;
         cost.n_runs += 1;
         live_times.push(ran.usage.elapsed);
         match ran.shown {
@@ -171,7 +171,7 @@ pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Co
                 break;
             }
             Ok(seen) if shown.get(at).is_some_and(|first| *first != seen) => {
-                let key = &world.key;
+                let key = &cluster.key;
                 cost.problem =
                     Some(format!("run {} on one instance gave another outcome for {key} than before", cost.n_runs));
                 break;
@@ -195,8 +195,8 @@ pub(crate) async fn endure(guests: &Guests, worlds: &[World], n_runs: u32) -> Co
         }
     }
     let mut fresh_times = Vec::new();
-    for world in worlds.iter().cycle().take(n_runs.min(MAX_FRESH_RUNS) as usize) {
-        fresh_times.push(once(&guests.fresh, world).await.usage.elapsed);
+    for cluster in clusters.iter().cycle().take(n_runs.min(MAX_FRESH_RUNS) as usize) {
+        fresh_times.push(once(&guests.fresh, cluster).await.usage.elapsed);
     }
     (cost.live, cost.fresh) = (median(live_times), median(fresh_times));
     cost
@@ -207,8 +207,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
-    let denied = |Wanted { answers, asked, outcome }| world.denials(&answers, &asked, outcome.as_ref());
+fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
+    let denied = |Wanted { answers, asked, outcome }| cluster.denials(&answers, &asked, outcome.as_ref());
     let mut problems = ran.wanted.map(denied).unwrap_or_default();
     let (seen, differs) = match ran.shown {
         Ok(seen) => {
@@ -225,7 +225,7 @@ fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
     };
     Tried {
         name: case.name.clone(),
-        key: world.key.clone(),
+        key: cluster.key.clone(),
         expected: case.expected.clone(),
         seen,
         differs,
@@ -237,13 +237,13 @@ fn tried(case: &Case, world: &World, ran: Ran) -> Tried {
 }
 
 /// Calls until there are no more needs.
-async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
-    world.begin().await;
+async fn once(guest: &Arc<dyn Guest>, cluster: &CaseCluster) -> Ran {
+    cluster.begin().await;
     let mut asked: Vec<Need> = Vec::new();
     let mut answers = Answers::new();
     let mut usage = Usage::default();
     for _ in 0..MAX_ROUNDS {
-        let run = guest.reconcile(&world.key, world.view(&answers)).await;
+        let run = guest.reconcile(&cluster.key, cluster.view(&answers)).await;
         usage = usage.most(run.usage);
         let result = match run.result {
             Ok(result) => result.map(CheckedOutcome::into_inner),
@@ -251,11 +251,11 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
         };
         let needs = result.as_ref().map(|outcome| outcome.needs.clone()).unwrap_or_default();
         if needs.is_empty() {
-            let shown = Ok(render::result(&result, &asked, world));
+            let shown = Ok(render::result(&result, &asked, cluster));
             return Ran { shown, wanted: Some(Wanted { answers, asked, outcome: result.ok() }), usage };
         }
         for need in needs {
-            let answer = world.answer(&need).await;
+            let answer = cluster.answer(&need).await;
             // What is asked for again is answered again.
             answers.retain(|(answered, _)| *answered != need);
             answers.push((need.clone(), answer));
@@ -265,7 +265,7 @@ async fn once(guest: &Arc<dyn Guest>, world: &World) -> Ran {
         }
     }
     let result: Result<Outcome, ReconcileError> = Ok(Outcome::default());
-    let mut shown = render::result(&result, &asked, world);
+    let mut shown = render::result(&result, &asked, cluster);
     shown["endless"] =
         json!(format!("still asks for reads after {MAX_ROUNDS} rounds, which the host takes for a fault"));
     Ran { shown: Ok(shown), wanted: None, usage }

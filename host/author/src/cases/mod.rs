@@ -1,6 +1,6 @@
 //! `pintle test`: the cases of a plugin, run as the host would run them.
 //!
-//! *Flow*: folder -> component ([`pintle_build`]) -> each case: its input -> a world behind the host's own caches ([`world`])
+//! *Flow*: folder -> component ([`pintle_build`]) -> each case: its input -> a cluster behind the host's own caches ([`cluster`])
 //! -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with the expected one, and with what the same
 //! component gives in other circumstances ([`checks`]).
 //!
@@ -10,6 +10,7 @@
 //! *Not here*: anything that writes to a cluster.
 
 mod checks;
+mod cluster;
 mod input;
 mod mask;
 mod order;
@@ -17,14 +18,13 @@ mod plugin;
 mod render;
 mod report;
 mod saved;
-mod world;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-pub use self::saved::Saved;
+pub use self::saved::save;
 
 use self::checks::{Cost, Tried};
 use self::input::Case;
@@ -84,13 +84,13 @@ impl Report {
 pub async fn test(options: &Options) -> anyhow::Result<Report> {
     let (plugin, cases) = open(options)?;
     let guests = plugin.guests()?;
-    let worlds = checks::open(&guests, &cases).await?;
-    let mut tried = checks::run(&guests, &cases, &worlds).await;
+    let clusters = checks::open(&guests, &cases).await?;
+    let mut tried = checks::run(&guests, &cases, &clusters).await;
     if options.update {
         update(&cases, &mut tried)?;
     }
     let cost = match options.n_runs {
-        Some(n_runs) => Some(checks::endure(&guests, &worlds, n_runs).await),
+        Some(n_runs) => Some(checks::endure(&guests, &clusters, n_runs).await),
         None => None,
     };
     Ok(Report { plugin, tried, cost })

@@ -6,16 +6,16 @@ use pintle_core::contract::outcome::{
 use pintle_core::object::id::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
 
-use super::world::World;
+use super::cluster::CaseCluster;
 
 /// A result, with the needs of earlier rounds. Updates are shown as differences to the cached objects.
-pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], world: &World) -> Value {
+pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], cluster: &CaseCluster) -> Value {
     let mut shown = Map::new();
     if !asked.is_empty() {
         shown.insert("asked".into(), asked.iter().map(need).collect());
     }
     match result {
-        Ok(wanted) => shown.append(&mut outcome(wanted, world)),
+        Ok(wanted) => shown.append(&mut outcome(wanted, cluster)),
         Err(ReconcileError::Retry { message, after }) => {
             shown.insert("retry".into(), message.clone().into());
             if let Some(after) = after {
@@ -27,7 +27,7 @@ pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], w
     Value::Object(shown)
 }
 
-fn outcome(outcome: &Outcome, world: &World) -> Map<String, Value> {
+fn outcome(outcome: &Outcome, cluster: &CaseCluster) -> Map<String, Value> {
     let mut shown = Map::new();
     let steps: Vec<Value> = outcome
         .steps
@@ -43,7 +43,7 @@ fn outcome(outcome: &Outcome, world: &World) -> Map<String, Value> {
             if step.always {
                 shown.insert("always".into(), true.into());
             }
-            shown.insert("mutations".into(), mutations(&step.mutations, world));
+            shown.insert("mutations".into(), mutations(&step.mutations, cluster));
             Value::Object(shown)
         })
         .collect();
@@ -66,9 +66,9 @@ fn outcome(outcome: &Outcome, world: &World) -> Map<String, Value> {
 }
 
 /// Equal ones in a row are shown once.
-fn mutations(mutations: &[Mutation], world: &World) -> Value {
+fn mutations(mutations: &[Mutation], cluster: &CaseCluster) -> Value {
     let shown = mutations.chunk_by(|a, b| a == b).map(|same| {
-        let mut shown = mutation(&same[0], world);
+        let mut shown = mutation(&same[0], cluster);
         if same.len() > 1 {
             shown.insert("times".into(), same.len().into());
         }
@@ -77,8 +77,8 @@ fn mutations(mutations: &[Mutation], world: &World) -> Value {
     Value::Array(shown.collect())
 }
 
-fn mutation(mutation: &Mutation, world: &World) -> Map<String, Value> {
-    let mut shown = action(&mutation.action, world);
+fn mutation(mutation: &Mutation, cluster: &CaseCluster) -> Map<String, Value> {
+    let mut shown = action(&mutation.action, cluster);
     for (name, told) in [("onSuccess", &mutation.on_success), ("onFailure", &mutation.on_failure)] {
         if let Some(told) = told {
             shown.insert(name.to_owned(), event(told));
@@ -98,7 +98,7 @@ fn mutation(mutation: &Mutation, world: &World) -> Map<String, Value> {
     shown
 }
 
-fn action(action: &Action, world: &World) -> Map<String, Value> {
+fn action(action: &Action, cluster: &CaseCluster) -> Map<String, Value> {
     let mut shown = Map::new();
     let mut put = |name: &str, value: Value| {
         if !value.is_null() {
@@ -115,7 +115,7 @@ fn action(action: &Action, world: &World) -> Map<String, Value> {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let key = ObjectKey::new(&text(&new["metadata"]["namespace"]), &text(&new["metadata"]["name"]));
             put("update", target(kind, &key, subresource.as_deref()));
-            match world.original(kind, &key) {
+            match cluster.original(kind, &key) {
                 Some(old) => put("changes", difference(old, &new)),
                 None => put("object", new),
             }

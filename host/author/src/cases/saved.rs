@@ -6,53 +6,41 @@ use anyhow::Context as _;
 use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::contract::outcome::{Need, NeedError};
 use pintle_runtime::failures::FailedRun;
+use pintle_sources::admin::SavedRun;
 use serde_json::{Map, Value};
 
 use super::input::{Input, InputError, InputFailure, InputResource};
 use super::mask;
 
-/// The input of a run, and what has to be known of it.
-#[derive(Debug)]
-pub struct Saved {
-    /// The input of the case.
-    pub input: Value,
-    /// Values that are masked.
-    pub n_masked: usize,
-    /// Sentences: what the run saw and the case does not.
-    pub left_out: Vec<String>,
-}
-
-impl Saved {
-    /// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
-    ///
-    /// # Errors
-    /// What was seen cannot be said in JSON.
-    pub fn new(run: &FailedRun, secrets: bool) -> anyhow::Result<Self> {
-        let mut input = Input::of(&run.how.key, &run.now);
-        let mut left_out = Vec::new();
-        input.attempt = run.attempt;
-        input.failures = run.failures.iter().map(InputFailure::from).collect();
-        input.config = serde_json::from_str(&run.config).context("read the configuration")?;
-        input.objects = run.seen.objects.iter().map(|object| object.value()).collect();
-        let state = run.seen.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        input.state = state.collect();
-        input.resources = run.seen.resources.iter().flat_map(|all| all.iter()).map(InputResource::from).collect();
-        for (need, answer) in &run.seen.answers {
-            left_out.extend(take_in(&mut input, need, answer.as_ref()));
-        }
-        if run.seen.is_incomplete {
-            left_out.push("the run read more than is kept: objects or answers are missing".to_owned());
-        }
-        let mut n_masked = 0;
-        if !secrets {
-            n_masked += mask_settings(&mut input.config, &run.manifest);
-        }
-        let mut input = serde_json::to_value(input).context("write the input")?;
-        if !secrets {
-            n_masked += mask::secrets(&mut input);
-        }
-        Ok(Self { input, n_masked, left_out })
+/// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
+///
+/// # Errors
+/// What was seen cannot be said in JSON.
+pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
+    let mut input = Input::of(&run.how.key, &run.now);
+    let mut left_out = Vec::new();
+    input.attempt = run.attempt;
+    input.failures = run.failures.iter().map(InputFailure::from).collect();
+    input.config = serde_json::from_str(&run.config).context("read the configuration")?;
+    input.objects = run.seen.objects.iter().map(|object| object.value()).collect();
+    let state = run.seen.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    input.state = state.collect();
+    input.resources = run.seen.resources.iter().flat_map(|all| all.iter()).map(InputResource::from).collect();
+    for (need, answer) in &run.seen.answers {
+        left_out.extend(take_in(&mut input, need, answer.as_ref()));
     }
+    if run.seen.is_incomplete {
+        left_out.push("the run read more than is kept: objects or answers are missing".to_owned());
+    }
+    let mut n_masked = 0;
+    if !secrets {
+        n_masked += mask_settings(&mut input.config, &run.manifest);
+    }
+    let mut input = serde_json::to_value(input).context("write the input")?;
+    if !secrets {
+        n_masked += mask::secrets(&mut input);
+    }
+    Ok(SavedRun { input, n_masked, left_out })
 }
 
 /// Puts the answer to a need where a case has it; says what has no place there.

@@ -1,4 +1,4 @@
-//! `pintle dev --plugin`: a plugin at work on which its author works, too.
+//! `pintle dev --plugin`: a running plugin is rebuilt and swapped whenever its author saves it.
 //!
 //! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin of its name is swapped, or loaded.
 //!
@@ -15,11 +15,9 @@ use pintle_sources::control::{Control, Wanted};
 use pintle_sources::folder::{FolderWatch, Stamp};
 use pintle_sources::wire::Overrides;
 
-use crate::output;
-
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Followed {
+pub enum Followed {
     /// A folder with `manifest.yaml` and sources.
     Source(PathBuf),
     /// A component.
@@ -34,9 +32,11 @@ enum State {
 }
 
 impl Followed {
+    /// The plugin at a path.
+    ///
     /// # Errors
     /// One line that says what is missing.
-    pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
+    pub fn new(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let there = std::fs::metadata(path).with_context(|| format!("read --plugin {shown}"))?;
         // Notices name files by whole paths.
@@ -51,8 +51,8 @@ impl Followed {
         Ok(Self::Source(path))
     }
 
-    /// Does not end.
-    pub(super) async fn follow(self, control: Arc<Control>) {
+    /// Swaps the plugin after each save, and reports it in one line. Does not end.
+    pub async fn follow(self, control: Arc<Control>, report: impl Fn(&str)) {
         let mut watch = match &self {
             Self::Source(folder) => FolderWatch::new(folder),
             Self::File(file) => FolderWatch::of_entries(file.parent().unwrap_or(file)),
@@ -62,12 +62,10 @@ impl Followed {
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
-                    let told = match self.renew(&control).await {
-                        Ok(told) => told,
-                        Err(why) => format!("{}: the running version stays: {why:#}", self.path().display()),
-                    };
-                    // With standard output gone there is nobody left to tell.
-                    let _ = output::line(&told);
+                    match self.renew(&control).await {
+                        Ok(done) => report(&done),
+                        Err(why) => report(&format!("{}: the running version stays: {why:#}", self.path().display())),
+                    }
                 }
                 Ok(_) => {}
                 // A file that is being replaced is there again soon.

@@ -1,4 +1,4 @@
-//! The world of a case: an API server that holds the case's objects, behind the host's own caches.
+//! The cluster of a case: an API server that holds the case's objects, behind the host's own caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const FILL_LIMIT: Duration = Duration::from_secs(5);
 const VERSION: &str = "1";
 
 /// A case that is ready to be run.
-pub(crate) struct World {
+pub(crate) struct CaseCluster {
     pub(crate) key: Key,
     server: Arc<Server>,
     caches: Arc<Caches>,
@@ -38,7 +38,7 @@ pub(crate) struct World {
     manifest: Arc<Manifest>,
 }
 
-impl World {
+impl CaseCluster {
     /// Fills the caches with what the case says.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl World {
         };
         let server = Arc::new(Server::new(input, manifest)?);
         let caches = Caches::new(server.clone(), CachesConfig::default());
-        let subscription = caches.subscribe(manifest.clone(), Arc::new(Deaf));
+        let subscription = caches.subscribe(manifest.clone(), Arc::new(NoChanges));
         if tokio::time::timeout(FILL_LIMIT, subscription.synced()).await.is_err() {
             let kinds: Vec<_> = subscription.unsynced().iter().map(ToString::to_string).collect();
             bail!("the caches of {} are never filled: is the kind among `resources` of the case?", kinds.join(", "));
@@ -103,7 +103,7 @@ impl World {
         denials
     }
 
-    /// Answers a need as the API server of this world does.
+    /// Answers a need as its API server does.
     pub(crate) async fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {
         if *need == Need::Discovery && self.server.discovery_error.is_none() {
             self.server.rediscovered.store(true, Ordering::Relaxed);
@@ -119,10 +119,10 @@ impl World {
     }
 }
 
-/// Nothing changes in the world of a case.
-struct Deaf;
+/// The cluster of a case never changes.
+struct NoChanges;
 
-impl ChangeHandler for Deaf {
+impl ChangeHandler for NoChanges {
     fn on_changes(&self, _: &Arc<[Delta]>) {}
     fn on_progress(&self, _: &Kind) {}
 }
@@ -249,7 +249,7 @@ impl Server {
             let resource_version = VERSION.to_owned();
             frames.push(Ok(WatchFrame::Bookmark { resource_version, initial_events_end: true }));
         }
-        // Nothing changes in the world of a case.
+        // The cluster of a case never changes.
         Ok(futures::stream::iter(frames).chain(futures::stream::pending()).boxed())
     }
 }
