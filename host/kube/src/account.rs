@@ -1,18 +1,19 @@
-//! Service accounts that plugins write under, each with a token of its own.
+//! Service accounts that plugins write under, each with its own token.
 //!
 //! ```text
 //! request ──> token (cached) ──> API server
-//!               └─ absent, or refused: TokenRequest as the host ── no such account: create it, ask again
+//!               └─ absent, or rejected: TokenRequest as the host ── no such account: create it, retry
 //! ```
 //!
 //! Invariants:
-//! 1. What goes out as an account carries nothing of the host's own credentials: a client certificate would come before the token.
-//! 2. A token is asked for by one request at a time, and again when a fifth of its life is left.
-//! 3. A token that the server refuses is used no more; the request is sent once more with a new one. 401 comes before anything
-//!    is written.
+//! 1. A request of an account never carries the host's own credentials: a client certificate would take precedence over the
+//!    token.
+//! 2. One request at a time fetches a token; it is renewed when a fifth of its life is left.
+//! 3. A token that the server rejects is discarded, and the request is sent once more with a new one. This is safe: a server
+//!    answers 401 before it writes anything.
 //!
-//! Source: `DynamicControllerClientBuilder` in `k8s.io/controller-manager/pkg/clientbuilder`. The life of a token is counted from
-//! its answer by the monotonic clock, so that a clock that is wrong does not matter.
+//! Source: `DynamicControllerClientBuilder` in `k8s.io/controller-manager/pkg/clientbuilder`. The monotonic clock measures a
+//! token's life from the answer that contains it, so a wrong wall clock does not matter.
 
 use std::time::Duration;
 
@@ -29,12 +30,12 @@ use tokio::time::Instant;
 use crate::connect::Connection;
 use crate::error;
 
-/// Life of a token that is asked for; upstream's.
+/// Requested lifetime of a token; upstream's value.
 const LIFE: Duration = Duration::from_secs(3600);
-/// The shortest life that is believed; upstream's.
+/// Shortest lifetime that is accepted from the server; upstream's value.
 const SHORTEST_LIFE: Duration = Duration::from_secs(600);
 
-/// Reason of an error: there is no token, so nothing was sent.
+/// Reason of the error when there is no token and therefore nothing was sent.
 pub(crate) const NO_TOKEN: &str = "NoToken";
 
 /// A service account of [`NAMESPACE`].
@@ -73,21 +74,21 @@ impl Account {
         Self { name: name.to_owned(), token: Mutex::new(None) }
     }
 
-    /// The value of the header `Authorization`. `host` is the connection with the host's own credentials.
+    /// The value of the `Authorization` header. `host` is the connection with the host's own credentials.
     ///
     /// # Errors
-    /// There is no token: nothing was sent. Always [`ApiErrorClass::Unauthorized`], whatever the reason, so that it is not taken for
-    /// an answer to the request that needed it. Trying again may help.
+    /// There is no token, so nothing was sent. The class is always [`ApiErrorClass::Unauthorized`], whatever the cause, so
+    /// that callers do not mistake it for an answer to their own request. A retry may help.
     ///
     /// # Cancel safety
-    /// An account may have been created.
+    /// Dropping the future may leave a created account; the next call uses it.
     pub(crate) async fn authorization(&self, host: &Connection) -> Result<HeaderValue, ApiError> {
         let mut token = self.token.lock().await;
         if let Some(token) = token.as_ref().filter(|token| Instant::now() < token.renew_at) {
             return Ok(token.header.clone());
         }
         let new = match self.request(host).await {
-            // It was never there, or was deleted; roles are bound to its name.
+            // The account does not exist or was deleted. Creating it is enough, because roles bind to its name.
             Err(error) if error.class == ApiErrorClass::NotFound => {
                 self.create(host).await?;
                 self.request(host).await.map_err(|error| self.failed("get a token for", &error))?
@@ -98,11 +99,11 @@ impl Account {
         Ok(token.insert(new).header.clone())
     }
 
-    /// The server does not take this token.
+    /// Discards a token that the server rejected.
     pub(crate) async fn refused(&self, used: &HeaderValue) {
         let mut token = self.token.lock().await;
         if token.take_if(|token| token.header == *used).is_some() {
-            tracing::warn!(account = self.name, "the API server refuses the account's token: a new one is asked for");
+            tracing::warn!(account = self.name, "the API server rejected the account's token; a new one is requested");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How to reach the API server: kubeconfig file, or the Pod's service account.
+//! Connections to an API server, from a kubeconfig file or the Pod's service account.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use pintle_core::ports::api::{ApiError, ApiReader, READ_TIMEOUT, RequestObserver
 use crate::account::{self, Account};
 use crate::error;
 
-/// Where the address and the credentials come from.
+/// Source of the address and the credentials.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A kubeconfig file, and a context of it (the current one if absent).
+    /// A kubeconfig file and the name of a context in it (default: the current context).
     File {
         /// Path of the file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum Source {
     InCluster,
 }
 
-/// The API server cannot be used. Each text says what to do.
+/// Reasons why the API server cannot be used. Each message names the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig is missing, unreadable or wrong.
@@ -48,70 +48,70 @@ pub enum ConnectError {
         "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
     )]
     InCluster(String),
-    /// The client could not be made, for example because a certificate does not parse.
-    #[error("cannot make a client for {url}: {why}")]
+    /// The HTTP client cannot be created, for example because a certificate does not parse.
+    #[error("cannot create a client for {url}: {why}")]
     Client {
         /// Address of the server.
         url: String,
         /// What is wrong.
         why: String,
     },
-    /// The server refused the credentials.
+    /// The server rejected the credentials.
     #[error(
         "the API server at {url} does not accept these credentials ({why}); check the user of the kubeconfig's context"
     )]
     Unauthorized {
         /// Address of the server.
         url: String,
-        /// The server's words.
+        /// The server's message.
         why: String,
     },
-    /// No usable answer.
+    /// The server sent no usable answer.
     #[error(
         "cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right"
     )]
     Unreachable {
         /// Address of the server.
         url: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
 }
 
-/// Why there is no answer.
+/// Causes of a missing answer.
 pub(crate) enum Unanswered {
     /// The request was not sent.
     NotSent(ApiError),
-    /// Nobody knows what became of it.
+    /// The request may or may not have been carried out.
     Lost(ApiError),
 }
 
 /// A client of one API server, shared by all readers and writers.
 #[derive(Clone)]
 pub struct Connection {
-    /// With the host's credentials.
+    /// Authenticates with the host's credentials.
     client: Client,
-    /// Without any.
+    /// Sends no credentials.
     bare: Client,
-    /// Whose token goes with requests; the host's credentials if absent.
+    /// The account whose token requests carry; the host's credentials if absent.
     account: Option<Arc<Account>>,
-    /// Those that there are, by name: one token for each, whoever uses it.
+    /// All accounts by name, so that every user of an account shares one token.
     accounts: Arc<Mutex<BTreeMap<String, Arc<Account>>>>,
     url: String,
-    /// Host and port, as requests are counted.
+    /// Host and port, the label of the request metrics.
     pub(crate) host: String,
     root_ca: Option<String>,
     observer: Arc<OnceLock<Arc<dyn RequestObserver>>>,
 }
 
 impl Connection {
-    /// Reads the configuration and makes a client. Does not talk to the server yet.
+    /// Reads the configuration and creates a client. Sends nothing to the server yet.
     ///
     /// # Errors
-    /// [`ConnectError`]; retrying does not help unless the files change.
+    /// [`ConnectError`]; a retry helps only after the files change.
     pub async fn open(source: &Source) -> Result<Self, ConnectError> {
         let mut config = load(source).await?;
-        // The host retries by its own rules, and JSON over loopback or a LAN is cheaper than compressing it.
+        // The host has its own retry rules, and over loopback or a LAN plain JSON is cheaper than compression.
         config.default_retry = false;
         config.disable_compression = true;
         config.connect_timeout = Some(Duration::from_secs(10));
@@ -130,20 +130,21 @@ impl Connection {
         Ok(Self { client, bare, account: None, accounts: Arc::default(), url, host, root_ca, observer })
     }
 
-    /// This connection as a service account of `kube-system`. The account is made, and its token asked for, when it is needed.
+    /// This connection, authenticated as a service account of `kube-system`. The first request creates the account and
+    /// fetches its token.
     pub(crate) fn as_account(&self, name: &str) -> Self {
         let account =
             self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone();
         Self { account: Some(account), ..self.clone() }
     }
 
-    /// The answer of the server, or of the way to it.
+    /// The server's answer, or the error of the connection.
     pub(crate) async fn answer(&self, mut request: Request<Body>) -> Result<Response<Body>, Unanswered> {
         let Some(account) = &self.account else {
             return self.client.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)));
         };
         let host = Self { account: None, ..self.clone() };
-        // Boxed, because asking for a token is a request too.
+        // Boxed, because fetching a token is itself a request.
         let authorization = Box::pin(account.authorization(&host)).await.map_err(Unanswered::NotSent)?;
         request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
         let response = self.bare.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)))?;
@@ -153,7 +154,7 @@ impl Connection {
         Ok(response)
     }
 
-    /// Whether the same request may be answered otherwise: it went with a token that the server refused.
+    /// Whether the same request may succeed with a new token: the server rejected the token that it carried.
     pub(crate) fn may_renew(&self, error: &ApiError) -> bool {
         self.account.is_some() && error.code == 401 && error.reason != account::NO_TOKEN
     }
@@ -163,21 +164,21 @@ impl Connection {
         &self.url
     }
 
-    /// Certificates of the authorities that sign the server's certificate, in PEM; absent for plain HTTP, or if the
-    /// system's authorities are used.
+    /// Certificates of the server's certificate authorities, in PEM; absent for plain HTTP and when the system's authorities
+    /// apply.
     pub fn root_ca(&self) -> Option<String> {
         self.root_ca.clone()
     }
 
-    /// Asks the server for its version, to tell early whether address and credentials are right.
+    /// Requests the server's version, to detect a wrong address or wrong credentials early.
     ///
     /// # Errors
-    /// [`ConnectError::Unauthorized`] (retrying does not help) or [`ConnectError::Unreachable`] (it may).
+    /// [`ConnectError::Unauthorized`] (a retry does not help) or [`ConnectError::Unreachable`] (a retry may help).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Safe: the request only reads.
     pub async fn check(&self) -> Result<(), ConnectError> {
-        // Answers anonymous requests with 401 or 403 where /version would be public.
+        // Anonymous requests get 401 or 403 here, whereas /version may be public.
         match self.raw("/api", 1 << 20).await {
             Ok(_) => Ok(()),
             Err(ApiError { code: 401 | 403, message, .. }) => {
@@ -187,9 +188,9 @@ impl Connection {
         }
     }
 
-    /// Tells this observer of every request from now on, whichever clone of the connection sends it. The first observer stays.
+    /// Reports every later request of all clones of this connection to an observer. Only the first observer is used.
     pub fn observe(&self, observer: Arc<dyn RequestObserver>) {
-        // A second one would count what the first one counts.
+        // A second observer would count every request twice.
         let _ = self.observer.set(observer);
     }
 
@@ -199,7 +200,7 @@ impl Connection {
         }
     }
 
-    /// This connection as the port of the runtime.
+    /// This connection as the runtime's port.
     pub fn reader(&self) -> Arc<dyn ApiReader> {
         Arc::new(self.clone())
     }
@@ -209,7 +210,7 @@ async fn load(source: &Source) -> Result<Config, ConnectError> {
     match source {
         Source::File { path, context } => {
             let shown = path.display().to_string();
-            // A parser may draw the place in several lines; the first says what is wrong.
+            // A parser may print the position in several lines; the first one names the problem.
             let fail = |why: String| ConnectError::Kubeconfig {
                 path: shown.clone(),
                 why: why.lines().next().unwrap_or_default().to_owned(),

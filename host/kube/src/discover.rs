@@ -1,4 +1,4 @@
-//! Discovery, by the aggregated document that API servers offer since 1.30.
+//! Discovery from the aggregated document that API servers have since 1.30.
 //!
 //! *Source*: KEP-3352. The `preferred` version of a group is its first.
 
@@ -9,7 +9,7 @@ use pintle_core::ports::api::{ApiError, ApiResource, Discovery};
 use crate::connect::Connection;
 use crate::error;
 
-/// Some thousand kinds fit.
+/// Longest document; some thousand kinds fit.
 const MAX_BYTES: usize = 64 << 20;
 
 pub(crate) async fn discover(connection: &Connection) -> Result<Discovery, ApiError> {

@@ -1,4 +1,4 @@
-//! Failures, classified once.
+//! Classification of API failures; every failure is classified here, once.
 //!
 //! *Source*: `k8s.io/apimachinery/pkg/api/errors` (reasons and codes of a Status).
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, header};
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use serde::Deserialize;
 
-/// The parts of a `metav1.Status` that matter here.
+/// The parts of a `metav1.Status` that classification uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -33,10 +33,10 @@ struct Cause {
     reason: String,
 }
 
-/// An answer with a status code that is not 2xx.
+/// The error for an answer whose status code is not 2xx.
 pub(crate) fn from_response(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
-        // Not a Status: a proxy in between, or a handler that answers in plain text.
+        // The body is not a Status: it comes from a proxy, or from a handler that answers in plain text.
         message: Some(String::from_utf8_lossy(&body[..body.len().min(512)]).trim().to_owned())
             .filter(|s| !s.is_empty()),
         ..Status::default()
@@ -46,7 +46,7 @@ pub(crate) fn from_response(code: StatusCode, headers: &HeaderMap, body: &[u8]) 
     from_status(status, code.as_u16(), retry_after)
 }
 
-/// A Status, from an answer or from an `ERROR` frame of a watch.
+/// The error for a Status in an answer or in an `ERROR` frame of a watch.
 pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Duration>) -> ApiError {
     let code = status.code.filter(|code| *code != 0).unwrap_or(http_code);
     let reason = status.reason.unwrap_or_default();
@@ -74,9 +74,9 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
     ApiError { class, code, reason, message, causes }
 }
 
-/// No answer.
+/// The error for a request without an answer.
 pub(crate) fn from_client(error: &kube::Error) -> ApiError {
-    // The outer layers only say that a client had an error.
+    // The outer layers report only that a client failed.
     let message = match error {
         kube::Error::Service(why) => chain(why.source().unwrap_or(why.as_ref())),
         other => chain(other),
@@ -84,7 +84,7 @@ pub(crate) fn from_client(error: &kube::Error) -> ApiError {
     broken(error, message)
 }
 
-/// A body that breaks off.
+/// The error for a body that ends early.
 pub(crate) fn from_body(error: &(dyn Error + 'static)) -> ApiError {
     broken(error, chain(error))
 }
@@ -97,7 +97,7 @@ fn broken(error: &(dyn Error + 'static), message: String) -> ApiError {
     }
 }
 
-/// Whether a wait that took too long is the cause: the client's own limits and those of the operating system are I/O errors.
+/// Whether a timeout is the cause. The client's own timeouts and those of the operating system are I/O errors.
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -106,7 +106,7 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
         }
         cause = match error.downcast_ref::<io::Error>() {
             Some(error) if error.kind() == io::ErrorKind::TimedOut => return true,
-            // Its source is that of the error that it wraps.
+            // Its source is the source of the error that it wraps.
             Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
             None => error.source(),
         };
@@ -114,7 +114,7 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// An answer that could not be understood.
+/// The error for an answer that cannot be parsed.
 pub(crate) fn malformed(what: &str, why: impl std::fmt::Display) -> ApiError {
     ApiError {
         class: ApiErrorClass::Malformed,
@@ -125,7 +125,7 @@ pub(crate) fn malformed(what: &str, why: impl std::fmt::Display) -> ApiError {
     }
 }
 
-/// An error with its causes in one line, without those that a cause's text repeats.
+/// An error and its causes in one line, without causes that the text already contains.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_apart_by_code_and_reason() {
+    fn failures_are_classified_by_code_and_reason() {
         let table = [
             (404, "NotFound", ApiErrorClass::NotFound),
             (409, "AlreadyExists", ApiErrorClass::AlreadyExists),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_are_told_by_their_type() {
+    fn timeouts_are_recognized_by_their_type() {
         let of = |kind, text: &'static str| {
             let inner = io::Error::new(kind, text);
             from_client(&kube::Error::Service(Box::new(io::Error::other(inner))))
@@ -176,7 +176,7 @@ mod tests {
         let late = of(io::ErrorKind::TimedOut, "deadline");
         assert_eq!((late.class, late.message.as_str()), (ApiErrorClass::Timeout, "deadline"));
         assert_eq!(of(io::ErrorKind::ConnectionRefused, "refused").class, ApiErrorClass::Transport);
-        // The server may say what it likes.
+        // The server's text is arbitrary.
         assert_eq!(of(io::ErrorKind::Other, "webhook timed out").class, ApiErrorClass::Transport);
     }
 

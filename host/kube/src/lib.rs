@@ -1,15 +1,15 @@
 //! Adapter to a Kubernetes API server: the only user of the `kube` client.
 //!
-//! *Flow*: the runtime asks through `pintle_core::ports::api`; requests are built here ([`path`]), sent by the `kube` client (which
-//! knows kubeconfigs, TLS and credentials), and answers come back as JSON text. Only the envelope of an answer is
+//! *Flow*: the runtime calls the traits of `pintle_core::ports::api`. This crate builds the requests ([`path`]) and sends them with
+//! the `kube` client, which handles kubeconfigs, TLS and credentials. Answers are returned as JSON text: only the envelope is
 //! parsed (a list's items, a watch's frames, a write's metadata), never the objects.
 //!
-//! A connection is the host's own, or that of a plugin's service account ([`account`]).
+//! A connection authenticates as the host or as a plugin's service account ([`account`]).
 //!
-//! *Invariants*: every failure is classified here, once ([`error`]); a write is sent again only when the server said
-//! that it did nothing.
+//! *Invariants*: every failure is classified here, once ([`error`]); a write is repeated only after the server reported that
+//! it did nothing.
 //!
-//! *Not here*: relisting, backoff and caches (`pintle-runtime`).
+//! *Not here*: relisting, backoff and caches (`pintle-cache`).
 
 mod account;
 mod connect;

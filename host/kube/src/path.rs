@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiResource, Target};
 
-/// Path of a collection, or of an object and its subresource.
+/// Path of a collection, or of an object or its subresource.
 pub(crate) struct Place<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) plural: &'a str,
@@ -35,7 +35,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The path, with a `?` at its end for parameters.
+    /// The path, followed by `?` for parameters.
     pub(crate) fn url(&self) -> String {
         let mut url = String::with_capacity(96);
         if self.kind.group.is_empty() {
@@ -79,15 +79,15 @@ pub(crate) fn selectors(url: &mut String, target: &Target) {
     }
 }
 
-/// Names come from guests too: nothing in one may leave its segment.
+/// Percent-encodes a name as one path segment. Names come from guests too, so no name may leave its segment.
 fn segment(url: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => url.push(char::from(byte)),
-            // A segment of dots alone would be a step in the path.
+            // A segment of only dots would be a relative step.
             b'.' if text.bytes().any(|other| other != b'.') => url.push('.'),
             _ => {
-                // Writing to a String does not fail.
+                // Writing to a String cannot fail.
                 let _ = write!(url, "%{byte:02X}");
             }
         }

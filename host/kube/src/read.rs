@@ -24,7 +24,7 @@ const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Reads go out under this name.
+/// User agent of reads.
 const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informers");
 
 impl Connection {
@@ -51,7 +51,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request; the body of a 2xx answer, or the classified failure. `sent_bytes` is what the observer is told.
+    /// Sends a request; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported to the
+    /// observer.
     pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, ApiError> {
         let method = method_name(request.method());
         let answer = self.answer(request).await;
@@ -116,7 +117,7 @@ fn get(url: &str, accept: &str) -> Result<Request<Body>, ApiError> {
         .map_err(|why| error::malformed("address", why))
 }
 
-/// The label of a method; those are all that are sent.
+/// The metric label of a method; only these methods are used.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -128,7 +129,7 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// Splits the body into lines, a frame each.
+/// Splits the body into lines, one frame each.
 fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError>> + Send + 'static {
     async_stream::stream! {
         let mut chunks = body.into_data_stream();
@@ -141,7 +142,7 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
                     }
                 }
                 Err(why) => {
-                    // The server closes idle watches; what is lost with the connection comes with the next one.
+                    // The server closes idle watches. The next connection delivers what this one missed.
                     yield Err(error::from_body(&why));
                     return;
                 }
@@ -150,7 +151,7 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
     }
 }
 
-/// Lines out of chunks.
+/// Splits chunks into lines.
 #[derive(Default)]
 struct Lines {
     partial: Vec<u8>,
@@ -284,7 +285,7 @@ mod tests {
     use pintle_core::ports::api::ApiErrorClass;
 
     #[test]
-    fn lines_are_put_together_from_chunks() {
+    fn lines_are_assembled_from_chunks() {
         let mut lines = Lines::default();
         assert_eq!(lines.push(b"ab"), Vec::<Vec<u8>>::new());
         assert_eq!(lines.push(b"c\nd\n\ne"), [b"abc".to_vec(), b"d".to_vec()]);

@@ -1,4 +1,4 @@
-//! Writes, each under its plugin's name and rate limit.
+//! Writes, each with its plugin's user agent and rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::connect::Connection;
 use crate::error;
 use crate::path::{self, Place};
 
-/// The answer's metadata is enough: the object itself arrives by the watch.
+/// Requests only the metadata in the answer; the object itself arrives through the watch.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// How often a write that the server put off is sent again; client-go's number.
+/// Maximum repetitions of a write that the server throttled; client-go's value.
 const MAX_RETRIES: u32 = 10;
 
-/// Writes of one identity. All share the connection pool; limit and user agent are their own.
+/// Writes of one identity. All identities share the connection pool; each has its own rate limit and user agent.
 struct Writer {
     connection: Connection,
     user_agent: String,
@@ -76,7 +76,7 @@ impl ApiWriter for Writer {
 }
 
 impl Writer {
-    /// The body of the answer to the last attempt.
+    /// Sends the write; returns the body of the last attempt's answer.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
         let mut retries = 0;
         let mut renewed = false;
@@ -84,10 +84,10 @@ impl Writer {
             self.wait_for_turn(method_of(&write.verb).1).await;
             match self.send(write).await {
                 Err(why) if !renewed && self.connection.may_renew(&why) => renewed = true,
-                // These come from the server's own queueing, before a handler has seen the request.
+                // The server's request queueing answers these before any handler sees the request.
                 Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
                     let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };
-                    tracing::debug!(delay = ?after, "write put off by the server");
+                    tracing::debug!(delay = ?after, "the server throttled the write; it is repeated after the delay");
                     tokio::time::sleep(after).await;
                     retries += 1;
                 }
@@ -111,7 +111,7 @@ impl Writer {
         Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
     }
 
-    /// The request, and the length of its body.
+    /// The request and the length of its body.
     fn request(&self, write: &WriteRequest) -> Result<(Request<Body>, usize), http::Error> {
         let mut place = Place::object(&write.resource, &write.namespace, &write.name);
         place.subresource = write.subresource.as_deref();
@@ -160,7 +160,7 @@ impl Writer {
     }
 }
 
-/// The method, and its name for metrics.
+/// The HTTP method and its metric label.
 fn method_of(verb: &WriteVerb) -> (Method, &'static str) {
     match verb {
         WriteVerb::Create { .. } => (Method::POST, "POST"),
@@ -212,7 +212,7 @@ struct AnswerMeta {
     deletion_timestamp: Option<String>,
 }
 
-/// What a Status says of an object that was removed.
+/// The part of a Status that describes a deleted object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AnswerDetails {
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_an_object_or_the_status_of_its_removal() {
+    fn an_answer_is_an_object_or_the_status_of_its_deletion() {
         let written =
             parse_written(br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x"}}"#);
         let expected = Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true };

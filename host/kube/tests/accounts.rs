@@ -1,4 +1,4 @@
-//! Whose credentials go with which request, and what becomes of tokens that are refused.
+//! Which credentials each request carries, and what happens after the server rejects a token.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,14 +24,14 @@ use tokio::net::TcpListener;
 
 #[derive(Default)]
 struct State {
-    /// Names of service accounts that there are.
+    /// Names of existing service accounts.
     accounts: BTreeSet<String>,
-    /// The tokens that are good.
+    /// Valid tokens.
     tokens: BTreeSet<String>,
     n_tokens: usize,
-    /// The host may not ask for tokens.
+    /// The host may not request tokens.
     forbids_tokens: bool,
-    /// No token but the host's is good.
+    /// Only the host's token is valid.
     refuses_all: bool,
     /// `METHOD PATH AUTHORIZATION CODE`.
     log: Vec<String>,
@@ -85,7 +85,7 @@ impl Server {
                     async { Ok::<_, Infallible>(answer) }
                 });
                 tokio::spawn(async move {
-                    // A client that goes away is no failure.
+                    // A client that disconnects is not a failure.
                     let _ = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
                         .await;
@@ -118,7 +118,7 @@ impl Server {
         self.0.lock().unwrap()
     }
 
-    /// What came since the last look, names of accounts and Pods alone.
+    /// Entries since the last call; of paths, only the names of accounts and Pods.
     fn log(&self) -> Vec<String> {
         let short = |line: String| {
             line.replace("/api/v1/namespaces/kube-system/serviceaccounts", "accounts")
@@ -154,10 +154,10 @@ async fn write(writer: &Arc<dyn ApiWriter>) -> Result<(), (ApiErrorClass, String
 }
 
 #[tokio::test]
-async fn a_plugin_goes_out_as_its_account_and_informers_as_the_host() {
+async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     let (server, connection) = Server::start().await;
     let writer = connection.writer(&identity());
-    assert_eq!(server.log(), [""; 0], "nothing is asked for before it is needed");
+    assert_eq!(server.log(), [""; 0], "no token is fetched before the first write");
     write(&writer).await.unwrap();
     assert_eq!(
         server.log(),
@@ -189,7 +189,7 @@ async fn a_plugin_goes_out_as_its_account_and_informers_as_the_host() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends() {
+async fn a_token_is_renewed_before_it_expires() {
     let (server, connection) = Server::start().await;
     server.state().accounts.insert("mine".into());
     let writer = connection.writer(&identity());
@@ -211,7 +211,7 @@ async fn a_token_is_renewed_before_it_ends() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_replaced_and_an_account_that_is_gone_is_made_again() {
+async fn a_rejected_token_is_replaced_and_a_deleted_account_is_created_again() {
     let (server, connection) = Server::start().await;
     let writer = connection.writer(&identity());
     write(&writer).await.unwrap();
@@ -222,7 +222,7 @@ async fn a_token_that_is_refused_is_replaced_and_an_account_that_is_gone_is_made
         server.log(),
         ["DELETE pods/p mine-1 401", "POST accounts/mine/token host 201", "DELETE pods/p mine-2 200"]
     );
-    // Its tokens go with the account.
+    // Deleting the account invalidates its tokens.
     server.state().tokens.clear();
     server.state().accounts.clear();
     let live = connection.live_reader(&identity()).unwrap();
@@ -237,7 +237,7 @@ async fn a_token_that_is_refused_is_replaced_and_an_account_that_is_gone_is_made
             "GET pods/p mine-3 200"
         ]
     );
-    // Once more, and no more: the key is tried again later.
+    // The request is repeated only once; the key is retried later.
     server.state().refuses_all = true;
     assert_eq!(write(&writer).await.unwrap_err().0, ApiErrorClass::Unauthorized);
     assert_eq!(
@@ -247,7 +247,7 @@ async fn a_token_that_is_refused_is_replaced_and_an_account_that_is_gone_is_made
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_sent_and_nothing_counts_as_done() {
+async fn without_a_token_nothing_is_sent_and_the_write_fails() {
     let (server, connection) = Server::start().await;
     server.state().forbids_tokens = true;
     let writer = connection.writer(&identity());
