@@ -1,4 +1,4 @@
-//! Compiles components beside the host's work: on fewer threads than there are processors, and after everybody else.
+//! Compiles components in the background, with fewer threads than processors and at low priority.
 
 use std::num::NonZeroUsize;
 
@@ -8,10 +8,10 @@ use wasmtime::component::Component;
 
 use crate::error::EngineError;
 
-/// How much the host's other threads go before: half of what there is, since compiling must come to an end, too.
+/// Niceness of the compiler threads. Moderate, because compilation must finish too.
 const NICENESS: i32 = 10;
 
-/// The threads that compile. wasmtime's parallel parts run on those of its caller.
+/// The compiler's thread pool. wasmtime's parallel parts run on their caller's pool.
 #[derive(Debug)]
 pub(crate) struct Compiler {
     threads: ThreadPool,
@@ -23,7 +23,7 @@ impl Compiler {
             .num_threads(n_processors.get().saturating_sub(1).max(1))
             .thread_name(|i| format!("wasm-compiler-{i}"))
             .start_handler(|_| {
-                // Of this thread alone, on Linux. Where it is refused, compiling is only not as polite.
+                // Linux sets the niceness per thread. A failure only means that compilation competes with other work.
                 let _ = rustix::process::nice(NICENESS);
             })
             .build()
@@ -31,7 +31,7 @@ impl Compiler {
         Ok(Self { threads })
     }
 
-    /// Blocks until the component is compiled, and until those before it are.
+    /// Blocks until this component and those before it in the queue are compiled.
     pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
         self.threads.install(|| Component::new(engine, bytes))
     }

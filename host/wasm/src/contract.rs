@@ -11,15 +11,15 @@ wasmtime::component::bindgen!({
 
 pub(crate) use pintle::controller::{log, types, view};
 
-/// The interface of the optional mapping.
+/// The interface of the optional mapping function.
 pub(crate) const MAPPING: &str = "pintle:controller/mapping@0.1.0";
-/// Its function.
+/// The mapping function.
 pub(crate) const KEYS_OF: &str = "keys-of";
-/// The function of every controller.
+/// The function that every controller exports.
 pub(crate) const RECONCILE: &str = "reconcile";
-/// The interface with the lister.
+/// The interface that contains the lister.
 pub(crate) const VIEW: &str = "pintle:controller/view@0.1.0";
-/// The interface with the log.
+/// The interface that contains the log.
 pub(crate) const LOG: &str = "pintle:controller/log@0.1.0";
-/// What a component may import.
+/// Imports that a component may have.
 pub(crate) const IMPORTS: [&str; 3] = [LOG, "pintle:controller/types@0.1.0", VIEW];

@@ -1,4 +1,4 @@
-//! The engine: one per process, shared by all plugins.
+//! The wasmtime engine: one per process, shared by all plugins.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,33 +19,35 @@ use crate::ticker::Ticker;
 use crate::turns::Turns;
 use crate::{inspect, linker};
 
-/// The largest memory that a manifest can ask for.
+/// Largest memory that a manifest can request.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
 /// Stack of guest code.
 const MAX_WASM_STACK_BYTES: usize = 512 << 10;
-/// Stack of a call: guest code and the host functions that it calls.
+/// Stack of a call: guest code and the host functions under it.
 const CALL_STACK_BYTES: usize = 1 << 20;
-/// Memory of a finished instance that stays mapped, so that the next instance of the same plugin has no page faults.
+/// Memory of a finished instance that stays mapped, so that the next instance of the same plugin causes no page faults.
 const KEEP_RESIDENT_BYTES: usize = 1 << 20;
-/// Instances of all plugins that may exist at once: running ones, and idle ones of pooled plugins.
+/// Maximum instances of all plugins: running ones, and idle ones of pooled plugins.
 const MAX_INSTANCES: u32 = 1000;
 
-/// Most calls at once. The rest of the instances is for plugins that have no other call, and for idle instances.
+/// Maximum concurrent calls. The remaining instances are for idle instances and for plugins that have no other call.
 const MAX_CALLS: u32 = MAX_INSTANCES / 2;
-/// Most idle instances; those of further calls are dropped as if their plugins were not pooled.
+/// Maximum idle instances; above it, instances are dropped after the call, as for a plugin that is not pooled.
 pub(crate) const MAX_IDLE: usize = MAX_INSTANCES as usize / 4;
 
 /// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct WasmConfig {
-    /// Folder for compiled code, made if missing; it must be closed to other users. Without one, every start compiles.
+    /// Folder for compiled code, created if missing; no other user may have access. If absent, every start compiles.
     pub cache_dir: Option<PathBuf>,
-    /// Calls of all plugins at once, running or interrupted; more wait, but for the only call of a plugin. Default 128.
+    /// Maximum concurrent calls of all plugins, running or preempted; further calls wait, except the only call of a plugin.
+    /// Default 128.
     pub max_calls: u32,
     /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
-    /// plugin. More save page faults, fewer save memory. Default 64.
+    /// plugin. More slots avoid page faults; fewer save memory. Default 64.
     pub warm_slots: u32,
-    /// The most that any plugin gets, whatever its manifest or its operator asks for. Fields that are absent: the host's own bounds.
+    /// Upper bounds for every plugin, whatever its manifest or its operator requests. An absent field means the host's own
+    /// bound.
     pub max_limits: Limits,
 }
 
@@ -61,16 +63,16 @@ pub struct WasmEngine {
     shared: Arc<Shared>,
 }
 
-/// What all plugins share.
+/// State that all plugins share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     linker: Linker<StoreState>,
     cache: Option<CodeCache>,
     compiler: Compiler,
     pub(crate) ticker: Ticker,
-    /// Who may run. Also bounds calls, so that the pool of instances is never exhausted by them.
+    /// Schedules calls. It also bounds them, so that calls never exhaust the instance pool.
     pub(crate) turns: Arc<Turns>,
-    /// Instances of pooled plugins that nobody is calling.
+    /// Idle instances of pooled plugins.
     pub(crate) n_idle: AtomicUsize,
     max_limits: Limits,
 }
@@ -79,7 +81,7 @@ impl WasmEngine {
     /// Starts an engine.
     ///
     /// # Errors
-    /// [`EngineError`]: the cache folder is not usable, or the system refuses a thread or address space.
+    /// [`EngineError`]: the cache folder is not usable, or the system rejects a thread or address space.
     pub fn new(config: WasmConfig) -> Result<Self, EngineError> {
         let engine = engine(&config)?;
         let cache = config.cache_dir.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
@@ -92,30 +94,31 @@ impl WasmEngine {
         Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, turns, n_idle, max_limits }) })
     }
 
-    /// Checks and compiles a component. `name` (a name or path) is for errors.
+    /// Checks and compiles a component. Errors contain `name` (a name or path).
     ///
-    /// Compiling takes 0.1 s for a Rust plugin and seconds for large language runtimes, on all cores: call it where blocking
-    /// does no harm. A component that the cache holds takes less than a millisecond per megabyte.
+    /// Blocks while it compiles: 0.1 s for a Rust plugin, several seconds for large language runtimes, on all cores. A cached
+    /// component takes less than a millisecond per megabyte.
     ///
     /// # Errors
-    /// [`LoadError`] says what is wrong with the component; trying again does not help.
+    /// [`LoadError`] describes what is wrong with the component; a retry does not help.
     pub fn load(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn Guest>, LoadError> {
         self.load_with(name, bytes, &Limits::default())
     }
 
-    /// As [`WasmEngine::load`], with the limits that the operator gives this plugin.
+    /// As [`WasmEngine::load`], with the operator's limits for this plugin.
     ///
     /// # Errors
-    /// As there, and if more is asked for than the host's maximum.
+    /// As [`WasmEngine::load`]; also if a limit exceeds the host's maximum.
     pub fn load_with(&self, name: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadError> {
         let guest = self.try_load(bytes, given).and_then(|loaded| loaded.guest(&self.shared));
         guest.map_err(|problem| LoadError { name: name.to_owned(), problem })
     }
 
-    /// As [`WasmEngine::load`], with instances of these kinds whatever the manifest says: one guest for each, to see whether it matters.
+    /// As [`WasmEngine::load`], with instances of these kinds whatever the manifest requests: one guest for each, to compare
+    /// their results.
     ///
     /// # Errors
-    /// As there.
+    /// As [`WasmEngine::load`].
     pub fn load_each(&self, name: &str, bytes: &[u8], kinds: &[Instances]) -> Result<Vec<Arc<dyn Guest>>, LoadError> {
         let guests = self.try_load(bytes, &Limits::default()).and_then(|loaded| {
             let of_kind = |kind: &Instances| {
@@ -175,7 +178,7 @@ fn engine(config: &WasmConfig) -> Result<Engine, EngineError> {
     match Engine::new(&settings) {
         Ok(engine) => Ok(engine),
         Err(error) => {
-            // The pool reserves terabytes of addresses, which a limit on address space forbids.
+            // The pool reserves terabytes of address space, which an address space limit forbids.
             let error = format!("{error:#}");
             tracing::warn!(error, "instances are allocated one by one, which is slower");
             settings.allocation_strategy(InstanceAllocationStrategy::OnDemand);
@@ -188,14 +191,14 @@ fn settings() -> Config {
     let mut config = Config::new();
     config.cranelift_opt_level(OptLevel::Speed);
     config.epoch_interruption(true);
-    // Concurrent calls within one instance are not used, and cost each call a microsecond.
+    // Plugins do not use concurrent calls within one instance, and the feature costs a microsecond per call.
     config.concurrency_support(false);
     config.max_wasm_stack(MAX_WASM_STACK_BYTES);
     config.async_stack_size(CALL_STACK_BYTES);
-    // The same view gives the same outcome, on every processor.
+    // The same view must give the same outcome on every processor.
     config.cranelift_nan_canonicalization(true);
     config.wasm_relaxed_simd(false);
-    // What no plugin needs is not there to be attacked.
+    // Features that no plugin needs are off, to reduce the attack surface.
     config.wasm_tail_call(false);
     config.wasm_memory64(false);
     config.wasm_extended_const(true);
@@ -207,8 +210,8 @@ fn settings() -> Config {
 fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(MAX_INSTANCES);
-    // Components of language runtimes consist of up to some 40 core modules (CPython), several of which may have tables. What one
-    // component may have times the number of instances is there, so that nobody can take what others need.
+    // Components of language runtimes have up to 40 core modules (CPython), several of them with tables. The pool has the
+    // maximum of one component times the number of instances, so that no plugin can exhaust what others need.
     pool.max_core_instances_per_component(64);
     pool.total_core_instances(64 * MAX_INSTANCES);
     pool.max_memories_per_component(4);
@@ -221,7 +224,7 @@ fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     pool.max_memory_size(MAX_MEMORY_BYTES);
     pool.max_unused_warm_slots(config.warm_slots);
     if PoolingAllocationConfig::is_pagemap_scan_available() {
-        // Only together: without the scan the whole megabyte would have to be cleared.
+        // Both options belong together: without the scan the whole megabyte would have to be cleared.
         pool.pagemap_scan(Enabled::Yes);
         pool.linear_memory_keep_resident(KEEP_RESIDENT_BYTES);
         pool.table_keep_resident(KEEP_RESIDENT_BYTES);

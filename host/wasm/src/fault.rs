@@ -1,4 +1,4 @@
-//! Errors of wasmtime -> kinds of faults. Its error type goes no further than this crate.
+//! Converts wasmtime errors into kinds of faults. No other crate sees wasmtime's error type.
 
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::ports::view::ViewError;
@@ -6,14 +6,14 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::logs::printable;
 
-/// Longest message of a fault; it is partly the guest's own text.
+/// Longest message of a fault in bytes; part of it is the guest's own text.
 const MAX_MESSAGE_BYTES: usize = 2048;
 
-/// Why the host stopped a guest.
+/// Reasons why the host stops a guest.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostTrap {
     #[error(
-        "the deadline of {0} ms has passed (limits.deadlineMs of the manifest): a loop without an end, or more than a run should do"
+        "the deadline of {0} ms has passed (limits.deadlineMs of the manifest): an endless loop, or too much work for one run"
     )]
     Deadline(u128),
     #[error("{wanted} bytes of memory are more than the limit of {limit} (limits.memoryBytes of the manifest)")]
@@ -47,8 +47,8 @@ impl HostTrap {
     }
 }
 
-/// What went wrong while an instance was made or called. `last_error`: the last line of that level in the log of the run, which tells
-/// of a trap what WebAssembly does not know: the message of a panic, and its place.
+/// The fault for an error of creating or calling an instance. `last_error` is the last error line in the log of the run;
+/// after a trap it has what WebAssembly does not know: the message of a panic, and its source position.
 pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_error: Option<&str>) -> PluginFault {
     let mut message = error.root_cause().to_string();
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
@@ -63,41 +63,41 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_
     } else if error.is::<PoolConcurrencyLimitError>() || while_instantiating {
         FaultKind::Instantiate
     } else if message.contains("fuel allocated for hostcalls has been exhausted") {
-        // wasmtime's type for this is private. A trace of calls is there only if the guest was running.
+        // wasmtime's type for this is private. The error has a backtrace only if the guest was running.
         if error.is::<WasmBacktrace>() {
             let message = "the arguments of a host call are too large to be copied".to_owned();
             return PluginFault { kind: FaultKind::HostCall, message };
         }
         return output(&"the outcome is too large to be copied");
     } else {
-        // What remains is output that breaks the canonical ABI: invalid UTF-8, a pointer out of bounds.
+        // The remaining errors are output that breaks the canonical ABI: invalid UTF-8, a pointer out of bounds.
         FaultKind::Output
     };
     PluginFault { kind, message: printable(&message, MAX_MESSAGE_BYTES) }
 }
 
-/// A trap in the words of those who write plugins, with its name in WebAssembly.
+/// A trap in plugin authors' terms, followed by its name in WebAssembly.
 fn told(trap: Trap, last_error: Option<&str>) -> String {
     let what = match trap {
-        // How compilers end a program that cannot go on.
+        // Compilers end a program that cannot continue in this way.
         Trap::UnreachableCodeReached => match last_error {
             Some(line) => return format!("the plugin ended the run; the last error in its log: {line}"),
             None => {
                 "the plugin ended the run with no error in its log: abort(), or a check of the language's own runtime"
             }
         },
-        Trap::StackOverflow => "functions called one another too deeply, or without an end",
+        Trap::StackOverflow => "stack overflow: functions called one another too deeply, or recursed without end",
         Trap::MemoryOutOfBounds => "an access past the end of the memory: a wild pointer, or a stack that is full",
         Trap::IntegerDivisionByZero => "a division by zero",
-        Trap::IndirectCallToNull => "a call of a function pointer that is null",
-        Trap::BadSignature => "a call of a function through a pointer of another type",
-        Trap::TableOutOfBounds => "a call of a function pointer that points at no function",
+        Trap::IndirectCallToNull => "a call through a null function pointer",
+        Trap::BadSignature => "a call through a function pointer of another type",
+        Trap::TableOutOfBounds => "a call through a function pointer that does not point to a function",
         _ => return trap.to_string(),
     };
     format!("{what} ({trap})")
 }
 
-/// Output that breaks a rule of the contract.
+/// The fault for output that breaks a rule of the contract.
 pub(crate) fn output(why: &dyn std::fmt::Display) -> PluginFault {
     PluginFault { kind: FaultKind::Output, message: printable(&why.to_string(), MAX_MESSAGE_BYTES) }
 }

@@ -1,8 +1,8 @@
-//! A loaded plugin: makes instances and calls them.
+//! A loaded plugin: creates instances and calls them.
 //!
-//! Flow of a call: turn -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check.
-//! A call that runs for long passes its turn on after each tick, and goes on when it has the next one.
-//! An instance that met a fault is dropped with its store; a pooled one is also replaced when it has become old or large.
+//! Flow of a call: CPU slot -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check. A
+//! slow call yields its slot after each tick and continues when it gets the next one. An instance is dropped with its store
+//! after a fault; a pooled one is also replaced when it becomes old or large.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,16 +30,16 @@ use crate::store::{Alive, Clock, Lister, StoreState};
 use crate::ticker::Ticking;
 use crate::turns::{Member, Turn};
 
-/// Ticks after which a call is slow. Most calls take a fraction of one.
+/// Ticks after which a call counts as slow. Most calls take a fraction of one.
 const QUICK_TICKS: u64 = 2;
-/// Memory that the instances of one plugin may have together; decides how many calls it may have at once.
+/// Maximum memory of all instances of one plugin; it bounds the plugin's concurrent calls.
 const PLUGIN_MEMORY_BYTES: u64 = 1 << 30;
-/// Calls of one plugin at once, running or interrupted: at least as many as there are processors, at most so many.
-/// More would not be faster, since a call waits for nothing but its turn.
+/// Maximum concurrent calls of one plugin, running or preempted; the minimum is the number of processors. More would not be
+/// faster, since a call waits only for its slot.
 const MAX_PLUGIN_CALLS: u64 = 16;
-/// Calls after which a pooled instance is replaced, so that what leaks in a guest is bounded.
+/// Calls after which a pooled instance is replaced, which bounds leaks in a guest.
 const MAX_USES: u32 = 10_000;
-/// Listers that a pooled instance may have forgotten to drop. wasmtime allows 100,000 per instance.
+/// Maximum listers that a pooled instance may leak. wasmtime allows 100,000 per instance.
 const MAX_UNDROPPED: u32 = 10_000;
 
 type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Resource<Lister>);
@@ -54,10 +54,10 @@ pub(crate) struct WasmGuest {
     pre: InstancePre<StoreState>,
     controller: ControllerIndices,
     keys_of: Option<ComponentExportIndex>,
-    /// Its share of the processors.
+    /// The plugin's share of the processors.
     member: Member,
     idle: Idle,
-    /// Instances that there are, called or idle.
+    /// Existing instances, called or idle.
     n_instances: Arc<AtomicUsize>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Live {
     instance: Instance,
 }
 
-/// A call that has begun.
+/// A call in progress.
 struct Call<'a> {
     guest: &'a WasmGuest,
     started: Instant,
@@ -104,7 +104,7 @@ impl WasmGuest {
         })
     }
 
-    /// Makes an instance and a lister, or takes a live instance.
+    /// Creates an instance and a lister, or takes a live instance.
     async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
         let turn = self.member.begin().await;
         let clock = Clock { started: Instant::now(), limit: self.limits.deadline, turn };
@@ -178,13 +178,13 @@ impl WasmGuest {
     }
 }
 
-/// A call that did not come about.
+/// The result of a call that did not start.
 struct Stopped {
     fault: PluginFault,
     usage: Usage,
 }
 
-/// A call that has come about, well or not.
+/// The result of a call that started, successful or not.
 struct Finished<T> {
     result: Result<T, PluginFault>,
     usage: Usage,
@@ -216,7 +216,7 @@ impl Call<'_> {
         Ok(keys)
     }
 
-    /// Ends the run, and keeps the instance if it may be used again.
+    /// Ends the run, and keeps the instance if it can be reused.
     fn finish<T>(mut self, result: wasmtime::Result<T>) -> Finished<T> {
         let state = self.live.store.data_mut();
         let mut run = state.run.take();
@@ -229,7 +229,7 @@ impl Call<'_> {
         };
         let worn = state.n_runs() >= MAX_USES
             || state.n_undropped() >= MAX_UNDROPPED
-            // A leak must meet this mark, where it costs an instance, before it meets the limit, where it costs a run.
+            // A leak must reach this mark, where it costs an instance, before it reaches the limit, where it costs a run.
             || state.memory.n_bytes() > self.guest.limits.memory_bytes / 2;
         if result.is_ok() && !worn && self.guest.idle.keeps() {
             self.guest.idle.put(self.live);
@@ -272,7 +272,7 @@ impl Guest for WasmGuest {
     }
 }
 
-/// Finds the mapping and checks its type, so that a wrong one is refused at load.
+/// Finds the mapping function and checks its type, so that a wrong one is rejected at load.
 fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentExportIndex>> {
     let component = pre.component();
     let engine = component.engine();
@@ -294,7 +294,7 @@ fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentEx
     Ok(component.get_export_index(Some(&interface), KEYS_OF))
 }
 
-/// What wasmtime may copy out of a guest in one call: an outcome of the largest size, and the shapes around its texts.
+/// Fuel for copies out of a guest in one call: an outcome of the largest size, plus the structures around its texts.
 fn copied_bytes(limits: &EffectiveLimits) -> usize {
     const MUTATION_BYTES: u64 = 2048;
     const REST_BYTES: u64 = 1 << 20;

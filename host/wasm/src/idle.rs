@@ -1,4 +1,4 @@
-//! Live instances of a pooled plugin that nobody is calling.
+//! Idle instances of a pooled plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +16,12 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// For so many instances; none, if the plugin is not pooled.
+    /// Room for `n` instances; none if the plugin is not pooled.
     pub(crate) fn new(shared: Arc<Shared>, max: usize) -> Self {
         Self { shared, instances: Mutex::new(Vec::new()), max }
     }
 
-    /// Whether instances live for more than one call.
+    /// Whether instances are reused for later calls.
     pub(crate) fn keeps(&self) -> bool {
         self.max > 0
     }

@@ -7,13 +7,13 @@
 //! ```
 //!
 //! *Invariants*
-//! 1. A component imports the contract and nothing else; anything else is refused before it is compiled.
-//! 2. A lister serves the run that it was made for. Its number is never used again within an instance, so that one which
-//!    was kept cannot read the world of another run.
-//! 3. A run ends by its deadline, and an instance that trapped is never used again.
-//! 4. What a guest hands out is bounded before the host copies it, and checked before anybody acts on it.
-//! 5. No plugin holds all processors, nor all places for calls, however many of its calls run and however long.
-//! 6. Compiled code is loaded only from a folder that nobody else can write to, and only if its digest is right.
+//! 1. A component imports only the contract; any other import is rejected before compilation.
+//! 2. A lister serves the run for which it was created. Its number is never reused within an instance, so a lister that the
+//!    guest kept cannot read the snapshot of another run.
+//! 3. A run ends by its deadline, and an instance is never used after a trap.
+//! 4. Guest output is bounded before the host copies it, and checked before anything acts on it.
+//! 5. No plugin occupies all processors, or all call places, however many of its calls run and however long.
+//! 6. Compiled code is loaded only from a folder that no other user can write to, and only if its digest matches.
 //!
 //! *Not here*: what reads and writes mean (`pintle_core::ports::view`, `pintle_core::contract::check`), when to run (`pintle-runtime`).
 

@@ -1,4 +1,4 @@
-//! The contract's types -> the host's own. Shapes only; what they say is checked by `pintle_core::contract::check`.
+//! Converts the contract's types into the host's. This module handles shapes only; `pintle_core::contract::check` checks values.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) fn key(from: types::Key) -> Key {
     Key { queue: from.queue.into(), kind: kind(&from.kind), object: object(&from.object) }
 }
 
-/// The other way: what a guest is handed.
+/// The opposite direction: arguments for a guest.
 pub(crate) fn lower_key(key: &Key) -> types::Key {
     types::Key { queue: key.queue.as_ref().to_owned(), kind: lower_kind(&key.kind), object: lower_object(&key.object) }
 }

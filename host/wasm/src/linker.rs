@@ -1,6 +1,6 @@
 //! The imports that the host offers: the lister and the log.
 //!
-//! Written by hand rather than generated, because then texts cross without being cloned (`Arc<str>` is lowered as it is).
+//! Handwritten rather than generated, so that texts cross without a clone (`Arc<str>` is lowered directly).
 
 use pintle_core::contract::check::MAX_U32;
 use pintle_core::contract::outcome::{MutationFailure, NeedError};
@@ -19,14 +19,14 @@ use crate::store::{Lister, StoreState};
 type Cx<'a> = StoreContextMut<'a, StoreState>;
 type Handle = Resource<Lister>;
 
-/// A linker with everything that a component may import.
+/// Creates a linker with everything that a component may import.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     add_lister(&mut linker.instance(contract::VIEW)?)?;
     linker.instance(contract::LOG)?.func_wrap("write", |mut cx: Cx<'_>, (level, message): (Level, WasmStr)| {
-        // Outside a run (while an instance is made) there is nobody to log for.
+        // Outside a run (while an instance is created) there is no log.
         let Some(mut run) = cx.data_mut().run.take() else { return Ok(()) };
-        // What is dropped anyway is not looked at: a guest could have the host look at megabytes again and again.
+        // Lines over the limit are not read: otherwise a guest could make the host scan megabytes repeatedly.
         let written = match run.logs.has_room() {
             true => message.to_str(&cx).map(|text| run.logs.write(level, &text)),
             false => Ok(()),

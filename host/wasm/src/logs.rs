@@ -1,4 +1,4 @@
-//! Lines that a plugin logs, with limits and with whom they are from.
+//! Log lines of plugins: limits and origin.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,12 +10,12 @@ use pintle_core::ports::guest::LogLine;
 
 use crate::contract::log::Level;
 
-/// Longest line; longer ones are cut.
+/// Longest line in bytes; longer ones are cut.
 const MAX_LINE_BYTES: usize = 4096;
-/// Lines of a call that are kept for whoever wants to know how it ended: the last ones, for those say why.
+/// Lines of a call that are kept with its result: the last ones, which usually contain the cause of a failure.
 const MAX_KEPT_BYTES: usize = 32 << 10;
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum About {
     /// A run for this key.
@@ -49,7 +49,7 @@ impl Logs {
         Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0, kept: VecDeque::new(), n_kept_bytes: 0 }
     }
 
-    /// Whether there is room for another line, which is counted either way.
+    /// Counts a line, and returns whether there is room for it.
     pub(crate) fn has_room(&mut self) -> bool {
         match self.lines_left.checked_sub(1) {
             Some(left) => self.lines_left = left,
@@ -96,7 +96,7 @@ impl Logs {
         }
     }
 
-    /// The lines that were kept.
+    /// Takes the lines that were kept.
     pub(crate) fn take(&mut self) -> Vec<LogLine> {
         self.n_kept_bytes = 0;
         std::mem::take(&mut self.kept).into()
@@ -112,7 +112,8 @@ impl Drop for Logs {
     }
 }
 
-/// Untrusted text for a log or an error: cut at `max_bytes`, and without characters that steer terminals or forge lines.
+/// Untrusted text for a log or an error: cut at `max_bytes`, with control characters escaped, which could steer terminals or
+/// forge lines.
 pub(crate) fn printable(text: &str, max_bytes: usize) -> String {
     let cut = &text[..text.floor_char_boundary(max_bytes)];
     let mut printable = String::with_capacity(cut.len());

@@ -1,10 +1,10 @@
-//! How large what crosses between host and guest is.
+//! Sizes of the data that crosses between host and guest.
 
 use std::sync::Arc;
 
 use crate::contract::{types, view};
 
-/// How many bytes cross; texts only, since what surrounds them is bounded by their number.
+/// Bytes that cross. Only texts count, since the structures around them are bounded by their number.
 pub(crate) trait Size {
     fn n_bytes(&self) -> usize;
 }

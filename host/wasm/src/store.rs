@@ -1,4 +1,4 @@
-//! What belongs to one instance: its memory account, the current run and the view that the run may read.
+//! The state of one instance: its memory account, the current run and the view that the run may read.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,12 +16,13 @@ use crate::logs::Logs;
 use crate::size::Size;
 use crate::turns::Turn;
 
-/// Table elements of all tables of an instance. Large language runtimes have about 10,000.
+/// Maximum table elements of an instance, all tables together. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
 
-/// Bytes of the arguments of one call of the lister. Objects have at most 1.5 MB; what reads them needs their names and labels.
+/// Maximum bytes of the arguments of one lister call. Objects have at most 1.5 MB; queries need their names and labels.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// A call may take so many times its deadline if it has to wait for its turns, so that those who loop cannot keep it for ever.
+/// Multiple of its deadline that a call may take including its waits for CPU slots, so that looping calls cannot block their
+/// places without end.
 const MAX_STRETCH: u32 = 10;
 
 /// The resource that a guest holds; its number is that of a run, and there is nothing behind it but [`StoreState::run`].
@@ -32,17 +33,17 @@ pub struct Lister;
 /// Data of a wasmtime store.
 pub(crate) struct StoreState {
     pub(crate) memory: Memory,
-    /// Of the current call. None between runs.
+    /// The log of the current call; `None` between runs.
     pub(crate) clock: Option<Clock>,
-    /// Number of the current run, or of the last one. Never used again, so that a kept lister is recognised.
+    /// Number of the current or last run. Numbers are never reused, so that a kept lister is recognized.
     n_run: u32,
-    /// None between runs.
+    /// The current run's view; `None` between runs.
     pub(crate) run: Option<Run>,
     n_dropped: u32,
     _alive: Alive,
 }
 
-/// Counts the instance for as long as it is there.
+/// Counts the instance while it exists.
 #[derive(Debug)]
 pub(crate) struct Alive(Arc<AtomicUsize>);
 
@@ -59,7 +60,7 @@ impl Drop for Alive {
     }
 }
 
-/// How long a call may take, and its turn.
+/// The deadline of a call, and its CPU slot.
 #[derive(Clone)]
 pub(crate) struct Clock {
     pub(crate) started: Instant,
@@ -68,14 +69,14 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Time that the call has waited for its turns does not count, within reason.
+    /// Waits for CPU slots do not count, up to a bound.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let waited = self.turn.waited().min(self.limit * (MAX_STRETCH - 1));
         now >= self.started + self.limit + waited
     }
 }
 
-/// The run that an instance is busy with.
+/// The run that an instance serves.
 pub(crate) struct Run {
     view: Arc<dyn View>,
     host_calls_left: u32,
@@ -91,7 +92,7 @@ impl StoreState {
         Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, _alive: alive }
     }
 
-    /// Begins a run and makes its lister.
+    /// Starts a run and creates its lister.
     pub(crate) fn begin(&mut self, limits: &EffectiveLimits, view: Arc<dyn View>, logs: Logs) -> Resource<Lister> {
         self.n_run += 1;
         self.run = Some(Run {
@@ -105,23 +106,23 @@ impl StoreState {
         Resource::new_own(self.n_run)
     }
 
-    /// Runs so far.
+    /// Number of runs so far.
     pub(crate) fn n_runs(&self) -> u32 {
         self.n_run
     }
 
-    /// The guest dropped a lister: of this run or of an earlier one, which must not matter.
+    /// Releases a lister that the guest dropped. A lister of an earlier run has no effect.
     pub(crate) fn count_drop(&mut self) {
         self.n_dropped += 1;
     }
 
-    /// Listers that the guest still holds.
+    /// Number of listers that the guest still holds.
     pub(crate) fn n_undropped(&self) -> u32 {
         self.n_run.saturating_sub(self.n_dropped)
     }
 
-    /// One call of the lister: checks that it is the current run's, that the limits hold, and reads. `n_given`: bytes of the
-    /// call's arguments, which the host has copied, but not looked at yet.
+    /// Performs one lister call: checks that the lister belongs to the current run and that the limits hold, then reads.
+    /// `n_given`: bytes of the call's arguments, which the host has copied but not read yet.
     pub(crate) fn read<R: Size>(
         &mut self,
         lister: &Resource<Lister>,
@@ -166,7 +167,7 @@ impl Memory {
         Self { limit_bytes, n_bytes: 0, n_table_elements: 0 }
     }
 
-    /// Linear memories never shrink, so this is the peak, too.
+    /// Linear memories never shrink, so this is also the peak.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.n_bytes
     }
@@ -186,7 +187,7 @@ impl ResourceLimiter for Memory {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // First, for the maximum may be that of the pool, which a guest would be told as if it were its own.
+        // Checked first, because the maximum may be that of the pool, and the guest would see it as its own.
         let wanted = self.n_table_elements + desired.saturating_sub(current);
         if wanted > MAX_TABLE_ELEMENTS {
             return Err(HostTrap::Tables { wanted, limit: MAX_TABLE_ELEMENTS }.into());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others have a turn, and how far a deadline can be missed.
+/// Time slice of a guest, and the precision of deadlines.
 const TICK: Duration = Duration::from_millis(1);
-/// Ticks without a run after which the thread sleeps. Waking it costs a few microseconds, which a busy host should not pay per run.
+/// Idle ticks after which the thread sleeps. Waking it costs a few microseconds, which a busy host should not pay per run.
 const LINGER: u32 = 20;
 
 /// Owns the thread; dropping it ends the thread.
@@ -53,7 +53,7 @@ impl Drop for Ticker {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.thread.unpark();
         if let Some(handle) = self.handle.take() {
-            // The thread does not panic, and there is nobody to tell if it did.
+            // The thread does not panic, and nothing could handle it if it did.
             let _ = handle.join();
         }
     }

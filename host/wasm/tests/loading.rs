@@ -28,7 +28,7 @@ fn text(wat: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_component_is_refused() {
+fn other_files_than_components_are_rejected() {
     check(b"", expect!["plugin.wasm: this is not WebAssembly"]);
     check(b"#!/bin/sh", expect!["plugin.wasm: this is not WebAssembly"]);
     check(

@@ -1,12 +1,12 @@
-//! Compiled code on disk, so that a plugin is compiled once per machine and version of the host.
+//! Compiled code on disk, so that each version of the host compiles a plugin once per machine.
 //!
-//! *Flow*: component -> key (its digest, wasmtime's settings and version) -> `<key>.cwasm`, and beside it `<key>.sha256`.
+//! *Flow*: component -> key (its digest, wasmtime's settings and version) -> `<key>.cwasm` and `<key>.sha256`.
 //!
 //! *Invariants*
-//! 1. Compiled code runs with the rights of the host. It is loaded only from a folder that belongs to the host's user and is
-//!    closed to all others, and only if the bytes have the recorded digest.
-//! 2. A file is put there by a rename and never written again: running plugins have it mapped.
-//! 3. Whatever is wrong with an entry, the component is compiled again; the cache never makes loading fail.
+//! 1. Compiled code has the rights of the host. It is loaded only from a folder that belongs to the host's user and is closed
+//!    to all others, and only if the bytes have the recorded digest.
+//! 2. A file is created by a rename and never changed: running plugins have it mapped.
+//! 3. The cache never makes loading fail: after any error the component is compiled again.
 
 mod native;
 
@@ -25,22 +25,22 @@ use crate::compile::Compiler;
 use crate::error::EngineError;
 use crate::inspect::hex;
 
-/// Entries that are kept; the oldest go first. A Rust plugin takes 200 KB, a Python one 32 MB.
+/// Maximum entries; the oldest are removed first. A Rust plugin takes 200 KB, a Python one 32 MB.
 const MAX_ENTRIES: usize = 64;
 
-/// wasmtime's version is part of its compatibility hash, too; it stands here in case that changes.
+/// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
 const WASMTIME: &str = "48.0.8";
 
 /// A folder of compiled code.
 #[derive(Debug)]
 pub(crate) struct CodeCache {
     folder: PathBuf,
-    /// Digest of what besides the component decides whether compiled code fits.
+    /// Digest of the settings that compiled code depends on, besides the component.
     settings: [u8; 32],
 }
 
 impl CodeCache {
-    /// Opens a folder, and makes it if it is missing.
+    /// Opens a folder; creates it if it is missing.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> Result<Self, EngineError> {
         let failed = |source| EngineError::CacheFolder { folder: folder.to_path_buf(), source };
         if let Some(parent) = folder.parent() {
@@ -61,7 +61,7 @@ impl CodeCache {
         Ok(Self { folder: folder.to_path_buf(), settings: hasher.0.finalize().into() })
     }
 
-    /// The component, from the cache if it holds it.
+    /// Loads the component from the cache, or compiles and stores it.
     pub(crate) fn component(&self, engine: &Engine, compiler: &Compiler, bytes: &[u8]) -> wasmtime::Result<Component> {
         let key = hex(&Sha256::new().chain_update(self.settings).chain_update(bytes).finalize());
         let code = self.folder.join(&key).with_extension("cwasm");
@@ -78,7 +78,7 @@ impl CodeCache {
             tracing::warn!(folder = %self.folder.display(), %error, "compiled code is not cached");
             return Ok(component);
         }
-        // The mapped file takes less memory than what the compiler left.
+        // The mapped file takes less memory than the compiler's output.
         Ok(load(engine, &code, &digest).unwrap_or(component))
     }
 
@@ -114,7 +114,7 @@ fn load(engine: &Engine, code: &Path, digest: &Path) -> Option<Component> {
         .ok()
 }
 
-/// SHA-256 of a file's bytes, which are not held at once.
+/// SHA-256 of a file, read in pieces.
 fn digest_of(file: &Path) -> io::Result<String> {
     let mut reader = BufReader::with_capacity(1 << 16, File::open(file)?);
     let mut hasher = Sha256::new();
@@ -129,14 +129,14 @@ fn digest_of(file: &Path) -> io::Result<String> {
     }
 }
 
-/// Writes a file so that readers see the old or the new one.
+/// Writes a file atomically: readers see the old or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(format!("{}.partial", std::process::id()));
     fs::write(&partial, bytes)?;
     fs::rename(&partial, path)
 }
 
-/// `Hash` into SHA-256: the standard library's hashers may change from one version to the next.
+/// `Hash` over SHA-256: the standard library's hashers may change between versions.
 struct ShaHasher(Sha256);
 
 impl Hasher for ShaHasher {

@@ -1,4 +1,4 @@
-//! The one place where bytes become machine code.
+//! The only place where bytes become machine code.
 
 #![allow(unsafe_code, reason = "wasmtime cannot tell whether serialized code was made by itself; the caller can")]
 
@@ -7,11 +7,11 @@ use std::path::Path;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Maps compiled code: what is never run takes no memory, and hosts on one machine share the rest. wasmtime checks that it is for
-/// this version, these settings and this machine, but not the code itself.
+/// Maps compiled code: pages that never run take no memory, and hosts on one machine share the rest. wasmtime checks that the
+/// code is for this version, these settings and this machine, but not the code itself.
 pub(super) fn component(engine: &Engine, compiled: &Path) -> wasmtime::Result<Component> {
-    // SAFETY: the bytes must come from `Component::serialize`, and must not change while they are mapped. The file is in a folder that
-    // only this user can write to, where only this crate puts files. The caller has compared its digest with the one recorded when
-    // it was written. It is put there as a whole by a rename, and never written again.
+    // SAFETY: the bytes must come from `Component::serialize` and must not change while they are mapped. The folder is
+    // writable for this user alone, and only this crate writes files to it. The caller has compared the digest with the one
+    // recorded at the write. A rename creates the file as a whole, and nothing changes it later.
     unsafe { Component::deserialize_file(engine, compiled) }
 }

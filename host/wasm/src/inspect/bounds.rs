@@ -1,28 +1,30 @@
-//! How large a component may be: what reading, compiling and holding it costs must be bounded, since nothing interrupts a compiler.
+//! Size bounds of a component: the cost of reading, compiling and holding it must be bounded, since nothing interrupts a
+//! compiler.
 
 use wasmparser::{FunctionBody, MemoryType, Payload};
 
 use super::work;
 use crate::error::LoadProblem;
 
-/// Bytes of a component. CPython with its library has about 40 MB.
+/// Maximum bytes of a component. CPython with its library has about 40 MB.
 const MAX_COMPONENT_BYTES: u64 = 64 << 20;
-/// Bytes of a manifest.
+/// Maximum bytes of a manifest.
 const MAX_MANIFEST_BYTES: u64 = 256 << 10;
-/// Functions of all modules. CPython has about 20,000.
+/// Maximum functions of all modules. CPython has about 20,000.
 const MAX_FUNCTIONS: u64 = 100_000;
-/// Bytes of one function: compiling takes more than linear time. The interpreter loops of CPython and QuickJS have about 100 KB.
+/// Maximum bytes of one function: compile time is more than linear. The interpreter loops of CPython and QuickJS have about
+/// 100 KB.
 const MAX_FUNCTION_BYTES: u64 = 512 << 10;
-/// Modules and components inside it.
+/// Maximum nested modules and components.
 const MAX_PARTS: u64 = 64;
-/// Instances of modules and components, and sets of names that are handed to them. CPython has about 110, QuickJS 75.
+/// Maximum instances of modules and components, and sets of names passed to them. CPython has about 110, QuickJS 75.
 const MAX_INSTANCES: u64 = 256;
-/// Memories of all modules. Language runtimes share one; QuickJS has two more, which stay empty.
+/// Maximum memories of all modules. Language runtimes share one; QuickJS has two more, which stay empty.
 const MAX_MEMORIES: u64 = 4;
-/// Imports and exports of the component itself.
+/// Maximum imports and exports of the component itself.
 const MAX_NAMES: u64 = 1_000;
 
-/// What has been counted of a component so far.
+/// Counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Size {
     n_functions: u64,
@@ -30,9 +32,9 @@ pub(super) struct Size {
     n_instances: u64,
     n_memories: u64,
     n_names: u64,
-    /// For the compiler.
+    /// Units of work for the compiler.
     work: u64,
-    /// The largest memory with which a module begins.
+    /// The largest initial memory of a module.
     pub(super) memory_bytes: u64,
 }
 
@@ -49,7 +51,7 @@ pub(super) fn manifest(json: &[u8]) -> Result<(), LoadProblem> {
 }
 
 impl Size {
-    /// Counts a part of the component, wherever it stands.
+    /// Counts a part of the component, at any depth.
     pub(super) fn add(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         match payload {
             Payload::CodeSectionStart { count, .. } => {
@@ -68,7 +70,7 @@ impl Size {
             Payload::MemorySection(section) => {
                 self.n_memories += u64::from(section.count());
                 check("memories", self.n_memories, MAX_MEMORIES)?;
-                // What does not parse is told by who reads it.
+                // The reader of this section reports parse errors.
                 for memory in section.clone().into_iter().flatten() {
                     self.memory_bytes = self.memory_bytes.max(initial_bytes(memory));
                 }

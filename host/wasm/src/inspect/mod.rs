@@ -1,4 +1,4 @@
-//! What a component says of itself, without compiling or running it.
+//! A component's metadata, read without compiling or running it.
 
 mod bounds;
 mod producers;
@@ -14,26 +14,27 @@ pub use self::producers::{Producer, Producers};
 use crate::contract;
 use crate::error::{LoadError, LoadProblem};
 
-/// What a component says of itself.
+/// Metadata of a component.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// Its manifest.
     pub manifest: Arc<Manifest>,
-    /// The manifest as it stands in the component: JSON.
+    /// The manifest as the component contains it: JSON.
     pub manifest_json: String,
-    /// Names of imported interfaces and functions; types are left out.
+    /// Names of imported interfaces and functions, without types.
     pub imports: Vec<String>,
     /// Names of exported functions and interfaces.
     pub exports: Vec<String>,
-    /// Version of the contract that the component was built with, for example `0.1.0`; empty if it imports nothing of it.
+    /// Version of the contract that the component was built with, for example `0.1.0`; empty if it imports nothing of the
+    /// contract.
     pub contract: String,
-    /// Length of the component.
+    /// Length of the component in bytes.
     pub size_bytes: usize,
-    /// The largest memory with which one of its modules begins.
+    /// The largest initial memory of its modules, in bytes.
     pub memory_bytes: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
-    /// What it says of the tools that made it.
+    /// The tools that built it, by its own account.
     pub producers: Producers,
 }
 
@@ -44,10 +45,10 @@ impl Inspection {
     }
 }
 
-/// Reads what a component says of itself, and checks its manifest, imports and exports. `name` (a name or path) is for errors.
+/// Reads a component's metadata, and checks its manifest, imports and exports. Errors contain `name` (a name or path).
 ///
 /// # Errors
-/// [`LoadError`] if the host would not load it, as far as that can be seen without compiling.
+/// [`LoadError`] if the host would reject it, as far as that is known without compiling.
 pub fn inspect(name: &str, bytes: &[u8]) -> Result<Inspection, LoadError> {
     look(bytes).map_err(|problem| LoadError { name: name.to_owned(), problem })
 }
@@ -112,7 +113,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Names are those of the outermost component only: sections of modules and components inside it are not the plugin's own.
+    /// Names of the outermost component only: sections of nested modules and components do not describe the plugin.
     fn read(&mut self, bytes: &'a [u8]) -> Result<(), LoadProblem> {
         let damaged = |error: wasmparser::BinaryReaderError| LoadProblem::Damaged(error.message().to_owned());
         let mut depth = 0_usize;
@@ -140,7 +141,7 @@ impl<'a> Found<'a> {
             Payload::ComponentImportSection(section) => {
                 for import in section {
                     let import = import?;
-                    // A world's `use` of a type is an import too, and asks for nothing.
+                    // A `use` of a type in a WIT world is an import too, and requests nothing.
                     if !matches!(import.ty, ComponentTypeRef::Type(_)) {
                         self.imports.push(import.name.name.to_owned());
                     }

@@ -1,6 +1,6 @@
-//! What a component says of the tools that made it: its `producers` sections, and those of the modules in it.
+//! The tools that built a component: its `producers` sections, and those of its modules.
 //!
-//! Nothing depends on them, so what is malformed is passed over, and what is too much is left out.
+//! The result is informative only, so malformed sections are skipped and excess names are left out.
 //!
 //! *Source*: `ProducersSection.md` of WebAssembly's tool-conventions.
 
@@ -12,14 +12,14 @@ use crate::logs::printable;
 
 /// Name of the section.
 pub(super) const SECTION: &str = "producers";
-/// Names that are kept of a component. Tools write about five.
+/// Maximum names kept per component. Tools write about five.
 const MAX_NAMES: usize = 32;
-/// Longest name, and longest version.
+/// Longest name and longest version, in bytes.
 const MAX_TEXT_BYTES: usize = 100;
-/// All sections of a component together; what follows is not looked at. Tools write a few hundred bytes.
+/// Maximum bytes of all sections of a component; further ones are skipped. Tools write a few hundred bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A language, or a tool, with its version, which may be empty.
+/// A language or a tool, with its version, which may be empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Producer {
     /// For example `Rust`, `clang`.
@@ -28,28 +28,28 @@ pub struct Producer {
     pub version: String,
 }
 
-/// What made a component. By name, each once.
+/// The producers of a component, by name, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Producers {
-    /// What it is written in: as the component itself says, or else as its modules do.
+    /// The source language, as the component's own section names it, else as its modules' sections do.
     pub languages: Vec<Producer>,
-    /// Compilers and other tools, those of its language's runtime among them.
+    /// Compilers and other tools, including those that built the language's runtime.
     pub tools: Vec<Producer>,
 }
 
-/// What has been read so far.
+/// The sections read so far.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     /// Of the component itself.
     own: BTreeMap<String, String>,
-    /// Of the modules and components in it.
+    /// Of its nested modules and components.
     inner: BTreeMap<String, String>,
     tools: BTreeMap<String, String>,
     n_bytes: usize,
 }
 
 impl Sections {
-    /// Takes in a section; `own`: of the outermost component.
+    /// Adds a section; `own`: it belongs to the outermost component.
     pub(super) fn add(&mut self, section: &CustomSectionReader<'_>, own: bool) {
         self.n_bytes += section.data().len();
         if self.n_bytes > MAX_BYTES {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_component_says_of_itself_goes_before_what_its_modules_say() {
+    fn the_sections_of_a_component_take_precedence_over_those_of_its_modules() {
         let mut inner = Sections::default();
         add(&mut inner, "C11", false);
         add(&mut inner, "Assembly", false);

@@ -1,20 +1,20 @@
-//! How much work a function is for the compiler, beyond what its length says.
+//! Estimates how much work a function is for the compiler, beyond its length.
 //!
-//! Cranelift keeps track of each local through each branch and each loop, so that a function of a few kilobytes can keep it busy for
-//! hours: 200 loops inside one another that write 200 locals take 10 s, and twice as many of both take minutes. Nothing interrupts
-//! it, so such functions are not begun. One unit is about a millisecond, measured with up to 10,000 locals, 64 loops inside one
-//! another and 4,000 branches.
+//! Cranelift tracks each local through each branch and each loop, so a function of a few kilobytes can occupy it for hours:
+//! 200 nested loops that write 200 locals take 10 s, and twice as many of both take minutes. Nothing interrupts the compiler,
+//! so such functions are rejected. One unit is about a millisecond, measured with up to 10,000 locals, 64 nested loops and
+//! 4,000 branches.
 
 use wasmparser::{BlockType, FunctionBody, Operator};
 
-/// Loops inside one another.
+/// Maximum depth of nested loops.
 pub(super) const MAX_LOOP_DEPTH: u64 = 64;
-/// Units of work of one function. The interpreter loops of SQLite and QuickJS have some 1,000.
+/// Maximum units of work of one function. The interpreter loops of SQLite and QuickJS have about 1,000.
 pub(super) const MAX_WORK: u64 = 5_000;
-/// Units of work of all functions.
+/// Maximum units of work of all functions.
 pub(super) const MAX_TOTAL_WORK: u64 = 60_000;
 
-/// What was found in a function.
+/// Counts of one function.
 pub(super) struct Found {
     pub(super) loop_depth: u64,
     pub(super) units: u64,
@@ -27,7 +27,7 @@ pub(super) fn of(body: &FunctionBody<'_>) -> wasmparser::Result<Found> {
         n_locals += u64::from(group?.0);
     }
     let mut n_branches = 0_u64;
-    // For each open block, whether it is a loop.
+    // One entry per open block: whether it is a loop.
     let mut open: Vec<bool> = Vec::new();
     let (mut depth, mut loop_depth) = (0_u64, 0_u64);
     let mut operators = body.get_operators_reader()?;
@@ -46,7 +46,7 @@ pub(super) fn of(body: &FunctionBody<'_>) -> wasmparser::Result<Found> {
             Operator::End => depth -= u64::from(open.pop() == Some(true)),
             Operator::Else | Operator::Br { .. } | Operator::BrIf { .. } => n_branches += 1,
             Operator::BrTable { targets } => n_branches += u64::from(targets.len()),
-            // Parameters are locals, too, and stand only in the type.
+            // Parameters are locals too; only the type lists them.
             Operator::LocalGet { local_index }
             | Operator::LocalSet { local_index }
             | Operator::LocalTee { local_index } => {
@@ -60,7 +60,7 @@ pub(super) fn of(body: &FunctionBody<'_>) -> wasmparser::Result<Found> {
     Ok(Found { loop_depth, units })
 }
 
-/// A block that takes and leaves values has as many more things to keep track of.
+/// A block with parameters and results adds as many values to track.
 fn branches(block: BlockType) -> u64 {
     match block {
         BlockType::FuncType(_) => 16,
