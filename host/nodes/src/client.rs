@@ -1,6 +1,6 @@
 //! A small HTTP client for an API server: single requests and watches.
 //!
-//! Not here: retries, which are the caller's.
+//! Not here: retries, which callers do.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::target::{Target, TargetError};
 
 /// Longest wait for the answer to a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest silence on a watch before it is opened again; the server is asked to end watches sooner.
+/// Longest silence on a watch before it is reopened; the server closes watches earlier, on request.
 const WATCH_SILENCE: Duration = Duration::from_secs(330);
-/// One line of a watch; the server's own limit on an object is far lower.
+/// Longest line of a watch, in bytes; the server's own limit on an object is far lower.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Why a request failed.
@@ -26,12 +26,12 @@ pub enum ClientError {
     /// No answer; try again.
     #[error("no answer from the API server: {0}")]
     Transport(String),
-    /// The server refused.
+    /// The server rejected the request.
     #[error("{code}: {message}")]
     Refused {
         /// HTTP status.
         code: u16,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
 }
@@ -54,10 +54,10 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// A client of the API server behind an endpoint or kubeconfig. It connects when it is first used.
+    /// Creates a client of the API server behind an endpoint or kubeconfig. The first request connects.
     ///
     /// # Errors
-    /// When a file, an entry or a credential is missing or unusable.
+    /// A file, an entry or a credential is missing or unusable.
     pub fn new(connect: &Connect) -> Result<Self, TargetError> {
         let Target { base_url, http } = Target::resolve(connect)?;
         Ok(Self { http, base_url })
@@ -92,10 +92,10 @@ impl ApiClient {
     /// Sends one request and returns the body of the answer.
     ///
     /// # Errors
-    /// `Transport` without an answer, `Refused` with one that is not a success.
+    /// `Transport` without an answer (a retry may help), `Refused` with one that is not a success.
     ///
     /// # Cancel safety
-    /// A request that was dropped may have been carried out.
+    /// The server may have carried out a dropped request.
     pub async fn send(
         &self,
         method: Method,
@@ -141,7 +141,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 pub struct Lines {
     response: Response,
     buffer: BytesMut,
-    /// Bytes at the front of the buffer that hold no line end.
+    /// Bytes at the front of the buffer without a line end.
     searched: usize,
 }
 
@@ -149,10 +149,10 @@ impl Lines {
     /// The next line, or `None` when the server ended the watch.
     ///
     /// # Errors
-    /// `Transport` when the connection broke, stayed silent or sent an endless line; open the watch again.
+    /// `Transport` when the connection broke, stayed silent or sent a line over the limit; reopen the watch.
     ///
     /// # Cancel safety
-    /// Safe: what was read stays in the buffer.
+    /// Safe: bytes that were read stay in the buffer.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -162,7 +162,7 @@ impl Lines {
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(ClientError::Transport("a watch event without an end".to_owned()));
+                return Err(ClientError::Transport("a watch event exceeds the length limit".to_owned()));
             }
             let chunk = tokio::time::timeout(WATCH_SILENCE, self.response.chunk()).await;
             match chunk.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {

@@ -1,4 +1,4 @@
-//! Simulated nodes: a client that plays kubelet (and, when asked, scheduler) for every Pod of a cluster.
+//! Simulated nodes: a client that acts as the kubelet (and optionally as the scheduler) for every Pod of a cluster.
 //!
 //! ```text
 //! watch Pods -> pod::ObservedPod -> Machine (decides, no I/O) -> Write -> bounded pool of requests -> API server
@@ -6,14 +6,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. [`Machine`] has no I/O and no clock: time comes in with every call.
-//! 2. At most one write per Pod is under way, and at most [`SimNodesConfig::n_in_flight`] in all.
-//! 3. What is decided follows from the observed Pod alone, so that a restart or a relist changes nothing.
-//! 4. Only Pods bound to this set's own nodes get a status, and a write carries the Pod's uid.
+//! 1. [`Machine`] has no I/O and no clock: time is an argument of every call.
+//! 2. At most one write per Pod is in flight, and at most [`SimNodesConfig::n_in_flight`] in all.
+//! 3. Decisions depend on the observed Pod alone, so a restart or a relist changes nothing.
+//! 4. Only Pods bound to this set's nodes get a status, and a write carries the Pod's uid.
 //!
-//! Not here: anything of the embedded server; the same nodes serve any API server, so what they need comes over HTTP.
+//! Not here: knowledge of the embedded server; the nodes use HTTP and work with any API server.
 //!
-//! Source: kubelet's `status_manager.go` and kwok's Pod stages, for what a Pod's life looks like from outside.
+//! Source: kubelet's `status_manager.go` and kwok's Pod stages, for the visible life of a Pod.
 
 mod client;
 mod machine;
@@ -38,7 +38,7 @@ pub use pod::{Behaviour, ObservedPod};
 pub use requests::Write;
 pub use target::TargetError;
 
-/// Where the API server is.
+/// The address of the API server.
 #[derive(Debug, Clone)]
 pub enum Connect {
     /// Plain HTTP without credentials, for example `http://127.0.0.1:8080`.
@@ -49,31 +49,33 @@ pub enum Connect {
     Kubeconfig(String),
 }
 
-/// What [`SimNodes`] does.
+/// Configuration of [`SimNodes`].
 #[derive(Debug, Clone)]
 pub struct SimNodesConfig {
     /// The API server.
     pub connect: Connect,
-    /// How many nodes; default 3. More than some hundreds cost heartbeats.
+    /// Number of nodes; default 3. Above some hundreds, heartbeats become expensive.
     pub n_nodes: usize,
-    /// Names are this and a number; default `sim-node-`. Two sets on one cluster need different prefixes.
+    /// Prefix of node names, followed by a number; default `sim-node-`. Two sets on one cluster need different prefixes.
     pub name_prefix: String,
-    /// Bind unbound Pods round robin, as a trivial scheduler; default true. Leave it off beside a real scheduler.
+    /// Whether to bind unbound Pods round robin, as a trivial scheduler; default true. Set it to false beside a real
+    /// scheduler.
     pub bind: bool,
-    /// From binding to Running and Ready; default zero.
+    /// Delay from binding to Running and Ready; default zero.
     pub ready_delay: Duration,
-    /// From deletion to the Pod's end; default zero. The Pod's own grace period is not waited for.
+    /// Delay from deletion to the Pod's end; default zero. The Pod's own grace period does not count.
     pub stop_delay: Duration,
-    /// Writes under way at once; default 64. Fewer is slower, more crowds out other clients.
+    /// Maximum writes in flight; default 64. Fewer are slower; more crowd out other clients.
     pub n_in_flight: usize,
-    /// Lease renewal per node; default 10 s. `None` keeps no leases, which a node lifecycle controller punishes.
+    /// Interval of lease renewal per node; default 10 s. `None` keeps no leases, so a node lifecycle controller marks the
+    /// nodes as not ready.
     pub heartbeat: Option<Duration>,
-    /// Pods that one node claims to have room for; default 10,000, for a simulated node costs nothing.
+    /// Allocatable Pods per node; default 10,000, because a simulated Pod costs little.
     pub n_pods_per_node: u32,
 }
 
 impl SimNodesConfig {
-    /// The defaults, for this API server.
+    /// The default configuration for this API server.
     pub fn new(connect: Connect) -> Self {
         Self {
             connect,
@@ -93,10 +95,10 @@ impl SimNodesConfig {
     }
 }
 
-/// Why the nodes could not start.
+/// Reasons why the nodes could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimNodesError {
-    /// The kubeconfig or the endpoint is of no use.
+    /// The kubeconfig or the endpoint is unusable.
     #[error("read the API server's address")]
     Target(#[source] TargetError),
     /// A node could not be registered.
@@ -104,13 +106,13 @@ pub enum SimNodesError {
     Register {
         /// The node's name.
         name: String,
-        /// What the server said.
+        /// The cause.
         #[source]
         source: ClientError,
     },
 }
 
-/// Counters of what the nodes did, readable while they run.
+/// Counters of completed work, readable while the nodes run.
 #[derive(Debug, Default)]
 pub struct SimNodesStats {
     binds: AtomicU64,
@@ -135,7 +137,7 @@ impl SimNodesStats {
         self.deletes.load(Ordering::Relaxed)
     }
 
-    /// Writes that the server refused or never answered.
+    /// Writes that the server rejected or never answered.
     pub fn n_failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -151,11 +153,11 @@ pub struct SimNodes {
 }
 
 impl SimNodes {
-    /// Registers the nodes, each Ready, and starts to look after Pods.
+    /// Registers the nodes, each Ready, and starts to simulate kubelets.
     ///
     /// # Errors
-    /// `Target` when the address cannot be read, `Register` when the server refuses a node or cannot be reached within
-    /// some tries; trying again may help.
+    /// `Target` when the address is unusable, `Register` when the server rejects a node or stays unreachable for several
+    /// tries; a retry may help.
     pub async fn start(config: SimNodesConfig) -> Result<Self, SimNodesError> {
         let client = ApiClient::new(&config.connect).map_err(SimNodesError::Target)?;
         let names = config.node_names();
@@ -175,19 +177,19 @@ impl SimNodes {
         &self.names
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn stats(&self) -> &SimNodesStats {
         &self.stats
     }
 
-    /// Stops and waits until nothing is under way. Node objects stay.
+    /// Stops, and waits until no task is running. Node objects stay.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the tasks stopping on their own.
+    /// After the future is dropped, the tasks still stop.
     pub async fn stop(mut self) {
         self.cancel.cancel();
         for task in std::mem::take(&mut self.tasks) {
-            // A task that panicked has nothing left to stop.
+            // A task that panicked has already stopped.
             let _ = task.await;
         }
     }

@@ -1,9 +1,9 @@
-//! Decides what to write about which Pod, and when.
+//! Decides which write each Pod needs, and when.
 //!
-//! Flow: the shell reports observed Pods and outcomes of writes; [`Machine::take`] hands out the next write that is due.
+//! Flow: the shell reports observed Pods and results of writes; [`Machine::take`] returns the next write that is due.
 //!
-//! Invariants: at most one write per Pod is handed out at a time; an observation older than the Pod's last known version is
-//! ignored; a Pod that is gone leaves nothing behind but stale timers, which are skipped.
+//! Invariants: at most one write per Pod is in flight; an observation older than the Pod's last known version is ignored; a
+//! deleted Pod leaves only stale timers, which are skipped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -17,34 +17,34 @@ use crate::pod::{Behaviour, ObservedPod};
 use crate::requests::{self, Report, Step, Write};
 use crate::time::rfc3339;
 
-/// First address given to a Pod; some eight million follow.
+/// First Pod address; about eight million follow.
 const FIRST_POD_IP: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);
-/// Addresses before the count starts again.
+/// Number of addresses before they repeat.
 const N_POD_IPS: u32 = (1 << 23) - 2;
-/// First and longest wait after a failed write.
+/// First and longest delay after a failed write.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What the decisions depend on beside the Pods.
+/// Settings of the decisions.
 #[derive(Debug, Clone)]
 pub struct MachineConfig {
-    /// Names of the nodes.
+    /// Node names.
     pub nodes: Vec<String>,
-    /// Bind unbound Pods round robin.
+    /// Whether to bind unbound Pods round robin.
     pub bind: bool,
-    /// From binding to Running and Ready.
+    /// Delay from binding to Running and Ready.
     pub ready_delay: Duration,
-    /// From deletion to the Pod's end.
+    /// Delay from deletion to the Pod's end.
     pub stop_delay: Duration,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done; the Pod's new version when the server said it, else zero.
+    /// Done, with the Pod's new version if the server sent it, else zero.
     Done(u64),
-    /// The Pod is gone or was replaced by another of its name.
+    /// The Pod was deleted or replaced by another one of its name.
     Gone,
-    /// Refused or unanswered: try again later.
+    /// Rejected or unanswered: retry later.
     Failed,
 }
 
@@ -53,10 +53,10 @@ struct Tracked {
     pod: ObservedPod,
     behaviour: Behaviour,
     version: u64,
-    /// When this machine first saw the Pod bound, and first saw it marked for deletion.
+    /// When this machine first saw the Pod bound, and first saw its deletion timestamp.
     bound_at: Option<Timestamp>,
     deleted_at: Option<Timestamp>,
-    /// When the containers started, as reported.
+    /// Start time of the containers, as reported.
     started: Option<Timestamp>,
     ip: Option<Ipv4Addr>,
     in_flight: Option<Step>,
@@ -83,7 +83,7 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
 }
 
 impl Machine {
-    /// A machine that knows no Pods yet.
+    /// Creates a machine without Pods.
     pub fn new(config: MachineConfig) -> Self {
         let nodes = config.nodes.iter().cloned().collect();
         Self {
@@ -97,12 +97,12 @@ impl Machine {
         }
     }
 
-    /// How many Pods are known.
+    /// Number of known Pods.
     pub fn n_pods(&self) -> usize {
         self.pods.len()
     }
 
-    /// Takes in a Pod as a list or a watch shows it.
+    /// Processes a Pod from a list or a watch.
     pub fn observe(&mut self, mut pod: ObservedPod, now: Timestamp) {
         let uid: Arc<str> = pod.metadata.uid.as_str().into();
         let version = pod.version();
@@ -113,7 +113,7 @@ impl Machine {
         match self.pods.get_mut(&uid) {
             Some(tracked) if version < tracked.version => return,
             Some(tracked) => {
-                // A Pod never loses its node: an older view must not make it look unbound again.
+                // A Pod keeps its node: an older observation must not make it look unbound again.
                 if pod.spec.node_name.is_none() {
                     pod.spec.node_name = tracked.pod.spec.node_name.take();
                 }
@@ -143,12 +143,12 @@ impl Machine {
         self.plan(&uid, now);
     }
 
-    /// Takes in that a Pod is gone.
+    /// Processes the deletion of a Pod.
     pub fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);
     }
 
-    /// Takes in a whole list: what is not in it is gone.
+    /// Processes a whole list: Pods that are not in it were deleted.
     pub fn replace(&mut self, pods: Vec<ObservedPod>, now: Timestamp) {
         let present: HashSet<&str> = pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
         self.pods.retain(|uid, _| present.contains(&**uid));
@@ -157,7 +157,7 @@ impl Machine {
         }
     }
 
-    /// When the next write is due, if one is waiting for its time.
+    /// The time of the next write, if one is scheduled.
     pub fn next_due(&self) -> Option<Timestamp> {
         match self.ready.is_empty() {
             true => self.timers.peek().map(|Reverse((due, _))| *due),
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// The next write that is due. Its outcome must come back through [`Machine::finish`].
+    /// Takes the next write that is due. The caller must report its result to [`Machine::finish`].
     pub fn take(&mut self, now: Timestamp) -> Option<Write> {
         loop {
             let uid = self.next_uid(now)?;
@@ -219,7 +219,7 @@ impl Machine {
         }
     }
 
-    /// Takes in how a write ended.
+    /// Processes the result of a write.
     pub fn finish(&mut self, write: &Write, outcome: Outcome, now: Timestamp) {
         let Some(tracked) = self.pods.get_mut(write.uid.as_str()) else {
             return;
@@ -246,7 +246,7 @@ impl Machine {
         self.plan(&uid, now);
     }
 
-    /// Works out when the Pod's next step is due and puts it in line.
+    /// Schedules the Pod's next step.
     fn plan(&mut self, uid: &Arc<str>, now: Timestamp) {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
@@ -291,7 +291,7 @@ impl Machine {
     }
 }
 
-/// The step that a Pod needs next and when it is due.
+/// The next step of a Pod, and when it is due.
 fn step(config: &MachineConfig, nodes: &HashSet<String>, tracked: &Tracked) -> Option<(Timestamp, Step)> {
     let pod = &tracked.pod;
     let behaviour = &tracked.behaviour;
@@ -309,7 +309,7 @@ fn step(config: &MachineConfig, nodes: &HashSet<String>, tracked: &Tracked) -> O
             return None;
         }
         let due = later(deleted, behaviour.stop_after.unwrap_or(config.stop_delay));
-        // Who holds a finalizer wants to see how the Pod ended.
+        // The owner of a finalizer needs to see how the Pod ended.
         let report = !pod.metadata.finalizers.is_empty() && !pod.is_finished();
         return Some((due, if report { Step::Finish { succeeded: false } } else { Step::Delete }));
     }
@@ -344,7 +344,7 @@ fn running_step(tracked: &Tracked) -> Option<(Timestamp, Step)> {
     [change, end].into_iter().flatten().min_by_key(|(due, _)| *due)
 }
 
-/// Puts the effect of a write on the known Pod, ahead of the watch.
+/// Applies a write to the known Pod, ahead of the watch.
 fn apply(tracked: &mut Tracked, write: &Write) {
     let pod = &mut tracked.pod;
     match write.step {

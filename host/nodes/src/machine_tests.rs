@@ -31,7 +31,7 @@ impl SimulatedCluster {
         self.now = later(self.now, Duration::from_millis(ms));
     }
 
-    /// Takes every due write and lets it succeed; returns what was written.
+    /// Takes every due write and completes it; returns the writes.
     fn finish_writes(&mut self) -> Vec<String> {
         let mut steps = Vec::new();
         while let Some(write) = self.machine.take(self.now) {
@@ -69,7 +69,7 @@ fn a_pod_is_bound_and_becomes_ready_after_the_delay() {
 }
 
 #[test]
-fn pods_are_spread_over_the_nodes_and_have_addresses_of_their_own() {
+fn pods_are_spread_over_the_nodes_and_have_unique_addresses() {
     let mut cluster = SimulatedCluster::new(0);
     let mut nodes = Vec::new();
     let mut ips = HashSet::new();
@@ -88,14 +88,14 @@ fn pods_are_spread_over_the_nodes_and_have_addresses_of_their_own() {
 }
 
 #[test]
-fn addresses_continue_after_those_that_a_restart_finds() {
+fn addresses_continue_after_the_existing_ones_at_a_restart() {
     let mut cluster = SimulatedCluster::new(0);
     let mut old = pod("old");
     old["spec"]["nodeName"] = "n0".into();
     old["status"] = json!({"phase": "Running", "podIP": "10.128.0.9", "startTime": "1970-01-01T00:00:00Z",
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]});
     cluster.see(old);
-    assert_eq!(cluster.finish_writes(), [] as [&str; 0], "a Pod that is as it should be is left alone");
+    assert_eq!(cluster.finish_writes(), [] as [&str; 0], "a Pod in its desired state is unchanged");
     let mut new = pod("new");
     new["spec"]["nodeName"] = "n0".into();
     cluster.see(new);
@@ -116,7 +116,7 @@ fn an_older_observation_does_not_undo_what_was_written() {
 }
 
 #[test]
-fn annotations_make_a_pod_slow_or_never_ready_and_are_obeyed_when_they_change() {
+fn annotations_delay_or_prevent_readiness_and_changes_take_effect() {
     let mut cluster = SimulatedCluster::new(0);
     cluster.see(annotated("slow", "ready-after", "5s"));
     cluster.see(annotated("never", "never-ready", "true"));
@@ -196,7 +196,7 @@ fn a_readiness_gate_holds_ready_back_until_it_opens() {
 }
 
 #[test]
-fn a_failed_write_is_tried_again_later_and_later() {
+fn a_failed_write_is_retried_with_growing_delays() {
     let mut cluster = SimulatedCluster::new(0);
     cluster.see(pod("a"));
     for wait in [50, 100, 200] {
@@ -210,7 +210,7 @@ fn a_failed_write_is_tried_again_later_and_later() {
 }
 
 #[test]
-fn pods_that_a_relist_misses_are_forgotten() {
+fn pods_that_a_relist_does_not_contain_are_forgotten() {
     let mut cluster = SimulatedCluster::new(1_000);
     cluster.see(pod("a"));
     cluster.see(pod("b"));
@@ -224,7 +224,7 @@ fn pods_that_a_relist_misses_are_forgotten() {
 }
 
 #[test]
-fn pods_of_other_nodes_and_other_schedulers_are_left_alone() {
+fn pods_of_other_nodes_and_other_schedulers_are_unchanged() {
     let mut cluster = SimulatedCluster::new(0);
     let mut foreign = pod("foreign");
     foreign["spec"]["nodeName"] = "real-node".into();

@@ -1,19 +1,19 @@
-//! The few fields of a Pod that the nodes look at.
+//! The fields of a Pod that the nodes use.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// A Pod as the watch delivers it, most fields left out.
+/// A Pod as the watch delivers it, without most fields.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ObservedPod {
     /// Identity and annotations.
     pub metadata: ObservedMeta,
-    /// What should run.
+    /// Desired state.
     pub spec: ObservedSpec,
-    /// What is reported.
+    /// Observed state.
     pub status: ObservedStatus,
 }
 
@@ -25,15 +25,15 @@ pub struct ObservedMeta {
     pub name: String,
     /// Namespace.
     pub namespace: String,
-    /// Identity.
+    /// UID.
     pub uid: String,
-    /// Version.
+    /// Resource version.
     pub resource_version: String,
-    /// Set once deletion was asked for.
+    /// Set when deletion was requested.
     pub deletion_timestamp: Option<String>,
     /// Zero once a kubelet has confirmed the end.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Who must still let go.
+    /// Finalizers that are still set.
     pub finalizers: Vec<String>,
     /// Annotations; `sim.pintle.dev/...` control the simulation.
     pub annotations: HashMap<String, String>,
@@ -43,17 +43,17 @@ pub struct ObservedMeta {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObservedSpec {
-    /// Where it is bound.
+    /// The node that it is bound to.
     pub node_name: Option<String>,
-    /// Who should bind it.
+    /// The scheduler that should bind it.
     pub scheduler_name: Option<String>,
-    /// What holds binding back.
+    /// Scheduling gates, which prevent binding.
     pub scheduling_gates: Vec<serde::de::IgnoredAny>,
-    /// Conditions that readiness waits for.
+    /// Readiness gates.
     pub readiness_gates: Vec<ReadinessGate>,
     /// Containers.
     pub containers: Vec<ObservedContainer>,
-    /// Containers that run first.
+    /// Init containers.
     pub init_containers: Vec<ObservedContainer>,
 }
 
@@ -61,7 +61,7 @@ pub struct ObservedSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReadinessGate {
-    /// Type of the condition.
+    /// Condition type.
     pub condition_type: String,
 }
 
@@ -83,10 +83,10 @@ pub struct ObservedContainer {
 pub struct ObservedStatus {
     /// Phase.
     pub phase: String,
-    /// Address.
+    /// Pod IP.
     #[serde(rename = "podIP")]
     pub pod_ip: Option<String>,
-    /// When the kubelet saw it.
+    /// When the kubelet first saw the Pod.
     pub start_time: Option<String>,
     /// Conditions.
     pub conditions: Vec<ObservedCondition>,
@@ -100,12 +100,12 @@ pub struct ObservedCondition {
     pub r#type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// When the status changed.
+    /// Last transition time.
     pub last_transition_time: Option<String>,
 }
 
 impl ObservedPod {
-    /// The version as a number; zero when it is not one.
+    /// The resource version as a number; zero if it is not numeric.
     pub(crate) fn version(&self) -> u64 {
         self.metadata.resource_version.parse().unwrap_or_default()
     }
@@ -121,12 +121,12 @@ impl ObservedPod {
     }
 }
 
-/// How a Pod wants to be simulated, from its annotations `sim.pintle.dev/...`.
+/// Simulation settings of a Pod, from its annotations `sim.pintle.dev/...`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Behaviour {
     /// `ready-after: 5s`: Running first, Ready this long afterwards.
     pub ready_after: Option<Duration>,
-    /// `never-ready: "true"`: Running, but not Ready while the annotation is there.
+    /// `never-ready: "true"`: Running, but not Ready while the annotation exists.
     pub never_ready: bool,
     /// `fail-after: 10s`: ends in phase Failed this long after it started.
     pub fail_after: Option<Duration>,
@@ -137,7 +137,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Reads the annotations; a value that is not a duration counts as absent.
+    /// Reads the annotations; a value that is not a duration is ignored.
     pub fn from_annotations(annotations: &HashMap<String, String>) -> Self {
         let get = |name: &str| annotations.get(&format!("sim.pintle.dev/{name}"));
         let duration = |name: &str| get(name).and_then(|text| parse_duration(text));
@@ -151,7 +151,7 @@ impl Behaviour {
     }
 }
 
-/// Reads `250ms`, `5s`, `1m30s`, `2h` or plain seconds.
+/// Parses `250ms`, `5s`, `1m30s`, `2h` or plain seconds.
 fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     if rest.is_empty() {

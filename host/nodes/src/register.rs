@@ -14,15 +14,15 @@ use crate::requests::host_ip;
 use crate::time::{rfc3339, rfc3339_micro};
 use crate::{SimNodesConfig, SimNodesError};
 
-/// Tries to reach a server that is only just starting.
+/// Tries to reach a server that is still starting.
 const N_TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
-/// Nodes registered, or leases renewed, at once.
+/// Concurrent registrations or lease renewals.
 const N_AT_ONCE: usize = 16;
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
-/// Creates or refreshes all nodes.
+/// Creates or updates all nodes.
 pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[String]) -> Result<(), SimNodesError> {
     stream::iter(names)
         .map(|name| async move {
@@ -64,12 +64,12 @@ async fn try_untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> 
     if rest.len() == taints.len() {
         return Ok(());
     }
-    // With the version, a taint that another client adds meanwhile is not lost.
+    // The resourceVersion prevents the loss of a taint that another client adds meanwhile.
     let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": rest}});
     client.send(Method::PATCH, path, MERGE, Bytes::from(body.to_string())).await.map(|_| ())
 }
 
-/// Whether another try may help.
+/// Whether a retry may help.
 fn is_passing(error: &ClientError) -> bool {
     error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500)
 }

@@ -12,9 +12,9 @@ use crate::time::rfc3339;
 /// One request about a Pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// Identity of the Pod.
+    /// UID of the Pod.
     pub uid: String,
-    /// What it does.
+    /// The step that it performs.
     pub step: Step,
     /// HTTP method.
     pub method: Method,
@@ -29,11 +29,11 @@ pub struct Write {
 /// A step in a Pod's simulated life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Choose a node.
+    /// Bind the Pod to a node.
     Bind,
-    /// Report containers running, ready or not.
+    /// Report that the containers run, ready or not.
     Run {
-        /// Containers report ready.
+        /// Report that the containers are ready.
         ready: bool,
     },
     /// Report that the containers ended.
@@ -41,7 +41,7 @@ pub enum Step {
         /// With exit code 0.
         succeeded: bool,
     },
-    /// Confirm that the Pod is gone.
+    /// Confirm that the Pod has stopped.
     Delete,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn delete(pod: &ObservedPod) -> Write {
     }
 }
 
-/// What a status reports beside the Pod's own fields.
+/// Values in a status that are not in the Pod itself.
 pub(crate) struct Report<'a> {
     pub(crate) step: Step,
     pub(crate) ip: Ipv4Addr,
@@ -174,7 +174,7 @@ fn container_id(pod: &ObservedPod, container: &str) -> String {
     format!("sim://{}/{container}", pod.metadata.uid)
 }
 
-/// The address of a node, from the number that its name ends in.
+/// The address of a node, derived from the number in its name.
 pub(crate) fn host_ip(node: &str) -> String {
     let digits = node.len() - node.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
     let number: u32 = node[node.len() - digits..].parse().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Carries the machine's decisions out: list and watch on one side, a bounded set of writes on the other.
+//! Carries out the machine's decisions: list and watch on one side, a bounded set of writes on the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,11 +20,11 @@ use crate::pod::ObservedPod;
 use crate::requests::{Step, Write};
 use crate::{SimNodesConfig, SimNodesStats};
 
-/// Observations waiting for the machine; a full channel holds the watch back.
+/// Observations that wait for the machine; a full channel blocks the watch.
 const N_WAITING: usize = 1024;
-/// Pods in one page of a list.
+/// Pods per page of a list.
 const N_PER_PAGE: usize = 500;
-/// First and longest wait before list and watch are tried again.
+/// First and longest delay before list and watch are retried.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 enum Seen {
@@ -61,7 +61,7 @@ struct Answer {
     metadata: ListMeta,
 }
 
-/// Looks after Pods until cancelled.
+/// Simulates kubelets until cancelled.
 pub(crate) async fn pods(
     client: ApiClient,
     config: SimNodesConfig,
@@ -108,7 +108,7 @@ pub(crate) async fn pods(
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
         }
     }
-    // A watcher that panicked has nothing left to stop.
+    // A watcher that panicked has already stopped.
     let _ = watcher.await;
 }
 
@@ -142,7 +142,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
         }
         Err(error) => match (error.code(), write.step) {
             (Some(404), _) | (Some(409), Step::Delete) => Outcome::Gone,
-            // Another client was faster; the watch will show its write.
+            // Another client was faster; the watch will deliver its write.
             (Some(409), _) => Outcome::Failed,
             _ => {
                 tracing::debug!(path = write.path, step = ?write.step, %error, "write refused");
@@ -153,7 +153,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
     (write, outcome)
 }
 
-/// Lists and watches until cancelled: again from the start after 410, after a pause when the server is away.
+/// Lists and watches until cancelled: again from the start after 410, after a delay when the server is unreachable.
 async fn observe(client: ApiClient, sender: mpsc::Sender<Seen>, cancel: CancellationToken) {
     let mut pause = RECONNECT.0;
     let mut version = None;
@@ -177,7 +177,7 @@ async fn observe(client: ApiClient, sender: mpsc::Sender<Seen>, cancel: Cancella
     }
 }
 
-/// One watch, after a list when there is no version to go on from. Returns the version to go on from, if any.
+/// One watch, after a list if there is no version to continue from. Returns the version to continue from, if any.
 async fn list_and_watch(
     client: &ApiClient,
     sender: &mpsc::Sender<Seen>,
@@ -188,7 +188,7 @@ async fn list_and_watch(
         Some(version) => version,
         None => {
             let (version, pods) = list(client).await?;
-            // A closed channel means that the nodes are stopping; the caller sees it.
+            // A closed channel means that the nodes are stopping; the caller handles it.
             let _ = sender.send(Seen::List(pods)).await;
             version
         }
@@ -204,14 +204,14 @@ async fn list_and_watch(
             Ok(Some(line)) => line,
             Ok(None) => return Ok(Some(version)),
             Err(error) => {
-                tracing::debug!(%error, "watch of Pods broke off");
+                tracing::debug!(%error, "watch of Pods ended early");
                 return Ok(Some(version));
             }
         };
         let malformed = |error: serde_json::Error| ClientError::Transport(format!("malformed watch event: {error}"));
         let event: Event<'_> = serde_json::from_slice(&line).map_err(malformed)?;
         if event.r#type == "ERROR" {
-            // Mostly 410; whatever it is, a new list puts it right.
+            // Mostly 410; a new list repairs any cause.
             return Ok(None);
         }
         let pod: ObservedPod = serde_json::from_str(event.object.get()).map_err(malformed)?;
@@ -247,7 +247,7 @@ async fn list(client: &ApiClient) -> Result<(String, Vec<ObservedPod>), ClientEr
     }
 }
 
-/// A byte as it may stand in a query.
+/// Percent-encodes a byte for a query.
 fn escaped(byte: u8) -> String {
     match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),

@@ -1,6 +1,6 @@
-//! The address of the API server and an HTTP client with credentials for it, from an endpoint or a kubeconfig.
+//! The address of the API server and an HTTP client with credentials, from an endpoint or a kubeconfig.
 //!
-//! Not here: exec and auth-provider plugins of kubeconfigs; a cluster that needs them gives a token instead.
+//! Not supported: exec and auth-provider plugins of kubeconfigs; use a token for such a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -14,35 +14,35 @@ use crate::Connect;
 /// An API server and an HTTP client with the credentials for it.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Scheme, host and port, without a slash at the end.
+    /// Scheme, host and port, without a trailing slash.
     pub(crate) base_url: String,
-    /// Trusts this server alone and sends the user's credentials.
+    /// Trusts only this server and sends the user's credentials.
     pub(crate) http: reqwest::Client,
 }
 
-/// Why a target cannot be used. Retrying does not help.
+/// Reasons why a target is unusable. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// A file cannot be read.
+    /// A file is unreadable.
     #[error("read {path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The kubeconfig is not YAML of the right shape.
     #[error("parse kubeconfig: {0}")]
     Parse(String),
-    /// Something that the kubeconfig refers to is not in it.
+    /// The kubeconfig lacks an entry that it refers to.
     #[error("kubeconfig has no {0}")]
     Missing(String),
     /// A certificate or key is unusable.
     #[error("{what}: {message}")]
     Credentials {
-        /// Which one.
+        /// The certificate or key.
         what: &'static str,
-        /// Why.
+        /// The cause.
         message: String,
     },
 }
@@ -76,7 +76,7 @@ impl Target {
         Ok(Self { base_url: url.trim_end_matches('/').to_owned(), http })
     }
 
-    /// Reads the current context of a kubeconfig; relative paths in it start at `folder`.
+    /// Reads the current context of a kubeconfig; relative paths in it are relative to `folder`.
     fn from_kubeconfig(text: &str, folder: &Path) -> Result<Self, TargetError> {
         let config: Value = serde_norway::from_str(text).map_err(|error| TargetError::Parse(error.to_string()))?;
         if !config.is_object() {
@@ -103,9 +103,9 @@ impl Target {
     }
 }
 
-/// A client without credentials and without trusted certificates.
+/// Creates a client without credentials and without trusted certificates.
 fn client() -> ClientBuilder {
-    // It fails if the process has a provider already, which serves as well.
+    // Fails if the process already has a provider, which works as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().user_agent("pintle-sim-nodes").no_proxy().tcp_nodelay(true).tls_certs_only([])
 }
@@ -138,7 +138,7 @@ fn pem(fields: &Value, name: &'static str, folder: &Path) -> Result<Option<Vec<u
     }
 }
 
-/// Trust in the cluster's authority, and the user's certificate.
+/// The cluster's certificate authority, and the user's certificate.
 fn tls(http: ClientBuilder, cluster: &Value, user: &Value, folder: &Path) -> Result<ClientBuilder, TargetError> {
     let what = "certificate-authority";
     let http = match pem(cluster, what, folder)? {
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_with_a_token_is_understood() {
+    fn a_kubeconfig_with_a_token_is_accepted() {
         let text = kubeconfig("http://127.0.0.1:1234");
         let target = Target::resolve(&Connect::Kubeconfig(text)).unwrap();
         assert_eq!(target.base_url, "http://127.0.0.1:1234");
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn errors_name_the_missing_entry() {
         let error = |text: &str| Target::resolve(&Connect::Kubeconfig(text.to_owned())).unwrap_err().to_string();
         assert_eq!(error("current-context: x"), "kubeconfig has no context \"x\"");
         assert!(error("- 1").starts_with("parse kubeconfig"));

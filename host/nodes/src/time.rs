@@ -1,4 +1,4 @@
-//! Timestamps in the text forms of the Kubernetes API.
+//! Timestamps in the text formats of the Kubernetes API.
 
 use jiff::Timestamp;
 

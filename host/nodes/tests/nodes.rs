@@ -1,4 +1,4 @@
-//! The simulated nodes on the embedded cluster: what a kubelet and a scheduler would do, seen over HTTP.
+//! The simulated nodes on the embedded cluster: what a kubelet and a scheduler would do, observed over HTTP.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -8,7 +8,7 @@ use pintle_nodes::{ApiClient, Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use serde_json::{Value, json};
 
-/// How long the cluster may take for anything here.
+/// Bound of each wait.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn start(ready_delay: Duration) -> (SimCluster, SimNodes, ApiClient) {
@@ -29,7 +29,7 @@ async fn create(client: &ApiClient, pod: &Value) {
     client.send(http::Method::POST, path, "application/json", pod.to_string().into()).await.unwrap();
 }
 
-/// Polls until the condition holds and fails loudly when it never does.
+/// Polls until the condition holds; panics at the deadline.
 async fn until(cluster: &SimCluster, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let end = Instant::now() + DEADLINE;
     loop {
@@ -73,7 +73,7 @@ async fn pods_are_bound_become_ready_and_end_when_they_are_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn annotations_and_restarts_are_obeyed() {
+async fn annotations_and_restarts_are_respected() {
     let (cluster, nodes, client) = start(Duration::ZERO).await;
     let mut never = pod("never");
     never["metadata"]["annotations"] = json!({"sim.pintle.dev/never-ready": "true"});
@@ -102,9 +102,9 @@ async fn annotations_and_restarts_are_obeyed() {
         ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url()))
     });
     let again = again.await.unwrap();
-    // The server has the status before the answer to it is counted.
+    // The server has the status before the client counts the answer.
     until(&cluster, "the late Pod ready", |pods| pods.iter().any(is_ready) && again.stats().n_statuses() > 0).await;
-    assert_eq!(again.stats().n_binds(), 1, "Pods of before the restart are left alone");
+    assert_eq!(again.stats().n_binds(), 1, "Pods from before the restart are unchanged");
     assert_eq!(again.stats().n_statuses(), 1);
     assert!(cluster.n_writes() - writes >= 2);
     again.stop().await;
