@@ -1,4 +1,4 @@
-//! Signatures in a registry beside the manifest that they sign: reading and adding them.
+//! Signatures next to the manifest that they sign: reading them from a registry and adding one.
 
 use crate::digest::Digest;
 use crate::error::{Error, Reason};
@@ -7,7 +7,7 @@ use crate::reference::ArtifactRef;
 use crate::registry::Session;
 use crate::signature::{self, Signature};
 
-/// The signatures of a manifest; none if there are none.
+/// The signatures of a manifest; empty if there are none.
 pub(crate) async fn signatures(
     session: &Session,
     reference: &ArtifactRef,
@@ -29,11 +29,11 @@ pub(crate) async fn signatures(
     Ok(found)
 }
 
-/// Puts a signature beside a manifest, besides those that are there. Who signs at the same moment may take its place, as with cosign.
+/// Adds a signature to those of a manifest. Concurrent signers may overwrite each other's signature, as with cosign.
 ///
 /// # Errors
-/// [`Error`], whose reason says whether a retry may help, or the system has no random numbers. A signature that was cut off is not
-/// there: the manifest of all signatures is sent last.
+/// [`Error`], whose reason tells whether a retry may help; or the system has no random numbers. An interrupted call adds
+/// nothing: the manifest of all signatures is sent last.
 pub async fn add_signature(
     session: &Session,
     key: &SigningKey,

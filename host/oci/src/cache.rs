@@ -1,7 +1,7 @@
-//! Blobs that were pulled, by digest, so that a host starts again when the registry is away.
+//! Cache of pulled blobs by digest, so that a host can start while the registry is down.
 //!
-//! *Invariants*: what is answered has the digest that was asked for, whatever is in the folder; the folder does not grow beyond its
-//! limit, what was not used for longest goes first. It is a cache: that it cannot be written stops nobody.
+//! *Invariants*: 1. A returned blob has the requested digest, whatever the folder contains. 2. The folder does not exceed its
+//! limit; the least recently used blobs are removed first. 3. The cache is optional: a failed write never fails a pull.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,10 +13,10 @@ use std::time::SystemTime;
 use crate::digest::Digest;
 use crate::signature::Signature;
 
-/// Most bytes that are kept: eight of the largest components.
+/// Maximum bytes that are kept: eight components of the largest size.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// A folder of blobs, and of signatures by the digest of what they sign.
+/// A folder of blobs, and of signatures by the digest of the manifest that they sign.
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: PathBuf,
@@ -24,20 +24,20 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Below the folder for what the host keeps.
+    /// The cache below the host's cache folder.
     pub fn new(cache_dir: PathBuf) -> Self {
         Self { folder: cache_dir.join("oci"), max_bytes: MAX_BYTES }
     }
 
-    /// A blob of this digest, and of at most so many bytes.
+    /// The blob with this digest and at most this size.
     pub(crate) fn blob(&self, digest: Digest, max_bytes: u64) -> Option<Vec<u8>> {
         let path = self.folder.join(digest.hex());
         let file = File::open(&path).ok()?;
         let mut bytes = Vec::new();
         (&file).take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).ok()?;
         if Digest::of(&bytes) != digest {
-            tracing::warn!(path = %path.display(), "what the cache holds has another digest than its name says; it is pulled again");
-            // If it cannot be removed, it is found out again.
+            tracing::warn!(path = %path.display(), "the cached blob does not match the digest in its name; it is pulled again");
+            // If the removal fails, the next read detects the mismatch again.
             let _ = fs::remove_file(&path);
             return None;
         }
@@ -50,7 +50,7 @@ impl Cache {
         self.keep(&digest.hex(), bytes);
     }
 
-    /// Signatures of the manifest of this digest as they were seen last. They are judged anew by whoever asks.
+    /// The last known signatures of the manifest with this digest. Callers verify them again.
     pub(crate) fn signatures(&self, manifest: Digest) -> Vec<Signature> {
         let Ok(file) = File::open(self.folder.join(of_signatures(manifest))) else { return Vec::new() };
         used(&file);
@@ -59,7 +59,7 @@ impl Cache {
         read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
-    /// Keeps signatures.
+    /// Stores signatures.
     pub(crate) fn keep_signatures(&self, manifest: Digest, signatures: &[Signature]) {
         if let Ok(text) = serde_json::to_vec(signatures) {
             self.keep(&of_signatures(manifest), &text);
@@ -71,11 +71,11 @@ impl Cache {
             return;
         }
         if let Err(why) = self.write(name, bytes).and_then(|()| self.trim()) {
-            tracing::warn!(folder = %self.folder.display(), "what was pulled cannot be kept: {why}");
+            tracing::warn!(folder = %self.folder.display(), "cannot write to the cache: {why}");
         }
     }
 
-    /// At once: nobody sees half a blob.
+    /// Writes atomically: no reader sees half a blob.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -89,18 +89,18 @@ impl Cache {
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&partial, self.folder.join(name)));
         if written.is_err() {
-            // It may not have been made at all.
+            // The file may not exist.
             let _ = fs::remove_file(&partial);
         }
         written
     }
 
-    /// Removes what was not used for longest, until the rest is within the limit.
+    /// Removes the least recently used blobs until the rest is within the limit.
     fn trim(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            // Another host may be removing too.
+            // Another host may remove files at the same time.
             let Ok(about) = entry.metadata() else { continue };
             if about.is_file() {
                 files.push((about.modified()?, about.len(), entry.path()));
@@ -126,7 +126,7 @@ fn of_signatures(manifest: Digest) -> String {
 }
 
 fn used(file: &File) {
-    // A folder that cannot be written loses what is old instead of what is unused.
+    // In a read-only folder, the oldest blobs go first instead of the least recently used.
     let _ = file.set_modified(SystemTime::now());
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_is_answered_only_as_it_was() {
+    fn a_blob_is_returned_only_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path().to_owned());
         let digest = Digest::of(b"blob");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_blob_is_removed_first() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { max_bytes: 25, ..Cache::new(folder.path().to_owned()) };
         let blobs = [[1_u8; 10], [2; 10], [3; 10]];
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_stops_nobody() {
+    fn a_read_only_folder_does_not_fail_a_pull() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("oci"), "a file").unwrap();
         let cache = Cache::new(folder.path().to_owned());

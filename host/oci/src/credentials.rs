@@ -1,5 +1,5 @@
-//! Credentials, from where `docker login` puts them: `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`, and the helpers that
-//! it names.
+//! Registry credentials from the place where `docker login` stores them: `$DOCKER_CONFIG/config.json` or
+//! `~/.docker/config.json`, and the credential helpers that it names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use oci_client::secrets::RegistryAuth;
 
 use crate::error::{Error, Reason};
 
-/// Under which name docker files its own registry.
+/// Key of docker's own registry in the configuration.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
-/// What to show to a registry; anonymous if nothing is configured. May block: helpers are programs.
+/// The credentials for a registry; anonymous if none are configured. May block: helpers are programs.
 ///
 /// # Errors
-/// There is something, and it cannot be used.
+/// There are credentials, and they cannot be used.
 pub(crate) fn of(registry: &str) -> Result<RegistryAuth, Error> {
     let server = if registry == "docker.io" { DOCKER_HUB } else { registry };
-    // The library tells a file that is not there from one that cannot be read no more than from one that is none.
+    // The library reports a missing, an unreadable and a malformed file with the same error.
     let Some(file) = config_file().filter(|file| file.exists()) else { return Ok(RegistryAuth::Anonymous) };
     of_answer(docker_credential::get_credential(server), registry, &file)
 }
@@ -32,16 +32,18 @@ fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path)
     };
     match answer {
         Ok(DockerCredential::UsernamePassword(name, password)) => Ok(RegistryAuth::Basic(name, password)),
-        Ok(DockerCredential::IdentityToken(_)) => {
-            unusable("they are an identity token, which is not supported; log in with a name and a password".to_owned())
-        }
+        Ok(DockerCredential::IdentityToken(_)) => unusable(
+            "they are an identity token, which is not supported; log in with a user name and a password".to_owned(),
+        ),
         Err(Why::NoCredentialConfigured | Why::ConfigNotFound) => Ok(RegistryAuth::Anonymous),
-        // What docker's helpers say when they have nothing, in the protocol's own words.
+        // Docker's credential helper protocol defines this text for missing credentials.
         Err(Why::HelperFailure { stdout, .. }) if stdout.contains("credentials not found") => {
             Ok(RegistryAuth::Anonymous)
         }
-        // What a helper has printed may hold secrets.
-        Err(Why::HelperFailure { helper, .. }) => unusable(format!("the helper {helper} failed; try it by hand")),
+        // The helper's output may contain secrets.
+        Err(Why::HelperFailure { helper, .. }) => {
+            unusable(format!("the helper {helper} failed; run it manually to see its error"))
+        }
         Err(why) => unusable(why.to_string()),
     }
 }
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_configured_is_anonymous_and_what_cannot_be_used_is_told() {
+    fn missing_credentials_are_anonymous_and_unusable_ones_are_an_error() {
         let of = |answer| match of_answer(answer, "r.example.com", Path::new("/c.json")) {
             Ok(RegistryAuth::Basic(name, password)) => format!("{name}/{password}"),
             Ok(RegistryAuth::Anonymous) => "anonymous".to_owned(),

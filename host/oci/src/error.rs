@@ -1,16 +1,16 @@
-//! Why a component cannot be pulled, pushed, read or trusted.
+//! Errors of pulling, pushing, reading and trusting components.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a component cannot be pulled, pushed, read or trusted.
+/// An error of pulling, pushing, reading or trusting a component.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// For programs.
+    /// The kind of the error, for programs.
     pub reason: Reason,
-    /// For users: one line that names the component and what to do.
+    /// The message, for users: one line that names the component and the next step.
     pub message: String,
 }
 
@@ -24,23 +24,23 @@ impl Error {
 /// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A component, manifest or signature is longer than its limit.
+    /// A component, manifest or signature exceeds its limit.
     TooLarge,
-    /// Something has another digest than it must have.
+    /// Content does not have the expected digest.
     DigestMismatch,
-    /// A registry does not answer, or breaks off.
+    /// The registry is unreachable, or a transfer broke off.
     RegistryUnreachable,
-    /// A registry's answer cannot be used.
+    /// The registry's answer cannot be used.
     RegistryFailed,
-    /// A registry wants other credentials.
+    /// The registry requires other credentials.
     RegistryDenied,
-    /// A registry has no such artifact.
+    /// The registry has no such artifact.
     NoSuchArtifact,
-    /// An artifact is not one Wasm component.
+    /// The artifact is not a single Wasm component.
     NotWasm,
     /// A signature is required, and there is none.
     Unsigned,
-    /// There are signatures, but none by a trusted key.
+    /// There are signatures, but none is by a trusted key.
     Untrusted,
     /// A file cannot be read.
     Unreadable,
@@ -61,7 +61,7 @@ impl Reason {
         Self::Unreadable,
     ];
 
-    /// One word in CamelCase.
+    /// The reason as one word in CamelCase.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLarge => "TooLarge",
@@ -81,7 +81,7 @@ impl Reason {
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::RegistryUnreachable => Some(Duration::from_secs(30)),
-            // An operator may push, sign or log in meanwhile; no event announces it.
+            // An operator may push, sign or log in meanwhile; no event reports it.
             Self::RegistryDenied | Self::NoSuchArtifact | Self::Unsigned | Self::Untrusted => {
                 Some(Duration::from_secs(300))
             }
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The text is not a reason of this crate.
+/// The error for a text that is not one of these reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown reason")]
 pub struct UnknownReason;

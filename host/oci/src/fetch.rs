@@ -1,4 +1,4 @@
-//! Getting components, whatever names them.
+//! Fetches components from registries and files.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::reference::{ArtifactRef, ComponentSource};
 use crate::registry::{Registries, Session};
 use crate::trust::{Evidence, Proof, Trust, detached};
 
-/// A component with what can be shown for it.
+/// A component and its proof.
 #[derive(Clone, Debug)]
 pub struct Pulled {
-    /// Where it is from, for humans: a path, or a reference with the digest of the manifest.
+    /// Origin for humans: a path, or a reference with the digest of the manifest.
     pub origin: String,
-    /// The component.
+    /// The component's bytes.
     pub bytes: Vec<u8>,
-    /// Its signatures, not checked yet.
+    /// Its signatures, not verified yet.
     pub proof: Proof,
 }
 
@@ -35,16 +35,16 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Nothing is asked of the network yet. `cache` is for what must start again without the registry.
+    /// Creates a fetcher; sends nothing yet. `cache` keeps blobs, for starts while the registry is down.
     ///
     /// # Errors
-    /// A file of keys or certificates is none.
+    /// A file of keys or certificates is unreadable or invalid.
     pub fn new(options: impl Into<Options>, cache: Option<Cache>, tell: Tell) -> anyhow::Result<Self> {
         let Options { verify_keys, connect } = options.into();
         Ok(Self { trust: Trust::read(&verify_keys)?, registries: Registries::new(connect)?, cache, tell })
     }
 
-    /// Whom the operator trusts.
+    /// The operator's trusted keys.
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
@@ -53,13 +53,13 @@ impl Fetcher {
         self.registries.open(reference, self.tell).await
     }
 
-    /// A component from a registry. What is pinned by digest and cached needs no registry. Signatures come with it, and are not
-    /// judged here.
+    /// Pulls a component from a registry. A reference that is pinned by digest and cached needs no registry. The result
+    /// contains the signatures, which this function does not verify.
     ///
     /// # Errors
-    /// [`Error`]; [its reason](crate::Reason::retry_after) says whether a retry may help.
+    /// [`Error`]; [its reason](crate::Reason::retry_after) tells whether a retry may help.
     pub async fn pull(&self, reference: &ArtifactRef) -> Result<Pulled, Error> {
-        // Only who needs the registry asks for credentials.
+        // Credentials are read only when the registry is needed.
         let mut session = None;
         let (manifest, digest) = match self.cached(reference.digest, MAX_MANIFEST_BYTES as u64).await {
             Some(found) => found,
@@ -82,7 +82,7 @@ impl Fetcher {
         };
         let kept = self.cache.as_ref().map(|cache| cache.signatures(digest)).unwrap_or_default();
         let proof = Proof::of_artifact(&manifest, kept);
-        // A signature that holds once holds for ever: it is over the digest.
+        // A valid signature stays valid, because it covers the digest.
         let is_proven =
             self.trust.demands() && self.trust.check(&origin, &bytes, &Evidence::Shown(proof.clone())).is_ok();
         if is_proven {
@@ -98,7 +98,7 @@ impl Fetcher {
         Ok(Pulled { origin, bytes, proof: Proof::of_artifact(&manifest, signatures) })
     }
 
-    /// A host without keys asks for none; a command sends them to a host whose keys it does not know.
+    /// A host without keys needs no signatures; a command sends them to a host whose keys it does not know.
     fn needs_signatures(&self) -> bool {
         self.trust.demands() || self.cache.is_none()
     }
@@ -124,15 +124,15 @@ impl Fetcher {
     async fn keep(&self, digest: Digest, bytes: &[u8]) {
         let Some(cache) = self.cache.clone() else { return };
         let bytes = bytes.to_vec();
-        // That it could not be kept is told there.
+        // The cache logs its own errors.
         let _ = tokio::task::spawn_blocking(move || cache.keep_blob(digest, &bytes)).await;
     }
 }
 
-/// A file, or a component from a registry.
+/// Reads a file, or pulls a component from a registry.
 ///
 /// # Errors
-/// As [`Fetcher::pull`]; a file cannot be read, or is longer than a component may be.
+/// As [`Fetcher::pull`]; also if a file is unreadable or exceeds the limit of a component.
 pub async fn read_source(fetcher: &Fetcher, source: &ComponentSource) -> Result<Pulled, Error> {
     match source {
         ComponentSource::Registry(reference) => fetcher.pull(reference).await,

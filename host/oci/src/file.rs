@@ -1,4 +1,4 @@
-//! Files of limited length, read whole.
+//! Reads whole files of limited length.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use crate::error::{Error, Reason};
 
-/// Longest component that a host takes from any source: 64 MiB. The largest language runtimes that are known to make controllers have
-/// a third of it.
+/// Largest component that a host accepts from any source: 64 MiB. The largest known language runtimes that can contain
+/// controllers have a third of it.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// A file, of which no more than `limit_bytes` is taken.
+/// Reads a file of at most `limit_bytes`.
 ///
 /// # Errors
-/// It cannot be read, or is longer. A retry helps once it has changed.
+/// The file is unreadable or longer. A retry helps only after the file changes.
 pub fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
     let shown = path.display();
     let unreadable = |why: io::Error| Error::new(Reason::Unreadable, format!("read {shown}: {why}"));
     let file = File::open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
-    // A pipe would be waited for without end.
+    // Reading a pipe could block without end.
     if !about.is_file() {
-        return Err(Error::new(Reason::Unreadable, format!("read {shown}: it is not a file")));
+        return Err(Error::new(Reason::Unreadable, format!("read {shown}: it is not a regular file")));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0).min(limit_bytes));
     file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -31,7 +31,7 @@ pub fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// A component.
+/// Reads a component.
 ///
 /// # Errors
 /// As [`read`].
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_its_limit_and_nothing_else_is() {
+    fn only_regular_files_within_the_limit_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("a.wasm"), "a.wasm").unwrap();
@@ -56,7 +56,7 @@ mod tests {
             let why = read(&at(name), 5).unwrap_err();
             format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))
         };
-        assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a file");
+        assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a regular file");
         assert_eq!(text("f.wasm"), "Unreadable: read $DIR/f.wasm: No such file or directory (os error 2)");
         assert_eq!(text("a.wasm"), "TooLarge: $DIR/a.wasm has more than 5 bytes");
         assert_eq!(read(&at("a.wasm"), 6).unwrap(), b"a.wasm");

@@ -1,7 +1,7 @@
-//! Keys that sign and verify: ECDSA on P-256 over SHA-256, in PEM.
+//! Keys for signing and verification: ECDSA on P-256 with SHA-256, in PEM.
 //!
-//! Private keys are PKCS#8 and not encrypted, so the file must be its owner's alone. Public keys are as `cosign` and
-//! `openssl` write them.
+//! Private keys are unencrypted PKCS#8, so only the owner may have access to the file. Public keys have the format of
+//! `cosign` and `openssl`.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,14 +18,14 @@ use ring::signature::{
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 
-/// What stands before the point in the only encoding (DER) of a public key on P-256: RFC 5480.
+/// The bytes before the point in the only valid DER encoding of a public key on P-256: RFC 5480.
 const P256_KEY_INFO: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// Length of an uncompressed point on P-256.
+/// Length of an uncompressed point on P-256, in bytes.
 const POINT_BYTES: usize = 65;
-/// Longest key file that is read.
+/// Longest key file, in bytes.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// A private key.
@@ -35,15 +35,15 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Reads a key in PEM (PKCS#8, without password).
+    /// Reads a private key in PEM (PKCS#8, without password).
     ///
     /// # Errors
-    /// It cannot be read, others can read it, or it is no such key.
+    /// The file is unreadable, accessible to other users, or not such a key.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let shown = file.display();
         let about = fs::metadata(file).with_context(|| format!("read the key {shown}"))?;
         if about.mode() & 0o077 != 0 {
-            bail!("the key {shown} can be used by others than its owner: chmod 600 {shown}");
+            bail!("the key {shown} is accessible to other users; run chmod 600 {shown}");
         }
         let text = read(file)?;
         Self::parse(&text).with_context(|| format!("the key {shown}"))
@@ -52,16 +52,16 @@ impl SigningKey {
     fn parse(pem: &str) -> anyhow::Result<Self> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
             if pem.contains("ENCRYPTED") {
-                anyhow!("is encrypted; only keys without a password can be used: `pintle keygen` makes one")
+                anyhow!("is encrypted; only keys without a password are supported; `pintle keygen` creates one")
             } else if pem.contains("BEGIN EC PRIVATE KEY") {
                 anyhow!("is not PKCS#8: convert it with `openssl pkcs8 -topk8 -nocrypt`")
             } else {
-                anyhow!("is no private key in PEM (PKCS#8); `pintle keygen` makes one")
+                anyhow!("is not a private key in PEM (PKCS#8); `pintle keygen` creates one")
             }
         })?;
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der.secret_pkcs8_der(), &random)
-            .map_err(|why| anyhow!("is no key of ECDSA on P-256 ({why}); `pintle keygen` makes one"))?;
+            .map_err(|why| anyhow!("is not an ECDSA key on P-256 ({why}); `pintle keygen` creates one"))?;
         Ok(Self { pair, random })
     }
 
@@ -75,7 +75,7 @@ impl SigningKey {
         Ok(signed.as_ref().to_vec())
     }
 
-    /// The key that verifies what this one signs.
+    /// The matching public key.
     pub(crate) fn public(&self) -> VerifyingKey {
         VerifyingKey { point: self.pair.public_key().as_ref().to_vec() }
     }
@@ -84,15 +84,15 @@ impl SigningKey {
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VerifyingKey {
-    /// Uncompressed.
+    /// The uncompressed point.
     point: Vec<u8>,
 }
 
 impl VerifyingKey {
-    /// Reads a key in PEM.
+    /// Reads a public key in PEM.
     ///
     /// # Errors
-    /// It cannot be read, or is no such key.
+    /// The file is unreadable or not such a key.
     pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
         let text = read(file)?;
         Self::parse(&text).with_context(|| format!("the key {}", file.display()))
@@ -101,16 +101,16 @@ impl VerifyingKey {
     fn parse(pem: &str) -> anyhow::Result<Self> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()).map_err(|why| match why {
             PemError::NoItemsFound if pem.contains("PRIVATE KEY") => {
-                anyhow!("is private; to verify, name the public one")
+                anyhow!("is a private key; use the public key to verify")
             }
-            _ => anyhow!("is no public key in PEM"),
+            _ => anyhow!("is not a public key in PEM"),
         })?;
         let point = der.strip_prefix(P256_KEY_INFO.as_slice()).filter(|point| point.len() == POINT_BYTES);
-        let point = point.context("is no key of ECDSA on P-256, the only kind that is known here")?;
+        let point = point.context("is not an ECDSA key on P-256, the only supported kind")?;
         Ok(Self { point: point.to_vec() })
     }
 
-    /// Whether `signature` (in DER) was made over these bytes with the private key to this one.
+    /// Whether `signature` (in DER) covers these bytes and was made with the matching private key.
     pub(crate) fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point).verify(bytes, signature).is_ok()
     }
@@ -120,10 +120,10 @@ impl VerifyingKey {
     }
 }
 
-/// Makes a pair of keys, `PREFIX.key` and `PREFIX.pub`; answers where they are.
+/// Creates a key pair in `PREFIX.key` and `PREFIX.pub`; returns their paths.
 ///
 /// # Errors
-/// A file of this name is there already, or cannot be written.
+/// One of the files exists already, or cannot be written.
 pub fn generate(prefix: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let file = |extension: &str| {
         let mut name = prefix.as_os_str().to_owned();
@@ -150,14 +150,14 @@ fn read(file: &Path) -> anyhow::Result<String> {
     let shown = file.display();
     let about = fs::metadata(file).with_context(|| format!("read the key {shown}"))?;
     if !about.is_file() || about.len() > MAX_KEY_BYTES {
-        bail!("{shown} is no key in PEM");
+        bail!("{shown} is not a key in PEM");
     }
     fs::read_to_string(file).with_context(|| format!("read the key {shown}"))
 }
 
 fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
-    // Base64 is ASCII, so any cut is one between characters.
+    // Base64 is ASCII, so any cut is a character boundary.
     let lines: Vec<String> =
         text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_key_signs_its_public_key_verifies_and_no_other() {
+    fn only_the_matching_public_key_verifies_a_signature() {
         let folder = tempfile::tempdir().unwrap();
         let (private, public) = generate(&folder.path().join("a")).unwrap();
         let (_, other) = generate(&folder.path().join("b")).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_can_read_is_not_used_and_none_is_overwritten() {
+    fn a_key_that_others_can_read_is_rejected_and_none_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let (private, _) = generate(&folder.path().join("a")).unwrap();
         assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o600);
@@ -194,15 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_are_named() {
+    fn unsupported_keys_are_rejected_by_kind() {
         let why = |pem: &str| SigningKey::parse(pem).err().unwrap().to_string();
         assert!(why("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----").starts_with("is encrypted"));
         assert!(why("-----BEGIN EC PRIVATE KEY-----").contains("openssl pkcs8"));
-        assert!(why("x").starts_with("is no private key"));
-        assert!(why(&pem("PRIVATE KEY", b"rubbish")).starts_with("is no key of ECDSA on P-256"));
+        assert!(why("x").starts_with("is not a private key"));
+        assert!(why(&pem("PRIVATE KEY", b"rubbish")).starts_with("is not an ECDSA key on P-256"));
         let why = |pem: &str| VerifyingKey::parse(pem).unwrap_err().to_string();
-        assert!(why(&pem("PRIVATE KEY", b"")).starts_with("is private"));
-        assert!(why("x").starts_with("is no public key"));
-        assert!(why(&pem("PUBLIC KEY", b"rubbish")).starts_with("is no key of ECDSA on P-256"));
+        assert!(why(&pem("PRIVATE KEY", b"")).starts_with("is a private key"));
+        assert!(why("x").starts_with("is not a public key"));
+        assert!(why(&pem("PUBLIC KEY", b"rubbish")).starts_with("is not an ECDSA key on P-256"));
     }
 }

@@ -1,6 +1,7 @@
-//! A component as an artifact: the layout that all tools for Wasm share.
+//! The artifact format of a component: the OCI layout that Wasm tools share.
 //!
-//! One manifest, a config that says what the component imports and exports, and one layer that is the component.
+//! An artifact has one manifest, a config that lists the component's imports and exports, and one layer that is the
+//! component.
 //!
 //! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout".
 
@@ -15,16 +16,16 @@ use crate::digest::Digest;
 use crate::error::{Error, Reason};
 use crate::file::MAX_COMPONENT_BYTES;
 
-/// Of manifests.
+/// Media type of manifests.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Of configs that say that an artifact is Wasm.
+/// Media type of configs that mark an artifact as Wasm.
 pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// Of components.
+/// Media type of components.
 pub(crate) const COMPONENT: &str = "application/wasm";
-/// Longest manifest that is taken: the least that every registry must take, by the distribution specification.
+/// Longest manifest: the minimum that every registry must accept, by the distribution specification.
 pub(crate) const MAX_MANIFEST_BYTES: usize = 4 << 20;
 
-/// What a component's artifact says of it.
+/// Metadata of a component, for its artifact.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The plugin's manifest.
@@ -35,7 +36,7 @@ pub struct About<'a> {
     pub exports: &'a [String],
 }
 
-/// What is pushed besides the component.
+/// The documents that are pushed with the component.
 #[derive(Clone, Debug)]
 pub struct Artifact {
     /// The OCI manifest: JSON.
@@ -45,10 +46,10 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// `component` as an artifact. The same arguments give the same bytes.
+    /// Describes `component` as an artifact. The same arguments give the same bytes.
     ///
     /// # Errors
-    /// None that is known: everything here has a form in JSON.
+    /// None is known: everything here can be serialized as JSON.
     pub fn new(
         component: &[u8],
         about: About<'_>,
@@ -88,7 +89,7 @@ impl Artifact {
                 "mediaType": COMPONENT,
                 "digest": layer.to_string(),
                 "size": component.len(),
-                // The name under which other tools save it.
+                // The file name that other tools use when they save the component.
                 "annotations": {"org.opencontainers.image.title": format!("{}.wasm", manifest.name)},
             }],
             "annotations": annotations,
@@ -97,7 +98,7 @@ impl Artifact {
     }
 }
 
-/// A manifest as it is read.
+/// A parsed manifest.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
@@ -108,7 +109,7 @@ pub(crate) struct Manifest {
     pub(crate) layers: Vec<Descriptor>,
 }
 
-/// What a manifest says of a blob.
+/// A manifest's description of a blob.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
@@ -121,17 +122,17 @@ pub(crate) struct Descriptor {
 
 impl Manifest {
     /// # Errors
-    /// What it is instead; trying again does not help.
+    /// The kind of document it is instead; a retry does not help.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(bytes).map_err(|why| format!("its manifest is no JSON: {why}"))?;
+        let value: Value = serde_json::from_slice(bytes).map_err(|why| format!("its manifest is not JSON: {why}"))?;
         if value["manifests"].is_array() {
             return Err("it is an index of several artifacts; name one of them by its digest".to_owned());
         }
         let manifest: Self =
-            serde_json::from_value(value).map_err(|why| format!("its manifest is none of an OCI artifact: {why}"))?;
+            serde_json::from_value(value).map_err(|why| format!("its manifest is not an OCI manifest: {why}"))?;
         if manifest.schema_version != 2 || !matches!(manifest.media_type.as_str(), "" | MANIFEST) {
             return Err(format!(
-                "its manifest has media type {:?}, schema version {}; wanted is {MANIFEST}",
+                "its manifest has media type {:?}, schema version {}; expected {MANIFEST}",
                 manifest.media_type, manifest.schema_version
             ));
         }
@@ -139,25 +140,25 @@ impl Manifest {
     }
 }
 
-/// The digest and the length of the component that a manifest names. `what` is for errors.
+/// The digest and the length of the component that a manifest names. Errors contain `what`.
 ///
 /// # Errors
-/// It is no Wasm artifact of one component that this host would take; trying again does not help.
+/// The manifest does not describe a Wasm artifact with one component that this host accepts; a retry does not help.
 pub fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Error> {
     let wrong = |why: String| Error::new(Reason::NotWasm, format!("{what}: {why}"));
     let Manifest { config, layers, .. } = Manifest::parse(manifest).map_err(wrong)?;
     if config.media_type != CONFIG {
-        return Err(wrong(format!("it is no Wasm artifact: its config is {}, not {CONFIG}", config.media_type)));
+        return Err(wrong(format!("it is not a Wasm artifact: its config is {}, not {CONFIG}", config.media_type)));
     }
     let [layer] = layers.as_slice() else {
-        return Err(wrong(format!("it has {} layers; a component is one", layers.len())));
+        return Err(wrong(format!("it has {} layers; a component artifact has one", layers.len())));
     };
     if layer.media_type != COMPONENT {
         return Err(wrong(format!("its layer is {}, not {COMPONENT}", layer.media_type)));
     }
     let digest = layer.digest.parse().map_err(wrong)?;
     if layer.size > MAX_COMPONENT_BYTES as u64 {
-        let text = format!("{what}: the component has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", layer.size);
+        let text = format!("{what}: the component has {} bytes; the maximum is {MAX_COMPONENT_BYTES}", layer.size);
         return Err(Error::new(Reason::TooLarge, text));
     }
     Ok((digest, layer.size))
@@ -195,13 +196,16 @@ mod tests {
         check(
             with("/config", descriptor("application/vnd.oci.image.config.v1+json", 1)),
             expect![
-                "NotWasm: oci://r/a:1: it is no Wasm artifact: its config is application/vnd.oci.image.config.v1+json, not application/vnd.wasm.config.v0+json"
+                "NotWasm: oci://r/a:1: it is not a Wasm artifact: its config is application/vnd.oci.image.config.v1+json, not application/vnd.wasm.config.v0+json"
             ],
         );
-        check(with("/layers", json!([])), expect!["NotWasm: oci://r/a:1: it has 0 layers; a component is one"]);
+        check(
+            with("/layers", json!([])),
+            expect!["NotWasm: oci://r/a:1: it has 0 layers; a component artifact has one"],
+        );
         check(
             with("/layers", json!([descriptor(COMPONENT, 1), descriptor(COMPONENT, 1)])),
-            expect!["NotWasm: oci://r/a:1: it has 2 layers; a component is one"],
+            expect!["NotWasm: oci://r/a:1: it has 2 layers; a component artifact has one"],
         );
         check(
             with("/layers/0/mediaType", json!("application/vnd.oci.image.layer.v1.tar+gzip")),
@@ -211,16 +215,18 @@ mod tests {
         );
         check(
             with("/layers/0/digest", json!("sha512:00")),
-            expect![[r#"NotWasm: oci://r/a:1: "sha512:00" is no digest: write sha256: and 64 digits of 0-9 and a-f"#]],
+            expect![[
+                r#"NotWasm: oci://r/a:1: "sha512:00" is not a digest; write sha256: and 64 digits of 0-9 and a-f"#
+            ]],
         );
         check(
             with("/layers/0/size", json!((64 << 20) + 1)),
-            expect!["TooLarge: oci://r/a:1: the component has 67108865 bytes; at most 67108864 are taken"],
+            expect!["TooLarge: oci://r/a:1: the component has 67108865 bytes; the maximum is 67108864"],
         );
         check(
             with("/schemaVersion", json!(1)),
             expect![[
-                r#"NotWasm: oci://r/a:1: its manifest has media type "application/vnd.oci.image.manifest.v1+json", schema version 1; wanted is application/vnd.oci.image.manifest.v1+json"#
+                r#"NotWasm: oci://r/a:1: its manifest has media type "application/vnd.oci.image.manifest.v1+json", schema version 1; expected application/vnd.oci.image.manifest.v1+json"#
             ]],
         );
         check(
@@ -230,7 +236,7 @@ mod tests {
         check(
             json!([]),
             expect![
-                "NotWasm: oci://r/a:1: its manifest is none of an OCI artifact: invalid length 0, expected struct Manifest with 4 elements"
+                "NotWasm: oci://r/a:1: its manifest is not an OCI manifest: invalid length 0, expected struct Manifest with 4 elements"
             ],
         );
     }

@@ -1,20 +1,20 @@
-//! Components in registries: pushing, pulling and signing them, and which signatures a host demands.
+//! Components in registries: pull, push, sign, and verify them against the host's trusted keys.
 //!
 //! ```text
 //! push: file ──> layout ──> Session ──> registry <── signature <── keys
 //! pull: oci://... ──> Fetcher ──manifest, layer, signatures──> Session | Cache
-//!                        └──> Pulled (component + Proof) ──> Trust ──> whoever runs it
+//!                        └──> Pulled (component + Proof) ──> Trust ──> host
 //! ```
 //!
 //! Invariants:
-//! 1. What a pull answers has the digests that its reference, its manifest and its descriptor name, wherever it came from.
-//! 2. With keys to verify by, nothing runs that is not signed by one of them, whichever way it came: the proof goes with the
-//!    component to whoever decides, and is judged there ([`Trust`]).
-//! 3. A component is recorded by the digest of its manifest, also if it was asked for by a tag.
-//! 4. Nothing is taken that is longer than its limit. Answers that the library reads whole (manifests, tokens, errors) are bounded
-//!    by time alone.
+//! 1. Pulled content has the digests that its reference, its manifest and its descriptor name, from the registry and from the
+//!    cache.
+//! 2. A host with trusted keys runs only components that one of them signed, whatever their source: the proof accompanies the
+//!    component to the decision ([`Trust`]).
+//! 3. A component is recorded by the digest of its manifest, even if the request named a tag.
+//! 4. Everything has a maximum length. Only time limits the answers that the library reads whole (manifests, tokens, errors).
 //!
-//! Not here: the arguments of commands, and which component a host runs (`host/src`).
+//! Not here: arguments of commands, and which component a host runs (`host/src`, `host/sources`).
 //!
 //! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout"; cosign's `SIGNATURE_SPEC.md`.
 

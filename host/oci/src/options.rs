@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
-/// How to connect to registries.
+/// Connection options for registries.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    /// Registries (`HOST` or `HOST:PORT`) that are used without TLS. Those on this machine are too, unless `ca_file` is set.
+    /// Registries (`HOST` or `HOST:PORT`) without TLS. Loopback registries are included unless `ca_file` is set.
     pub plain_http: Vec<String>,
-    /// Certificate authorities in PEM that are trusted besides those of the system.
+    /// Certificate authorities in PEM, trusted in addition to those of the system.
     pub ca_file: Option<PathBuf>,
 }
 
-/// How to connect to registries, and which keys to trust.
+/// Connection options for registries, and trusted keys.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Public keys in PEM (ECDSA on P-256). With one or more, only components that one of them has signed are trusted.
+    /// Public keys in PEM (ECDSA on P-256). If there are any, only components that one of them signed are trusted.
     pub verify_keys: Vec<PathBuf>,
-    /// How to connect.
+    /// Connection options.
     pub connect: ConnectOptions,
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with registries, as a refusal: one word, and one line that says what to do.
+//! Converts registry errors into [`Error`]s: a reason, and one line with the next step.
 
 use std::error::Error as StdError;
 
@@ -8,25 +8,25 @@ use crate::digest::Digest;
 use crate::error::{Error, Reason};
 use crate::reference::ArtifactRef;
 
-/// Longest message of a registry that is repeated, in characters.
+/// Longest registry message that an error repeats, in characters.
 const MAX_QUOTED: usize = 300;
 
-/// What something was, and what it had to be.
+/// The error for content with a wrong digest.
 pub(crate) fn mismatch(what: &str, expected: Digest, found: Digest) -> Error {
-    Error::new(Reason::DigestMismatch, format!("{what} has digest {found}, not {expected}"))
+    Error::new(Reason::DigestMismatch, format!("{what} has digest {found}; expected {expected}"))
 }
 
-/// Why a request to a registry failed. `known` says whether there were credentials to show.
+/// The error for a failed request. `known`: the request had credentials.
 pub(crate) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, known: bool) -> Error {
     let registry = &reference.registry;
     let denied = || {
         let text = if known {
             format!(
-                "{reference}: {registry} refuses the credentials of docker's configuration: `docker login {registry}`"
+                "{reference}: {registry} rejected the credentials of docker's configuration; run `docker login {registry}`"
             )
         } else {
             format!(
-                "{reference}: {registry} wants credentials, and docker's configuration has none for it: `docker login {registry}`"
+                "{reference}: {registry} requires credentials, and docker's configuration has none for it; run `docker login {registry}`"
             )
         };
         Error::new(Reason::RegistryDenied, text)
@@ -75,7 +75,7 @@ pub(crate) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, kn
     }
 }
 
-/// Why what a registry sends broke off.
+/// The error for a transfer that broke off.
 pub(crate) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Error {
     match why.get_ref().and_then(|inner| inner.downcast_ref::<DigestError>()) {
         Some(why) => of_digest(why, reference),
@@ -83,21 +83,18 @@ pub(crate) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Error 
     }
 }
 
-/// It took longer than it may.
+/// The error for a timeout.
 pub(crate) fn too_slow(reference: &ArtifactRef) -> Error {
     let registry = &reference.registry;
-    Error::new(Reason::RegistryUnreachable, format!("{reference}: {registry} takes too long to answer"))
+    Error::new(Reason::RegistryUnreachable, format!("{reference}: {registry} did not answer in time"))
 }
 
 fn of_digest(why: &DigestError, reference: &ArtifactRef) -> Error {
     let text = match why {
-        DigestError::VerificationError { expected, actual } => format!("it has digest {actual}, not {expected}"),
+        DigestError::VerificationError { expected, actual } => format!("it has digest {actual}; expected {expected}"),
         why => why.to_string(),
     };
-    Error::new(
-        Reason::DigestMismatch,
-        format!("{reference}: what the registry sends is not what it was asked for: {text}"),
-    )
+    Error::new(Reason::DigestMismatch, format!("{reference}: the registry sent other content than requested: {text}"))
 }
 
 fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Error {
@@ -111,24 +108,24 @@ fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Erro
         next = inner.source();
     }
     let text = if all.contains("failed to lookup address") || all.contains("dns error") {
-        format!("no host is called {registry}: {}", quoted(&cause))
+        format!("unknown host {registry}: {}", quoted(&cause))
     } else if all.contains("invalid peer certificate: UnknownIssuer")
         || all.contains("invalid peer certificate: BadSignature")
     {
         format!(
-            "nobody known vouches for the certificate of {registry}; name its authority with --registry-ca-file FILE"
+            "the certificate of {registry} is signed by an unknown authority; name the authority with --registry-ca-file FILE"
         )
     } else if all.contains("InvalidContentType") || all.contains("wrong version number") {
-        format!("{registry} does not speak TLS; if that is meant to be so, say --plain-http {registry}")
+        format!("{registry} does not speak TLS; if that is intended, use --plain-http {registry}")
     } else if all.contains("timed out") {
-        format!("{registry} takes too long to answer")
+        format!("{registry} did not answer in time")
     } else {
-        format!("cannot talk to {registry}: {}", quoted(&cause))
+        format!("cannot connect to {registry}: {}", quoted(&cause))
     };
     Error::new(Reason::RegistryUnreachable, format!("{reference}: {text}"))
 }
 
-/// In one line, of bounded length, without what a terminal would obey: it is from outside.
+/// Escapes and shortens untrusted text to one line without terminal control characters.
 fn quoted(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     clean.take(MAX_QUOTED).collect::<String>().trim().to_owned()
@@ -145,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn errors_name_the_next_step() {
         let url = || "https://r.example.com/v2/".to_owned();
         let server =
             |code, message: &str| OciDistributionError::ServerError { code, url: url(), message: message.into() };
         assert_eq!(
             check(&OciDistributionError::UnauthorizedError { url: url() }, false),
-            "RegistryDenied: oci://r.example.com/a:1: r.example.com wants credentials, and docker's configuration has none for it: \
-             `docker login r.example.com`"
+            "RegistryDenied: oci://r.example.com/a:1: r.example.com requires credentials, and docker's configuration has none for it; \
+             run `docker login r.example.com`"
         );
-        assert!(check(&server(403, ""), true).contains("refuses the credentials"));
+        assert!(check(&server(403, ""), true).contains("rejected the credentials"));
         assert_eq!(
             check(&server(404, ""), true),
             "NoSuchArtifact: oci://r.example.com/a:1: r.example.com has no such artifact"
@@ -168,6 +165,6 @@ mod tests {
             check(&OciDistributionError::RegistryError { envelope, url: url() }, true).starts_with("NoSuchArtifact")
         );
         let why = DigestError::VerificationError { expected: "sha256:aa".into(), actual: "sha256:bb".into() };
-        assert!(check(&why.into(), true).ends_with("it has digest sha256:bb, not sha256:aa"));
+        assert!(check(&why.into(), true).ends_with("it has digest sha256:bb; expected sha256:aa"));
     }
 }

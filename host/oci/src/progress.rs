@@ -1,21 +1,21 @@
-//! Telling that a long transfer is under way.
+//! Progress reports of long transfers.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// Quicker transfers are not told of; longer ones as often as this.
+/// Time between two reports; shorter transfers report nothing.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Who is told.
+/// Receives a report, as one line of text.
 pub type Tell = fn(&str);
 
-/// Standard error, for commands.
+/// Reports to standard error, for commands.
 pub fn stderr(text: &str) {
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no place left for reports.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The log, for a host.
+/// Reports to the log, for a host.
 pub fn log(text: &str) {
     tracing::info!("{text}");
 }
@@ -30,12 +30,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `what` is such as `pulling oci://...`.
+    /// `what` names the transfer, for example `pulling oci://...`.
     pub(crate) fn new(tell: Tell, what: String, total_bytes: u64) -> Self {
         Self { tell, what, total_bytes, done_bytes: 0, last: Instant::now() }
     }
 
-    /// So many bytes more.
+    /// Counts transferred bytes; reports if it is time.
     pub(crate) fn add(&mut self, n_bytes: usize) {
         self.done_bytes += n_bytes as u64;
         let now = Instant::now();

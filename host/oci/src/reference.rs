@@ -1,4 +1,4 @@
-//! Where a component is: a file, or `oci://REGISTRY/REPOSITORY:TAG@sha256:DIGEST`.
+//! Locations of components: a file, or `oci://REGISTRY/REPOSITORY:TAG@sha256:DIGEST`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::digest::Digest;
 
 const SCHEME: &str = "oci://";
 
-/// An artifact in a registry, by tag, digest or both. With both, the digest decides and the tag is for humans.
+/// An artifact in a registry, by tag, digest or both. With both, the digest decides and the tag is informative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRef {
-    /// Host, and port if it is not the usual one.
+    /// Host, and port unless it is the default one.
     pub(crate) registry: String,
     pub(crate) repository: String,
     pub(crate) tag: Option<String>,
@@ -23,17 +23,17 @@ pub struct ArtifactRef {
 }
 
 impl ArtifactRef {
-    /// Whether it has a tag and no digest, as the target of a push must.
+    /// Whether it has a tag and no digest, as required of a push target.
     pub fn is_by_tag_only(&self) -> bool {
         self.tag.is_some() && self.digest.is_none()
     }
 
-    /// The same, pinned to this digest.
+    /// This reference, pinned to a digest.
     pub fn pinned(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
     }
 
-    /// Where the signatures of a manifest are: a tag beside it.
+    /// The tag of a manifest's signatures, in the same repository.
     pub(crate) fn signatures_of(&self, digest: Digest) -> Self {
         Self { tag: Some(format!("sha256-{}.sig", digest.hex())), digest: None, ..self.clone() }
     }
@@ -44,7 +44,7 @@ impl ArtifactRef {
         host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// As the library has it.
+    /// This reference as the library's type.
     pub(crate) fn library(&self) -> Reference {
         let (registry, repository) = (self.registry.clone(), self.repository.clone());
         match (&self.digest, &self.tag) {
@@ -62,10 +62,10 @@ impl FromStr for ArtifactRef {
         let wrong = |why: &str| format!("{text:?}: {why}; {form}");
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong("it does not begin with oci://"))?;
         let (registry, path) = rest.split_once('/').ok_or_else(|| wrong("it names no repository"))?;
-        // Otherwise the library would take it for a repository of Docker Hub.
+        // Otherwise the library would use a repository of Docker Hub.
         let is_host = registry == "localhost" || registry.contains(['.', ':']);
         if !is_host {
-            return Err(wrong(&format!("{registry:?} is no host of a registry, such as registry.example.com")));
+            return Err(wrong(&format!("{registry:?} is not a registry host such as registry.example.com")));
         }
         if !path.contains([':', '@']) {
             return Err(wrong("it has neither tag nor digest"));
@@ -101,20 +101,20 @@ impl<'de> Deserialize<'de> for ArtifactRef {
     }
 }
 
-/// Where a component is named by whoever runs a command.
+/// A component's location on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComponentSource {
-    /// A file, or a folder where one is taken.
+    /// A file; commands that accept folders also allow a folder.
     Path(PathBuf),
     /// An artifact in a registry.
     Registry(ArtifactRef),
 }
 
 impl ComponentSource {
-    /// For the command line.
+    /// Parses an argument of the command line.
     ///
     /// # Errors
-    /// It begins with `oci://` and is no reference.
+    /// The text begins with `oci://` and is not a valid reference.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with(SCHEME) { Ok(Self::Registry(text.parse()?)) } else { Ok(Self::Path(text.into())) }
     }
@@ -144,7 +144,7 @@ mod tests {
     const HEX: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 
     #[test]
-    fn a_reference_is_written_as_it_is_read() {
+    fn a_reference_is_printed_as_it_was_parsed() {
         for text in [
             "oci://registry.example.com/team/widgets:1.2.3".to_owned(),
             "oci://localhost:5000/widgets:v1".to_owned(),
@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_says_why() {
+    fn an_invalid_reference_is_rejected_with_the_reason() {
         check("registry.example.com/a:1", expect![[r#""registry.example.com/a:1": it does not begin with oci://"#]]);
         check("oci://widgets:1", expect![[r#""oci://widgets:1": it names no repository"#]]);
         check(
             "oci://team/widgets:1",
-            expect![[r#""oci://team/widgets:1": "team" is no host of a registry, such as registry.example.com"#]],
+            expect![[r#""oci://team/widgets:1": "team" is not a registry host such as registry.example.com"#]],
         );
         check("oci://localhost/widgets", expect![[r#""oci://localhost/widgets": it has neither tag nor digest"#]]);
         check("oci://localhost/Widgets:1", expect![[r#""oci://localhost/Widgets:1": invalid reference format"#]]);

@@ -1,7 +1,7 @@
-//! Talking to registries: the waiting part, with the library.
+//! The registry client.
 //!
-//! *Invariants*: plain HTTP only to this machine, or where it was asked for by name; credentials only to the registry that they are
-//! for, or where it sends for tokens; every request has its time, every blob its length.
+//! *Invariants*: plain HTTP is used only for loopback or registries that the operator names; credentials go only to their
+//! registry, or to its token server; every request has a timeout, every blob a maximum length.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,17 +24,17 @@ use crate::progress::{Progress, Tell};
 use crate::reference::ArtifactRef;
 use crate::{credentials, problem};
 
-/// Longest wait for a connection.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest silence of a registry.
+/// Read timeout.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Longest time for what is small: manifests, tokens, questions.
+/// Timeout of small requests: manifests, tokens, existence checks.
 const SMALL: Duration = Duration::from_secs(60);
-/// Longest time for a component: 64 MiB at 0.6 Mbit/s.
+/// Timeout of a component: 64 MiB at 0.6 Mbit/s.
 const LARGE: Duration = Duration::from_secs(15 * 60);
-/// Of what is sent at once, so that progress shows.
+/// Bytes per chunk of an upload, for progress reports.
 const PART_BYTES: usize = 256 << 10;
-/// What manifests may be; what else comes is told by its own type.
+/// Accepted media types of manifests; other documents are reported with their own type.
 const ACCEPTED: [&str; 4] = [
     MANIFEST,
     "application/vnd.oci.image.index.v1+json",
@@ -42,16 +42,16 @@ const ACCEPTED: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.list.v2+json",
 ];
 
-/// How registries are talked to.
+/// Connection settings of registries.
 #[derive(Clone, Debug, Default)]
 pub struct Registries {
-    /// Those that speak no TLS.
+    /// Registries without TLS.
     plain_http: Vec<String>,
-    /// Certificates in DER, besides those of the system.
+    /// Certificates in DER, in addition to those of the system.
     authorities: Vec<Vec<u8>>,
 }
 
-/// One repository, with the credentials for it.
+/// One repository, and the credentials for it.
 pub struct Session {
     client: Client,
     auth: RegistryAuth,
@@ -60,18 +60,18 @@ pub struct Session {
 }
 
 impl Registries {
-    /// Reads the certificate authorities; nothing is sent.
+    /// Reads the certificate authorities; sends nothing.
     ///
     /// # Errors
-    /// The file of certificates cannot be read, or holds none. A retry helps once it has changed.
+    /// The file of certificates is unreadable or contains none. A retry helps only after the file changes.
     pub fn new(options: impl Into<ConnectOptions>) -> anyhow::Result<Self> {
         let ConnectOptions { plain_http, ca_file } = options.into();
         let authorities = ca_file.as_deref().map(authorities).transpose()?;
         Ok(Self { plain_http, authorities: authorities.unwrap_or_default() })
     }
 
-    /// A session for the repository of `reference`, with the credentials of `docker login`; nothing is sent yet. `tell` gets the
-    /// progress of long transfers.
+    /// Opens a session for the repository of `reference`, with the credentials of `docker login`; sends nothing yet. `tell`
+    /// receives the progress of long transfers.
     ///
     /// # Errors
     /// The configured credentials cannot be used.
@@ -81,7 +81,7 @@ impl Registries {
         let auth = tokio::task::spawn_blocking(move || credentials::of(&registry))
             .await
             .map_err(|why| failed(why.to_string()))??;
-        // Another provider may be installed already; it does as well.
+        // If another provider is installed already, it works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificate = |der: &Vec<u8>| Certificate { encoding: CertificateEncoding::Der, data: der.clone() };
         let config = ClientConfig {
@@ -94,28 +94,28 @@ impl Registries {
             user_agent: concat!("pintle/", env!("CARGO_PKG_VERSION")),
             ..ClientConfig::default()
         };
-        let client = Client::try_from(config).map_err(|why| failed(format!("prepare to talk to registries: {why}")))?;
+        let client = Client::try_from(config).map_err(|why| failed(format!("create a registry client: {why}")))?;
         client.store_auth_if_needed(reference.library().resolve_registry(), &auth).await;
         Ok(Session { client, auth, reference: reference.clone(), tell })
     }
 
     fn is_plain(&self, reference: &ArtifactRef) -> bool {
-        // Who names an authority for a registry on this machine wants TLS.
+        // An operator who names an authority for a loopback registry wants TLS.
         self.plain_http.contains(&reference.registry) || (reference.is_loopback() && self.authorities.is_empty())
     }
 }
 
 impl Session {
-    /// A manifest and its digest, which is the one asked for.
+    /// Fetches a manifest and its digest, which matches the requested one.
     ///
     /// # Errors
-    /// [`Error`]; [its reason](Reason::retry_after) says whether a retry may help.
+    /// [`Error`]; [its reason](Reason::retry_after) tells whether a retry may help.
     pub async fn manifest(&self, of: &ArtifactRef) -> Result<(Vec<u8>, Digest), Error> {
         let reference = of.library();
         let asking = self.client.pull_manifest_raw(&reference, &self.auth, &ACCEPTED);
         let (bytes, _) = self.in_time(SMALL, of, asking).await?;
         if bytes.len() > MAX_MANIFEST_BYTES {
-            let text = format!("{of}: its manifest has {} bytes; at most {MAX_MANIFEST_BYTES} are taken", bytes.len());
+            let text = format!("{of}: its manifest has {} bytes; the maximum is {MAX_MANIFEST_BYTES}", bytes.len());
             return Err(Error::new(Reason::TooLarge, text));
         }
         let found = Digest::of(&bytes);
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// A blob of exactly this digest and length.
+    /// Fetches a blob of exactly this digest and length.
     ///
     /// # Errors
     /// As [`Self::manifest`].
@@ -143,7 +143,7 @@ impl Session {
             while let Some(part) = stream.next().await {
                 let part = part.map_err(|why| problem::of_stream(&why, of))?;
                 if (bytes.len() + part.len()) as u64 > size {
-                    let text = format!("{of}: {digest} is longer than its manifest says");
+                    let text = format!("{of}: {digest} exceeds the length in its manifest");
                     return Err(Error::new(Reason::DigestMismatch, text));
                 }
                 bytes.extend_from_slice(&part);
@@ -156,7 +156,7 @@ impl Session {
         if found == digest { Ok(bytes) } else { Err(problem::mismatch(&format!("{of}: a blob"), digest, found)) }
     }
 
-    /// Sends a blob, unless it is there.
+    /// Uploads a blob, unless the registry has it.
     ///
     /// # Errors
     /// As [`Self::manifest`].
@@ -164,7 +164,7 @@ impl Session {
         let of = &self.reference;
         let reference = of.library();
         let digest = Digest::of(&bytes).to_string();
-        // Rights to push are asked for first, as the token of a pull would do for the question only.
+        // The push permission is requested first, because the existence check alone would obtain a token for pulling.
         let authorizing = self.client.auth(&reference, &self.auth, oci_client::RegistryOperation::Push);
         self.in_time(SMALL, of, authorizing).await?;
         if self.in_time(SMALL, of, self.client.blob_exists(&reference, &digest)).await? {
@@ -182,7 +182,7 @@ impl Session {
         self.in_time(LARGE, of, sending).await.map(drop)
     }
 
-    /// Sends a manifest, under the tag of `to`.
+    /// Uploads a manifest under the tag of `to`.
     ///
     /// # Errors
     /// As [`Self::manifest`].
@@ -207,7 +207,7 @@ impl Session {
     }
 }
 
-/// Certificates in PEM.
+/// Reads certificates in PEM.
 fn authorities(file: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let shown = file.display();
     let pem = std::fs::read(file).with_context(|| format!("read --registry-ca-file {shown}"))?;

@@ -1,7 +1,7 @@
-//! Signatures of artifacts, as cosign makes them: what is signed names the manifest's digest, and stands as a layer of an artifact
-//! beside it.
+//! Signatures of artifacts in cosign's format: the signed payload names the manifest's digest and is a layer of a separate
+//! artifact.
 //!
-//! *Source*: cosign's `specs/SIGNATURE_SPEC.md`; keyless signatures (certificates, transparency logs) are left alone here.
+//! *Source*: cosign's `specs/SIGNATURE_SPEC.md`; keyless signatures (certificates, transparency logs) are not supported.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::keys::{SigningKey, VerifyingKey};
 use crate::layout::{Descriptor, MANIFEST, Manifest};
 use crate::reference::ArtifactRef;
 
-/// Of what is signed.
+/// Media type of payloads.
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Of the config beside it, in which nothing is of interest.
+/// Media type of the config, which has no relevant content.
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-/// Where the signature stands, in base64.
+/// The annotation with the signature, in base64.
 const ANNOTATION: &str = "dev.cosignproject.cosign/signature";
-/// What payloads say they are.
+/// The type that payloads declare.
 const TYPE: &str = "cosign container image signature";
-/// Most signatures of one artifact that are looked at.
+/// Maximum signatures that are read of one artifact.
 const MAX_SIGNATURES: usize = 32;
-/// Longest payload that is looked at.
+/// Longest payload that is read, in bytes.
 const MAX_PAYLOAD_BYTES: u64 = 64 << 10;
 
-/// A signature with what it is over.
+/// A signature and its payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Signature {
-    /// What is signed, in base64.
+    /// The signed payload, in base64.
     payload: String,
-    /// In DER, in base64.
+    /// The signature in DER, in base64.
     signature: String,
 }
 
@@ -57,13 +57,13 @@ impl Signature {
         Ok(Self { payload: STANDARD.encode(payload), signature: STANDARD.encode(signature) })
     }
 
-    /// As it stands in a registry.
+    /// A signature as a registry stores it.
     pub(crate) fn stored(payload: &[u8], signature: &str) -> Self {
         Self { payload: STANDARD.encode(payload), signature: signature.to_owned() }
     }
 
-    /// Whether one of these keys has signed this manifest by it. Where the signature was made for (`docker-reference`) has no say, as
-    /// in cosign: the digest tells what is signed.
+    /// Whether one of these keys signed the manifest with this digest. The location that the signature was made for
+    /// (`docker-reference`) does not matter, as in cosign: the digest identifies the signed content.
     pub(crate) fn is_by(&self, keys: &[VerifyingKey], manifest: Digest) -> bool {
         let (Ok(payload), Ok(signature)) = (STANDARD.decode(&self.payload), STANDARD.decode(self.signature.trim()))
         else {
@@ -80,7 +80,7 @@ fn names(payload: &[u8], manifest: Digest) -> bool {
     critical["type"] == TYPE && critical["image"]["docker-manifest-digest"] == manifest.to_string()
 }
 
-/// The artifact that holds signatures: its manifest, and the blobs that it names.
+/// The artifact that contains signatures: its manifest, and the blobs that it names.
 pub(crate) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let mut payloads = Vec::new();
     let mut layers = Vec::new();
@@ -111,7 +111,7 @@ pub(crate) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec
     Ok((manifest, payloads))
 }
 
-/// Digest and length of payloads, and the signatures over them, of the artifact that holds them. What is none of ours is left out.
+/// Digests and lengths of payloads with their signatures, from the artifact that contains them. Other layers are skipped.
 pub(crate) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, String> {
     let layers = Manifest::parse(manifest)?.layers;
     let ours = layers.iter().filter(|layer| layer.media_type == PAYLOAD && layer.size <= MAX_PAYLOAD_BYTES);
@@ -143,7 +143,7 @@ mod tests {
         let edited = String::from_utf8(STANDARD.decode(&signature.payload).unwrap()).unwrap().replace("null", "{}");
         let edited = Signature::stored(edited.as_bytes(), &signature.signature);
         assert!(!edited.is_by(&[key.public()], manifest), "an edited payload");
-        // Signed by the right key, but to say something else.
+        // The right key signed a payload of another type.
         let sign = |payload: &str| {
             let made = key.sign(payload.as_bytes()).unwrap();
             Signature::stored(payload.as_bytes(), &STANDARD.encode(made)).is_by(&[key.public()], manifest)
@@ -155,9 +155,9 @@ mod tests {
         assert!(!sign(&manifest.to_string()));
     }
 
-    /// Made by cosign 2.5 with `cosign sign --key`.
+    /// Created by cosign 2.5 with `cosign sign --key`.
     #[test]
-    fn what_cosign_signs_is_signed_and_the_payload_is_the_same() {
+    fn a_signature_of_cosign_verifies_and_has_the_same_payload() {
         const KEY: &str = "-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEyR3rGJJjabI/9Nb8enfvT2dgHqII
 /o158mD0ZM5TCDOOlqzqpIWHP2hyvICMYHn1hWebdMSSLOF6645f51rzcA==
@@ -178,7 +178,7 @@ MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEyR3rGJJjabI/9Nb8enfvT2dgHqII
     }
 
     #[test]
-    fn signatures_are_stored_and_found_again() {
+    fn stored_signatures_are_read_back() {
         let (key, manifest) = (key(), Digest::of(b"manifest"));
         let reference = "oci://localhost/a:1".parse().unwrap();
         let two = [0, 1].map(|_| Signature::new(&key, &reference, manifest).unwrap());

@@ -1,8 +1,8 @@
-//! Whose components may run: the decision, and what it is made of.
+//! The trust decision: which components may run.
 //!
-//! Without keys everything may run. With keys, a component from a registry must have a signature over its manifest by one of
-//! them, and one from a file or a ConfigMap a signature over itself: `FILE.sig` beside it, as `cosign sign-blob` makes it. What the
-//! host carries itself needs none.
+//! Without keys, every component may run. With keys, a component from a registry needs a signature of its manifest by one of
+//! them, and a component from a file or a ConfigMap a signature of itself: `FILE.sig` next to it, as `cosign sign-blob`
+//! creates it. Built-in components need none.
 
 use std::path::{Path, PathBuf};
 
@@ -18,56 +18,56 @@ use crate::layout::component_of;
 use crate::problem;
 use crate::signature::Signature;
 
-/// Longest signature beside a file: one in base64 has about a hundred bytes.
+/// Longest signature file, in bytes; a base64 signature has about a hundred.
 const MAX_SIGNATURE_BYTES: usize = 4096;
 
-/// The keys, of which one must have signed.
+/// Trusted keys. One of them must have signed.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     keys: Vec<VerifyingKey>,
 }
 
-/// What can be shown for a component.
+/// Evidence for a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Proof {
-    /// A signature over the component itself: DER in base64.
+    /// A signature of the component itself: DER in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     detached: Option<String>,
     /// The manifest that names the component, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,
-    /// Signatures of that manifest.
+    /// The signatures of that manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<Signature>,
 }
 
-/// Why a component may be trusted.
+/// The grounds on which a component may be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The host carries it, has checked it before, or has just built it.
+    /// It is built in, was verified before, or was just built by this process.
     Own,
-    /// To be judged.
+    /// The evidence must be verified.
     Shown(Proof),
 }
 
 impl Proof {
-    /// Of a component from a registry.
+    /// The proof of a component from a registry.
     pub(crate) fn of_artifact(manifest: &[u8], signatures: Vec<Signature>) -> Self {
         Self { detached: None, manifest: Some(STANDARD.encode(manifest)), signatures }
     }
 
-    /// Of a component with a signature over itself, if there is one.
+    /// The proof of a component with an optional signature of itself.
     pub fn of_itself(signature: Option<String>) -> Self {
         Self { detached: signature, ..Self::default() }
     }
 
-    /// Signatures that can be shown, whoever they are by.
+    /// The number of signatures, by any key.
     pub fn n_signatures(&self) -> usize {
         usize::from(self.detached.is_some()) + self.signatures.len()
     }
 
-    /// Nothing can be shown.
+    /// Whether there is no evidence.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -77,20 +77,20 @@ impl Trust {
     /// Reads public keys in PEM.
     ///
     /// # Errors
-    /// A file cannot be read, or is not a public key. A retry helps once it has changed.
+    /// A file is unreadable or not a public key. A retry helps only after the file changes.
     pub fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
         Ok(Self { keys: files.iter().map(|file| VerifyingKey::read(file)).collect::<anyhow::Result<_>>()? })
     }
 
-    /// Whether signatures are asked for at all.
+    /// Whether signatures are required.
     pub fn demands(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Whether this component may run. `origin` is for the refusal.
+    /// Checks whether a component may run. `origin` names it in the error.
     ///
     /// # Errors
-    /// [`Error`]: it is not signed, or by nobody who is trusted. Trying again helps once it is.
+    /// [`Error`]: the component is not signed, or not by a trusted key. A retry helps only after it is signed.
     pub fn check(&self, origin: &str, component: &[u8], evidence: &Evidence) -> Result<(), Error> {
         let Evidence::Shown(proof) = evidence else { return Ok(()) };
         if !self.demands() {
@@ -104,14 +104,12 @@ impl Trust {
         Err(if none {
             Error::new(
                 Reason::Unsigned,
-                format!("{origin} has no signature, and --verify-key asks for one; `pintle sign` makes it"),
+                format!("{origin} has no signature, and --verify-key requires one; `pintle sign` creates it"),
             )
         } else {
             Error::new(
                 Reason::Untrusted,
-                format!(
-                    "{origin}: no signature of it is by a key that --verify-key names (of which there are {n_keys})"
-                ),
+                format!("{origin}: none of its signatures is by a key of --verify-key ({n_keys} configured)"),
             )
         })
     }
@@ -135,17 +133,17 @@ impl Trust {
     }
 }
 
-/// Where the signature of a file is.
+/// The path of a file's signature.
 pub fn beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".sig");
     name.into()
 }
 
-/// What can be shown for a file: the signature beside it, if there is one.
+/// The proof of a file: the signature next to it, if there is one.
 ///
 /// # Errors
-/// There is one, and it cannot be read.
+/// The signature exists and is unreadable.
 pub fn detached(file: &Path) -> Result<Proof, Error> {
     let signature = beside(file);
     if !signature.exists() {
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn without_keys_everything_may_run_and_with_keys_only_what_they_have_signed() {
+    fn without_keys_everything_may_run_and_with_keys_only_components_that_they_signed() {
         let (key, other) = (key(), key());
         let trust = Trust { keys: vec![key.public()] };
         assert_eq!(reason_of(&Trust::default(), b"c", Proof::default()), "");
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_signed_by_what_is_beside_it() {
+    fn a_file_is_verified_by_the_signature_next_to_it() {
         let (key, folder) = (key(), tempfile::tempdir().unwrap());
         let trust = Trust { keys: vec![key.public()] };
         let file = folder.path().join("a.wasm");

@@ -367,10 +367,10 @@ async fn wrong_versions(stage: &Stage, way: Way, name: &str) -> Result<()> {
     way.refused(stage, name, &spec(), unreadable, "No such file").await?;
     let folder = stage.at("plugins/below");
     stage.put(&file, |at| std::os::unix::fs::symlink(folder, at).unwrap());
-    way.refused(stage, name, &spec(), unreadable, "it is not a file").await?;
+    way.refused(stage, name, &spec(), unreadable, "it is not a regular file").await?;
     if way != Way::Admin {
         // Whoever follows the file must know of the digest before there is something to take.
-        way.refused(stage, name, &tampered, unreadable, "it is not a file").await?;
+        way.refused(stage, name, &tampered, unreadable, "it is not a regular file").await?;
     }
     stage.write(&file, &version(name, "2.0.1"));
     way.refused(stage, name, &tampered, "DigestMismatch", "was tampered with").await?;

@@ -395,7 +395,7 @@ impl Control {
         if bytes.len() > MAX_COMPONENT_BYTES {
             return Err(Refusal::new(
                 reason::TOO_LARGE,
-                format!("{origin} has {} bytes; at most {MAX_COMPONENT_BYTES} are taken", bytes.len()),
+                format!("{origin} has {} bytes; the maximum is {MAX_COMPONENT_BYTES}", bytes.len()),
             ));
         }
         self.trust.check(&origin, &bytes, &evidence)?;
