@@ -14,9 +14,9 @@ use crate::cache::CodeCache;
 use crate::compile::Compiler;
 use crate::error::{EngineError, LoadError, LoadProblem};
 use crate::guest::WasmGuest;
+use crate::scheduler::CpuScheduler;
 use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
 use crate::ticker::Ticker;
-use crate::turns::Turns;
 use crate::{inspect, linker};
 
 /// Largest memory that a manifest can request.
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     compiler: Compiler,
     pub(crate) ticker: Ticker,
     /// Schedules calls. It also bounds them, so that calls never exhaust the instance pool.
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) scheduler: Arc<CpuScheduler>,
     /// Idle instances of pooled plugins.
     pub(crate) n_idle: AtomicUsize,
     max_limits: Limits,
@@ -89,9 +89,9 @@ impl WasmEngine {
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
         let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let compiler = Compiler::start(n_processors)?;
-        let turns = Turns::new(n_processors.get(), config.max_calls.clamp(1, MAX_CALLS) as usize);
+        let scheduler = CpuScheduler::new(n_processors.get(), config.max_calls.clamp(1, MAX_CALLS) as usize);
         let (n_idle, max_limits) = (AtomicUsize::new(0), config.max_limits);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, turns, n_idle, max_limits }) })
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, scheduler, n_idle, max_limits }) })
     }
 
     /// Checks and compiles a component. Errors contain `name` (a name or path).

@@ -20,7 +20,7 @@ pub(crate) enum HostTrap {
     Memory { wanted: u64, limit: u64 },
     #[error("tables of {wanted} elements are more than the limit of {limit}")]
     Tables { wanted: usize, limit: usize },
-    #[error("the lister of a finished run was used: it is valid until the function that was given it returns")]
+    #[error("the lister of a finished run was used; a lister is valid until the function that received it returns")]
     StaleLister,
     #[error("more calls of the lister than the limit allows (limits.hostCalls of the manifest)")]
     HostCalls,

@@ -26,9 +26,9 @@ use crate::fault::{self, HostTrap};
 use crate::idle::Idle;
 use crate::lift;
 use crate::logs::{About, Logs};
+use crate::scheduler::{Member, Slot};
 use crate::store::{Alive, Clock, Lister, StoreState};
 use crate::ticker::Ticking;
-use crate::turns::{Member, Turn};
 
 /// Ticks after which a call counts as slow. Most calls take a fraction of one.
 const QUICK_TICKS: u64 = 2;
@@ -72,7 +72,7 @@ struct Call<'a> {
     guest: &'a WasmGuest,
     started: Instant,
     live: Live,
-    _turn: Arc<Turn>,
+    _slot: Arc<Slot>,
     _ticking: Ticking<'a>,
 }
 
@@ -91,7 +91,7 @@ impl WasmGuest {
         let name: Arc<str> = manifest.name.as_str().into();
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
-            member: shared.turns.member(&name, max_calls),
+            member: shared.scheduler.member(&name, max_calls),
             idle: Idle::new(shared.clone(), if pooled { n_workers.min(max_calls) } else { 0 }),
             shared,
             name,
@@ -106,8 +106,8 @@ impl WasmGuest {
 
     /// Creates an instance and a lister, or takes a live instance.
     async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
-        let turn = self.member.begin().await;
-        let clock = Clock { started: Instant::now(), limit: self.limits.deadline, turn };
+        let slot = self.member.begin().await;
+        let clock = Clock { started: Instant::now(), limit: self.limits.deadline, slot };
         let ticking = self.shared.ticker.run();
         let mut live = match self.idle.take() {
             Some(mut live) => {
@@ -122,7 +122,7 @@ impl WasmGuest {
         };
         let logs = Logs::new(self.name.clone(), about, &self.limits);
         let lister = live.store.data_mut().begin(&self.limits, view, logs);
-        Ok((Call { guest: self, started: clock.started, live, _turn: clock.turn, _ticking: ticking }, lister))
+        Ok((Call { guest: self, started: clock.started, live, _slot: clock.slot, _ticking: ticking }, lister))
     }
 
     async fn instantiate(&self, clock: Clock) -> wasmtime::Result<Live> {
@@ -135,7 +135,7 @@ impl WasmGuest {
             if clock.is_over(Instant::now()) {
                 return Err(HostTrap::Deadline(clock.limit.as_millis()).into());
             }
-            Ok(UpdateDeadline::YieldCustom(1, clock.turn.clone().pass().boxed()))
+            Ok(UpdateDeadline::YieldCustom(1, clock.slot.clone().yield_slot().boxed()))
         });
         store.set_hostcall_fuel(copied_bytes(&self.limits));
         let instance = self.pre.instantiate_async(&mut store).await?;

@@ -3,7 +3,7 @@
 //! *Flow*
 //! ```text
 //! bytes --inspect--> manifest, imports, exports --compile or cache--> Guest
-//! dispatcher --key, view--> Guest::reconcile --turn, instance, lister--> component --outcome--> checked outcome or fault
+//! dispatcher --key, view--> Guest::reconcile --slot, instance, lister--> component --outcome--> checked outcome or fault
 //! ```
 //!
 //! *Invariants*
@@ -29,10 +29,10 @@ mod inspect;
 mod lift;
 mod linker;
 mod logs;
+mod scheduler;
 mod size;
 mod store;
 mod ticker;
-mod turns;
 
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};

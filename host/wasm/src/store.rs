@@ -13,8 +13,8 @@ use wasmtime::component::Resource;
 
 use crate::fault::HostTrap;
 use crate::logs::Logs;
+use crate::scheduler::Slot;
 use crate::size::Size;
-use crate::turns::Turn;
 
 /// Maximum table elements of an instance, all tables together. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
@@ -65,13 +65,13 @@ impl Drop for Alive {
 pub(crate) struct Clock {
     pub(crate) started: Instant,
     pub(crate) limit: Duration,
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) slot: Arc<Slot>,
 }
 
 impl Clock {
     /// Waits for CPU slots do not count, up to a bound.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        let waited = self.turn.waited().min(self.limit * (MAX_STRETCH - 1));
+        let waited = self.slot.waited().min(self.limit * (MAX_STRETCH - 1));
         now >= self.started + self.limit + waited
     }
 }

@@ -89,7 +89,7 @@ fn endless_loops_of_a_plugin_delay_no_call_of_another() {
 }
 
 #[test]
-fn time_that_a_slow_call_waits_for_its_turns_is_not_its_own() {
+fn waits_for_cpu_slots_do_not_count_against_the_deadline() {
     let guest = another("loops-four-times", 100);
     let started = Instant::now();
     let key = key("loop");
@@ -314,7 +314,7 @@ fn a_kept_lister_does_not_read_the_next_run() {
         (kind, &*message),
         (
             Some(FaultKind::Trap),
-            "the lister of a finished run was used: it is valid until the function that was given it returns"
+            "the lister of a finished run was used; a lister is valid until the function that received it returns"
         )
     );
 }

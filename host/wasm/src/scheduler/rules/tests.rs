@@ -4,15 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What can be known of the rules from outside.
+/// The observable behaviour of the rules.
 #[derive(Default)]
 struct Seen {
     plugin_of: BTreeMap<CallId, PluginId>,
-    /// Not begun, in the order of their coming.
+    /// Not begun, in arrival order.
     new: Vec<CallId>,
     quick: BTreeSet<CallId>,
     slow: BTreeSet<CallId>,
-    /// Slow calls without a turn, in the order of their coming.
+    /// Slow calls without a slot, in arrival order.
     waiting: Vec<CallId>,
 }
 
@@ -35,9 +35,9 @@ impl Game {
     }
 
     fn step(&mut self, step: impl FnOnce(&mut Rules, &mut Vec<CallId>)) -> Vec<CallId> {
-        let mut given = Vec::new();
-        step(&mut self.rules, &mut given);
-        for call in &given {
+        let mut granted = Vec::new();
+        step(&mut self.rules, &mut granted);
+        for call in &granted {
             let plugin = self.seen.plugin_of[call];
             let first_of = |line: &[CallId]| line.iter().copied().find(|other| self.seen.plugin_of[other] == plugin);
             if first_of(&self.seen.new) == Some(*call) {
@@ -50,7 +50,7 @@ impl Game {
             }
         }
         self.check();
-        given
+        granted
     }
 
     fn begin(&mut self, plugin: PluginId) -> (CallId, Vec<CallId>) {
@@ -58,14 +58,14 @@ impl Game {
         self.next += 1;
         self.seen.plugin_of.insert(id, plugin);
         self.seen.new.push(id);
-        let given = self.step(|rules, given| rules.begin(id, plugin, given));
-        (id, given)
+        let granted = self.step(|rules, granted| rules.begin(id, plugin, granted));
+        (id, granted)
     }
 
-    fn pass(&mut self, id: CallId) -> Vec<CallId> {
+    fn yield_slot(&mut self, id: CallId) -> Vec<CallId> {
         assert!(self.seen.quick.remove(&id) | self.seen.slow.remove(&id));
         self.seen.waiting.push(id);
-        self.step(|rules, given| rules.pass(id, given))
+        self.step(|rules, granted| rules.yield_slot(id, granted))
     }
 
     fn end(&mut self, id: CallId) -> Vec<CallId> {
@@ -73,9 +73,9 @@ impl Game {
         self.seen.slow.remove(&id);
         self.seen.new.retain(|other| *other != id);
         self.seen.waiting.retain(|other| *other != id);
-        let given = self.step(|rules, given| rules.end(id, given));
+        let granted = self.step(|rules, granted| rules.end(id, granted));
         self.seen.plugin_of.remove(&id);
-        given
+        granted
     }
 
     /// Calls of a plugin in one of the lists.
@@ -83,19 +83,19 @@ impl Game {
         calls.into_iter().filter(|call| self.seen.plugin_of.get(call) == Some(&(plugin as PluginId))).count()
     }
 
-    /// Every invariant, from what was seen.
+    /// Checks every invariant on the observed state.
     fn check(&self) {
         let Seen { new, quick, slow, waiting, .. } = &self.seen;
-        assert!(slow.len() <= self.width, "{} slow turns of {}", slow.len(), self.width);
+        assert!(slow.len() <= self.width, "{} slow slots of {}", slow.len(), self.width);
         let n_calls = quick.len() + slow.len() + waiting.len();
         for (plugin, bound) in self.bounds.iter().enumerate() {
             let (n_quick, n_slow, n_waiting) =
                 (self.of(plugin, quick), self.of(plugin, slow), self.of(plugin, waiting));
             let n_own = n_quick + n_slow + n_waiting;
-            assert!(n_quick + n_slow <= self.width, "plugin {plugin} has {} turns", n_quick + n_slow);
-            assert!(n_slow <= 1, "plugin {plugin} has {n_slow} slow turns");
+            assert!(n_quick + n_slow <= self.width, "plugin {plugin} has {} slots", n_quick + n_slow);
+            assert!(n_slow <= 1, "plugin {plugin} has {n_slow} slow slots");
             assert!(n_own <= *bound, "plugin {plugin} has {n_own} calls");
-            // Nobody waits for what is free.
+            // No call waits for a free slot.
             let room = n_quick + n_slow < self.width;
             let slow_room = room && n_slow == 0 && slow.len() < self.width;
             assert!(!slow_room || n_waiting == 0, "a slow call of plugin {plugin} waits for nothing");
@@ -109,57 +109,57 @@ impl Game {
 }
 
 #[test]
-fn a_plugin_that_loops_leaves_the_other_processor_alone() {
+fn a_plugin_that_loops_leaves_one_processor_free() {
     let mut game = Game::new(1, 10, &[4, 4]);
-    let (looping, given) = game.begin(0);
-    assert_eq!(given, [looping]);
-    let (behind, given) = game.begin(0);
-    assert!(given.is_empty());
-    let (other, given) = game.begin(1);
-    assert_eq!(given, [other]);
-    // It is slow now; the quick call behind it is next, then they take turns.
-    assert_eq!(game.pass(looping), [behind]);
+    let (looping, granted) = game.begin(0);
+    assert_eq!(granted, [looping]);
+    let (behind, granted) = game.begin(0);
+    assert!(granted.is_empty());
+    let (other, granted) = game.begin(1);
+    assert_eq!(granted, [other]);
+    // It is slow now; the quick call behind it is next, then they alternate.
+    assert_eq!(game.yield_slot(looping), [behind]);
     assert_eq!(game.end(behind), [looping]);
-    assert_eq!(game.pass(looping), [looping]);
+    assert_eq!(game.yield_slot(looping), [looping]);
 }
 
 #[test]
-fn slow_calls_of_two_plugins_take_turns_however_many_one_has() {
+fn slow_calls_of_two_plugins_alternate_whatever_their_number() {
     let mut game = Game::new(1, 100, &[8, 8]);
-    let mut turns = Vec::new();
+    let mut served = Vec::new();
     let mut running = Vec::new();
     for plugin in [0, 0, 0, 0, 1] {
         running.extend(game.begin(plugin).1);
     }
     for _ in 0..20 {
         let call = running.remove(0);
-        running.extend(game.pass(call));
-        turns.extend(game.seen.slow.iter().map(|call| game.seen.plugin_of[call]));
+        running.extend(game.yield_slot(call));
+        served.extend(game.seen.slow.iter().map(|call| game.seen.plugin_of[call]));
     }
-    let of_one = turns.iter().filter(|plugin| **plugin == 1).count();
-    assert!(of_one * 2 >= turns.len() - 5, "{turns:?}");
+    let of_one = served.iter().filter(|plugin| **plugin == 1).count();
+    assert!(of_one * 2 >= served.len() - 5, "{served:?}");
 }
 
 #[test]
-fn a_plugin_without_calls_may_begin_one_when_all_places_are_taken() {
+fn a_plugin_without_calls_may_begin_one_when_all_places_are_occupied() {
     let mut game = Game::new(4, 3, &[8, 8]);
     for _ in 0..3 {
         assert_eq!(game.begin(0).1.len(), 1);
     }
     assert!(game.begin(0).1.is_empty());
-    let (other, given) = game.begin(1);
-    assert_eq!(given, [other]);
+    let (other, granted) = game.begin(1);
+    assert_eq!(granted, [other]);
     assert!(game.begin(1).1.is_empty());
 }
 
 #[test]
-fn new_and_slow_calls_of_a_plugin_take_turns() {
+fn new_and_slow_calls_of_a_plugin_alternate() {
     let mut game = Game::new(1, 100, &[8]);
     let (slow, _) = game.begin(0);
     let news: Vec<CallId> = (0..3).map(|_| game.begin(0).0).collect();
-    let mut order = vec![game.pass(slow)];
+    let mut order = vec![game.yield_slot(slow)];
     order.push(game.end(news[0]));
-    order.push(game.pass(slow));
+    order.push(game.yield_slot(slow));
     order.push(game.end(news[1]));
     assert_eq!(order, [[news[0]], [slow], [news[1]], [slow]]);
 }
@@ -167,18 +167,18 @@ fn new_and_slow_calls_of_a_plugin_take_turns() {
 #[derive(Clone, Debug)]
 enum Op {
     Begin(usize),
-    /// The call with this place among those with a turn.
-    Pass(usize),
+    /// The call with this place among those with a slot.
+    Yield(usize),
     /// The call with this place among all.
     End(usize),
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![(0..4_usize).prop_map(Op::Begin), any::<usize>().prop_map(Op::Pass), any::<usize>().prop_map(Op::End)]
+    prop_oneof![(0..4_usize).prop_map(Op::Begin), any::<usize>().prop_map(Op::Yield), any::<usize>().prop_map(Op::End)]
 }
 
 proptest! {
-    /// [`Game::check`] compares each step with the rules as they are written.
+    /// [`Game::check`] compares each step with the documented invariants.
     #[test]
     fn invariants_hold_after_each_step(
         width in 1..4_usize,
@@ -190,10 +190,10 @@ proptest! {
         for op in ops {
             match op {
                 Op::Begin(plugin) => drop(game.begin(plugin as PluginId)),
-                Op::Pass(place) => {
-                    let with_turn: Vec<CallId> = game.seen.quick.iter().chain(&game.seen.slow).copied().collect();
-                    if !with_turn.is_empty() {
-                        game.pass(with_turn[place % with_turn.len()]);
+                Op::Yield(place) => {
+                    let with_slot: Vec<CallId> = game.seen.quick.iter().chain(&game.seen.slow).copied().collect();
+                    if !with_slot.is_empty() {
+                        game.yield_slot(with_slot[place % with_slot.len()]);
                     }
                 }
                 Op::End(place) => {
@@ -204,16 +204,16 @@ proptest! {
                 }
             }
         }
-        // Whoever still waits is served when the others end one after the other.
+        // Waiting calls are served when the others end one after the other.
         while let Some(call) = game.seen.quick.iter().chain(&game.seen.slow).next().copied() {
             game.end(call);
         }
         prop_assert!(game.seen.plugin_of.is_empty(), "{:?} were never served", game.seen.plugin_of);
     }
 
-    /// Nobody is passed over: between two turns of a slow call, each other plugin has a bounded number of turns.
+    /// No call starves: between two slots of a slow call, each other plugin gets a bounded number of slots.
     #[test]
-    fn slow_calls_are_served_round_about(width in 1..3_usize, n_calls in prop::collection::vec(1..6_usize, 2..5)) {
+    fn slow_calls_are_served_round_robin(width in 1..3_usize, n_calls in prop::collection::vec(1..6_usize, 2..5)) {
         let mut game = Game::new(width, 100, &vec![8; n_calls.len()]);
         for (plugin, n) in n_calls.iter().enumerate() {
             for _ in 0..*n {
@@ -222,17 +222,17 @@ proptest! {
         }
         // Until all calls are slow.
         while let Some(call) = game.seen.quick.iter().next().copied() {
-            game.pass(call);
+            game.yield_slot(call);
         }
         let mut since = vec![0_usize; n_calls.len()];
         for round in 0..200 {
-            let with_turn: Vec<CallId> = game.seen.slow.iter().copied().collect();
-            let call = with_turn[round % with_turn.len()];
-            let given = game.pass(call);
+            let with_slot: Vec<CallId> = game.seen.slow.iter().copied().collect();
+            let call = with_slot[round % with_slot.len()];
+            let granted = game.yield_slot(call);
             for waits in &mut since {
-                *waits += given.len();
+                *waits += granted.len();
             }
-            for call in given.iter().chain(&with_turn) {
+            for call in granted.iter().chain(&with_slot) {
                 since[game.seen.plugin_of[call] as usize] = 0;
             }
             prop_assert!(since.iter().all(|waits| *waits <= 2 * n_calls.len()), "{since:?}");

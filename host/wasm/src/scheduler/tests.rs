@@ -10,10 +10,10 @@ fn block_on(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_call_that_is_given_up_while_it_waits_gives_its_place_to_the_next() {
+fn a_call_dropped_while_it_waits_leaves_its_place_to_the_next() {
     block_on(async {
-        let turns = Turns::new(2, 10);
-        let member = turns.member(&"a".into(), 4);
+        let scheduler = CpuScheduler::new(2, 10);
+        let member = scheduler.member(&"a".into(), 4);
         let first = member.begin().await;
         let third = {
             let mut second = pin!(member.begin());
@@ -24,21 +24,21 @@ fn a_call_that_is_given_up_while_it_waits_gives_its_place_to_the_next() {
         };
         drop(first);
         drop(third.await);
-        assert!(turns.inner.lock().waiting.is_empty());
+        assert!(scheduler.inner.lock().waiting.is_empty());
     });
 }
 
 #[test]
-fn a_turn_that_comes_too_late_goes_on_to_the_next() {
+fn the_slot_of_a_dropped_call_goes_to_the_next() {
     block_on(async {
-        let turns = Turns::new(2, 10);
-        let member = turns.member(&"a".into(), 4);
+        let scheduler = CpuScheduler::new(2, 10);
+        let member = scheduler.member(&"a".into(), 4);
         let first = member.begin().await;
         let mut second = Box::pin(member.begin());
         assert!(poll!(&mut second).is_pending());
         let mut third = Box::pin(member.begin());
         assert!(poll!(&mut third).is_pending());
-        // The second one is given the turn, and does not live to see it.
+        // The second call gets the slot and is dropped before it can use it.
         drop(first);
         drop(second);
         drop(third.await);
@@ -46,14 +46,14 @@ fn a_turn_that_comes_too_late_goes_on_to_the_next() {
 }
 
 #[test]
-fn waiting_for_a_turn_is_counted() {
+fn waiting_for_a_slot_is_measured() {
     block_on(async {
-        let turns = Turns::new(2, 10);
-        let (a, b) = (turns.member(&"a".into(), 4), turns.member(&"b".into(), 4));
+        let scheduler = CpuScheduler::new(2, 10);
+        let (a, b) = (scheduler.member(&"a".into(), 4), scheduler.member(&"b".into(), 4));
         let (slow, other) = (a.begin().await, b.begin().await);
-        slow.clone().pass().await;
+        slow.clone().yield_slot().await;
         assert_eq!(slow.waited(), Duration::ZERO);
-        let mut waits = Box::pin(other.clone().pass());
+        let mut waits = Box::pin(other.clone().yield_slot());
         assert!(poll!(&mut waits).is_pending());
         drop(slow);
         waits.await;
@@ -62,10 +62,10 @@ fn waiting_for_a_turn_is_counted() {
 }
 
 #[test]
-fn versions_of_a_plugin_share_its_turns() {
+fn versions_of_a_plugin_share_its_slots() {
     block_on(async {
-        let turns = Turns::new(2, 10);
-        let (old, new) = (turns.member(&"a".into(), 4), turns.member(&"a".into(), 4));
+        let scheduler = CpuScheduler::new(2, 10);
+        let (old, new) = (scheduler.member(&"a".into(), 4), scheduler.member(&"a".into(), 4));
         let call = old.begin().await;
         let mut waits = Box::pin(new.begin());
         assert!(poll!(&mut waits).is_pending());
@@ -74,6 +74,6 @@ fn versions_of_a_plugin_share_its_turns() {
         drop(old);
         drop(new.begin().await);
         drop(new);
-        assert!(turns.inner.lock().plugins.is_empty());
+        assert!(scheduler.inner.lock().plugins.is_empty());
     });
 }

@@ -1,8 +1,8 @@
-//! Turns at the processors: a call waits here until it may run, and again after each tick once it is slow.
+//! CPU scheduling of calls: a call waits here for a CPU slot before it runs, and after each tick once it is slow.
 //!
-//! *Flow*: `Member::begin` -> [`Turn`] -> the guest runs -> ticks -> `Turn::pass` -> the guest runs -> ... -> drop.
+//! *Flow*: `Member::begin` -> [`Slot`] -> the guest runs -> ticks -> `Slot::yield_slot` -> the guest runs -> ... -> drop.
 //!
-//! Not here: who is next (`rules`), what interrupts a guest (`crate::ticker`, `crate::guest`).
+//! Not here: the scheduling policy (`rules`), preemption of a guest (`crate::ticker`, `crate::guest`).
 
 mod rules;
 
@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 
 use rules::{CallId, PluginId, Rules};
 
-/// All turns of an engine.
+/// The CPU scheduler of an engine.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct CpuScheduler {
     inner: Mutex<Inner>,
     last_call: AtomicU64,
 }
@@ -27,50 +27,50 @@ pub(crate) struct Turns {
 struct Inner {
     rules: Rules,
     plugins: HashMap<Arc<str>, Registered>,
-    /// Who waits for a turn.
+    /// Calls that wait for a slot.
     waiting: HashMap<CallId, oneshot::Sender<()>>,
     last_plugin: PluginId,
-    /// Calls that have just been given a turn; empty between steps.
-    given: Vec<CallId>,
+    /// Calls that have just been granted a slot; empty between steps.
+    granted: Vec<CallId>,
 }
 
 #[derive(Debug)]
 struct Registered {
     id: PluginId,
-    /// Versions of the plugin that are loaded.
+    /// Loaded versions of the plugin.
     n_members: usize,
 }
 
-/// A version of a plugin. The versions of a plugin share its turns.
+/// A version of a plugin. All versions of a plugin share its slots.
 #[derive(Debug)]
 pub(crate) struct Member {
-    turns: Arc<Turns>,
+    scheduler: Arc<CpuScheduler>,
     name: Arc<str>,
     plugin: PluginId,
 }
 
-/// The turn of one call. Dropping it ends the call.
+/// The CPU slot of one call. Dropping it ends the call.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
+pub(crate) struct Slot {
+    scheduler: Arc<CpuScheduler>,
     id: CallId,
     waited_nanos: AtomicU64,
 }
 
-impl Turns {
-    /// For so many processors, and so many calls at once.
+impl CpuScheduler {
+    /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls.
     pub(crate) fn new(n_processors: usize, max_calls: usize) -> Arc<Self> {
         let inner = Inner {
             rules: Rules::new(n_processors.saturating_sub(1), max_calls),
             plugins: HashMap::new(),
             waiting: HashMap::new(),
             last_plugin: 0,
-            given: Vec::new(),
+            granted: Vec::new(),
         };
         Arc::new(Self { inner: Mutex::new(inner), last_call: AtomicU64::new(0) })
     }
 
-    /// Adds a version of a plugin that may have `bound` calls at once. The bound of the first version that is loaded holds.
+    /// Adds a version of a plugin with at most `bound` concurrent calls. The bound of the first loaded version applies.
     pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, bound: usize) -> Member {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -80,10 +80,10 @@ impl Turns {
             Registered { id: inner.last_plugin, n_members: 0 }
         });
         plugin.n_members += 1;
-        Member { turns: self.clone(), name: name.clone(), plugin: plugin.id }
+        Member { scheduler: self.clone(), name: name.clone(), plugin: plugin.id }
     }
 
-    /// Takes a step, and wakes whom it gives a turn. If the call `waits` and is not among them, the receiver will tell it.
+    /// Performs a step and wakes the calls that it grants a slot. Returns a receiver if the call `waits` and got no slot.
     fn step(
         &self,
         id: CallId,
@@ -91,15 +91,15 @@ impl Turns {
         step: impl FnOnce(&mut Rules, &mut Vec<CallId>),
     ) -> Option<oneshot::Receiver<()>> {
         let mut inner = self.inner.lock();
-        let Inner { rules, waiting, given, .. } = &mut *inner;
-        step(rules, given);
+        let Inner { rules, waiting, granted, .. } = &mut *inner;
+        step(rules, granted);
         let mut woken = Vec::new();
-        let mut is_given = false;
-        for call in given.drain(..) {
-            is_given |= call == id;
+        let mut is_granted = false;
+        for call in granted.drain(..) {
+            is_granted |= call == id;
             woken.extend(waiting.remove(&call));
         }
-        let receiver = if waits && !is_given {
+        let receiver = if waits && !is_granted {
             let (sender, receiver) = oneshot::channel();
             waiting.insert(id, sender);
             Some(receiver)
@@ -109,7 +109,7 @@ impl Turns {
         };
         drop(inner);
         for sender in woken {
-            // Who does not wait any more ends its call, which gives the turn to somebody else.
+            // A call that no longer waits ends, and the scheduler grants its slot to another one.
             let _ = sender.send(());
         }
         receiver
@@ -117,25 +117,25 @@ impl Turns {
 }
 
 impl Member {
-    /// Waits for the first turn of a call.
+    /// Waits for the first slot of a call.
     ///
     /// # Cancel safety
-    /// The place in the line is given up.
-    pub(crate) async fn begin(&self) -> Arc<Turn> {
-        let id = self.turns.last_call.fetch_add(1, Ordering::Relaxed);
-        let turn = Arc::new(Turn { turns: self.turns.clone(), id, waited_nanos: AtomicU64::new(0) });
-        let wait = self.turns.step(id, true, |rules, given| rules.begin(id, self.plugin, given));
+    /// The call loses its place in the queue.
+    pub(crate) async fn begin(&self) -> Arc<Slot> {
+        let id = self.scheduler.last_call.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Slot { scheduler: self.scheduler.clone(), id, waited_nanos: AtomicU64::new(0) });
+        let wait = self.scheduler.step(id, true, |rules, granted| rules.begin(id, self.plugin, granted));
         if let Some(wait) = wait {
-            // It is dropped unsent only with the engine.
+            // The sender is dropped unsent only with the engine.
             let _ = wait.await;
         }
-        turn
+        slot
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut inner = self.turns.inner.lock();
+        let mut inner = self.scheduler.inner.lock();
         let inner = &mut *inner;
         if let Some(plugin) = inner.plugins.get_mut(&self.name) {
             plugin.n_members -= 1;
@@ -147,15 +147,15 @@ impl Drop for Member {
     }
 }
 
-impl Turn {
-    /// Lets others have their turn, and waits for the next one of this call.
+impl Slot {
+    /// Yields the slot to other calls, and waits for the next slot of this call.
     ///
     /// # Cancel safety
-    /// The call is without a turn then, and must end.
-    pub(crate) async fn pass(self: Arc<Self>) {
+    /// The call has no slot afterwards and must end.
+    pub(crate) async fn yield_slot(self: Arc<Self>) {
         let id = self.id;
-        match self.turns.step(id, true, |rules, given| rules.pass(id, given)) {
-            // Nobody else wants the turn; but the thread's other tasks have theirs.
+        match self.scheduler.step(id, true, |rules, granted| rules.yield_slot(id, granted)) {
+            // No other call wants the slot; yield to the thread's other tasks.
             None => tokio::task::yield_now().await,
             Some(wait) => {
                 let since = Instant::now();
@@ -166,16 +166,16 @@ impl Turn {
         }
     }
 
-    /// Time that [`Turn::pass`] has waited for turns, which is no fault of the guest.
+    /// Time that [`Slot::yield_slot`] has waited. It does not count against the guest's deadline.
     pub(crate) fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
 }
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
         let id = self.id;
-        self.turns.step(id, false, |rules, given| rules.end(id, given));
+        self.scheduler.step(id, false, |rules, granted| rules.end(id, granted));
     }
 }
 
