@@ -1,14 +1,15 @@
-//! The last runs of each plugin that failed, with what they saw, so that they can be had again.
+//! The last failed runs of each plugin, with everything that they read, so that they can be replayed.
 //!
-//! *Flow*: a run that ended with a fault or a declared error ([`crate::controller`]) -> what it read, by the notes of its view -> kept
-//! here until something newer takes the place -> whoever asks the manager.
+//! *Flow*: a run ends with a fault or a declared error ([`crate::controller`]) -> its read log gives the objects that it read
+//! -> the run is kept here until newer ones replace it -> the manager returns it on request.
 //!
 //! *Invariants*:
-//! 1. Memory only, and bounded: [`MAX_RUNS`] of a plugin, [`MAX_BYTES`] of all plugins. The oldest run goes first; of all plugins, that
-//!    of the plugin that has most, so that one that fails all the time pushes out its own.
-//! 2. A run that fails as one before it did is counted, and costs nothing else: the first one's input is kept.
+//! 1. Failures are kept in memory only, and bounded: [`MAX_RUNS`] per plugin, [`MAX_BYTES`] for all plugins. The oldest run
+//!    is dropped first; at the bound of all plugins, the oldest of the plugin with the most, so that a plugin that fails
+//!    constantly displaces only its own.
+//! 2. A run that fails like an earlier one is only counted: the first one's input is kept.
 //!
-//! *Not here*: the form in which a run is saved, and what of it nobody may see (`pintle`'s `cases`).
+//! *Not here*: the file format of a saved run, and the masking of secrets (`pintle`'s `cases`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,28 +22,28 @@ use pintle_core::object::id::Key;
 use pintle_core::ports::guest::{FaultKind, LogLine};
 use tokio::sync::watch;
 
-/// Runs of one plugin that are kept.
+/// Maximum kept runs per plugin.
 pub const MAX_RUNS: usize = 20;
-/// What the kept runs of all plugins may cost together, as far as the caches do not hold the same objects.
+/// Maximum bytes of the kept runs of all plugins, without objects that the caches share.
 pub const MAX_BYTES: usize = 32 << 20;
-/// Longest message; it is the plugin's own text.
+/// Longest message in bytes; it is the plugin's own text.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 4 << 10;
-/// What a run costs besides its texts and objects.
+/// Bytes that a run costs besides its texts and objects.
 const RUN_BYTES: usize = 1 << 10;
 
-/// How a run failed.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plugin broke a rule; nothing of the outcome was carried out, but for what it is granted.
+    /// The plugin broke a rule; nothing of the outcome was carried out except granted mutations.
     Fault(FaultKind),
-    /// The plugin said that it wants to try again.
+    /// The plugin requested a retry.
     Retry,
-    /// The plugin said that trying again is useless.
+    /// The plugin declared a terminal error.
     Terminal,
 }
 
 impl Failure {
-    /// One word: the label of the fault's metric, `retry` or `terminal`.
+    /// The failure as one word: the label of the fault's metric, `retry` or `terminal`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fault(kind) => kind.as_str(),
@@ -52,56 +53,56 @@ impl Failure {
     }
 }
 
-/// Which failures are the same.
+/// Identity of a failure: runs with equal values failed the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Of the run.
+    /// Key of the run.
     pub key: Key,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub digest: String,
-    /// What kind of failure.
+    /// Kind of failure.
     pub failure: Failure,
-    /// For humans; untrusted text in part, cut.
+    /// Message for humans; partly untrusted text, shortened.
     pub message: String,
 }
 
-/// A run that failed, and what it saw.
+/// A failed run, with everything that it read.
 #[derive(Clone, Debug)]
 pub struct FailedRun {
     /// Its key, and how it failed.
     pub how: How,
-    /// Of the version of the plugin.
+    /// Version of the plugin.
     pub manifest: Arc<Manifest>,
-    /// The time that it saw: RFC 3339 with microseconds, UTC.
+    /// The time that the run saw: RFC 3339 with microseconds, UTC.
     pub now: String,
-    /// Failures of the key in a row before it.
+    /// Consecutive failures of the key before this run.
     pub attempt: u32,
-    /// Of the key's previous outcome.
+    /// Failures of the key's previous outcome.
     pub failures: Vec<MutationFailure>,
-    /// The configuration that it saw: a JSON object.
+    /// The configuration that the run saw: a JSON object.
     pub config: Arc<str>,
-    /// What it read.
+    /// The objects that it read.
     pub seen: Seen,
-    /// What it logged; of very much the end.
+    /// Its log; of a long log the last lines.
     pub log: Vec<LogLine>,
 }
 
 /// A kept run.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// Never used again in this process.
+    /// Number, never reused in this process.
     pub id: u64,
-    /// The first that failed so.
+    /// The first run that failed this way.
     pub run: Arc<FailedRun>,
-    /// How many there were in all.
+    /// Number of such failures.
     pub n_times: u64,
-    /// The time of the last one.
+    /// Time of the last one.
     pub last: String,
     n_bytes: usize,
 }
 
 impl FailedRun {
-    /// What keeping it costs at most.
+    /// Upper bound of the bytes that it costs.
     pub fn n_bytes(&self) -> usize {
         let objects = self.seen.objects.iter().map(|seen| seen.n_bytes());
         let answers = self.seen.answers.iter().map(|(_, answer)| answer.as_ref().map_or(0, |text| text.len()));
@@ -124,7 +125,7 @@ pub(crate) struct Failures {
 #[derive(Debug, Default)]
 struct Shelf {
     n_so_far: u64,
-    /// Name of the plugin -> its runs, the one that failed last at the end.
+    /// Plugin name -> its runs, the most recently failed one last.
     by_plugin: BTreeMap<Arc<str>, VecDeque<Kept>>,
 }
 
@@ -133,17 +134,18 @@ impl Failures {
         Arc::new(Self { shelf: Mutex::default(), changes: watch::Sender::new(0), max_bytes })
     }
 
-    /// Keeps a run; `make` is called only if none that failed like this is there yet.
+    /// Records a failed run; calls `make` only if no kept run failed the same way.
     pub(crate) fn keep(&self, plugin: &Arc<str>, how: How, now: &str, make: impl FnOnce(How) -> FailedRun) {
         if !self.shelf.lock().count(plugin, &how, now) {
-            // Takes a while, and a key is run by one worker at a time: nobody else keeps the same meanwhile.
+            // `make` is slow, so it runs without the lock. Only one worker runs a key, so no other caller records the same
+            // failure meanwhile.
             let run = make(how);
             self.shelf.lock().add(plugin, run, self.max_bytes);
         }
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// Of a plugin, the last one first.
+    /// The failed runs of a plugin, the last one first.
     pub(crate) fn of(&self, plugin: &str) -> Vec<Kept> {
         let shelf = self.shelf.lock();
         shelf.by_plugin.get(plugin).into_iter().flatten().rev().cloned().collect()
@@ -153,14 +155,14 @@ impl Failures {
         self.shelf.lock().by_plugin.remove(plugin);
     }
 
-    /// Changes whenever a run has failed.
+    /// Changes after every failed run.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 }
 
 impl Shelf {
-    /// Counts a failure that there has been before; says whether there was one.
+    /// Counts a failure that is already known; returns whether it was.
     fn count(&mut self, plugin: &str, how: &How, now: &str) -> bool {
         let Some(runs) = self.by_plugin.get_mut(plugin) else { return false };
         let Some(at) = runs.iter().position(|kept| kept.run.how == *how) else { return false };
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failure_is_counted_and_made_once() {
+    fn a_repeated_failure_is_counted_and_built_once() {
         let failures = Failures::new(MAX_BYTES);
         let plugin = Arc::from("p");
         failures.keep(&plugin, how("a", "m"), "first", |how| run(how, 0));
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_may_be_are_kept_and_one_more_pushes_out_the_oldest() {
+    fn one_run_over_the_limit_displaces_the_oldest() {
         let failures = Failures::new(MAX_BYTES);
         let plugin = Arc::from("p");
         for i in 0..MAX_RUNS {
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_gives_way_when_there_is_no_room_for_all() {
+    fn the_plugin_with_the_most_runs_loses_its_oldest_at_the_total_limit() {
         let each = run(how("a", "m"), 1_000).n_bytes();
         let failures = Failures::new(each * 4);
         let (quiet, loud) = (Arc::from("quiet"), Arc::from("loud"));
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_room_is_not_kept() {
+    fn a_run_over_the_total_limit_is_not_kept() {
         let failures = Failures::new(10_000);
         failures.keep(&Arc::from("p"), how("a", "m"), "", |how| run(how, 20_000));
         assert!(failures.of("p").is_empty());

@@ -1,13 +1,14 @@
-//! The tokio shell of the Pintle host: shared caches, controllers, writes, events, metrics.
+//! The tokio shell of the Pintle host: controllers, writes, events, metrics.
 //!
 //! ```text
 //! ApiReader ──> caches ──changes──> controller (per plugin) ──> Guest
 //!                                       └──> writer, recorder ──> ApiWriter
 //! ```
 //!
-//! Everything is entered through [`manager::Manager`]. What decides without waiting is in `pintle-core`.
+//! [`manager::Manager`] is the entry point. `pintle-core` contains all decisions.
 //!
-//! Not here: the API server (`pintle-kube`), the sandbox (`pintle-wasm`); they are known by the traits of `pintle-core` only.
+//! Not here: the API server (`pintle-kube`) and the sandbox (`pintle-wasm`); this crate knows only their traits in
+//! `pintle-core`.
 
 mod controller;
 pub mod failures;
@@ -18,12 +19,12 @@ mod writer;
 
 pub use writer::denials;
 
-/// Ways to what is private, for the fuzz targets alone.
+/// Access to private items, only for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
     use crate::writer::edit::Members;
 
-    /// A text of an object in which a member, and one of its `metadata`, are set to strings.
+    /// The JSON text of an object after a member, and a member of its `metadata`, are set to strings.
     ///
     /// # Errors
     /// The text is not one object, or is ambiguous.
@@ -35,7 +36,7 @@ pub mod fuzzing {
     }
 }
 
-/// What a panic said, for the log.
+/// The message of a panic, for the log.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()

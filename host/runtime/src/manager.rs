@@ -1,14 +1,14 @@
-//! The plugins of one host: loading them, running them, stopping them.
+//! The plugins of one host: loads, runs and stops them.
 //!
 //! ```text
 //! Manager ──add, apply──> Controller (one for each plugin, of one Version at a time) ──subscribe──> Caches (shared)
 //! ```
 //!
 //! Invariants:
-//! 1. Nothing runs before [`Manager::run`]; after it has returned nothing of a plugin runs.
-//! 2. Each plugin writes through a client of its own; its events share the limit of its mutations, as upstream.
+//! 1. No plugin runs before [`Manager::run`], or after it has returned.
+//! 2. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
 //!
-//! Not here: leader election, compiling components (`pintle-wasm`), serving metrics; the stages of a swap are in `apply`.
+//! Not here: leader election, compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are in `apply`.
 
 mod apply;
 mod assemble;
@@ -44,41 +44,42 @@ pub use self::apply::{Component, SwapError};
 pub use crate::controller::{PluginStatus, QueueStatus};
 pub use crate::recorder::WallClock;
 
-/// How the host runs its plugins.
+/// Configuration of all plugins of a host.
 #[derive(Clone)]
 pub struct ManagerConfig {
-    /// How informers read.
+    /// Options of informers.
     pub caches: CachesConfig,
-    /// Requests per second of each plugin's client; no limit if absent. Default 20, as kube-controller-manager. Too low: work waits
-    /// in the client; too high: the API server answers 429.
+    /// Requests per second of each plugin's client; no limit if absent. Default 20, as kube-controller-manager. Too low:
+    /// writes wait in the client. Too high: the API server answers 429.
     pub qps: Option<f32>,
-    /// Requests at once of each plugin's client. Default 30, as kube-controller-manager.
+    /// Burst of each plugin's client. Default 30, as kube-controller-manager.
     pub burst: u32,
-    /// How long a key waits for the caches to show its own writes. Default 30 s. Too low: a key may run on what it has changed
-    /// already; too high: a watch that hangs delays it.
+    /// How long a key waits for the caches to show its own writes. Default 30 s. Too low: a key may run on a state from
+    /// before its writes. Too high: a hanging watch delays the key.
     pub stale_bound: Duration,
-    /// Time between the start of one plugin and the next, of those that are there when the manager begins to run. Default 0. A random
-    /// part of it is added, as upstream.
+    /// Interval between the starts of the plugins that were added before the manager runs. Default 0. A random part of it is
+    /// added, as upstream.
     pub start_interval: Duration,
-    /// How long runs in flight may take to end at shutdown. Default 30 s; then they are left behind.
+    /// How long runs in flight may take at shutdown. Default 30 s; afterwards they are abandoned.
     pub shutdown_grace: Duration,
-    /// How long events may take to be written at shutdown. Default 5 s; then they are lost.
+    /// How long event writes may take at shutdown. Default 5 s; afterwards the events are lost.
     pub event_grace: Duration,
-    /// The wall clock that plugins see. Default: the system's.
+    /// The wall clock that plugins see. Default: the system clock.
     pub clock: WallClock,
-    /// Seed of what is random (jitter).
+    /// Seed of all jitter.
     pub seed: u64,
-    /// Whether a component whose spec says nothing of grants gets what its manifest asks for. Default no: such a component is
-    /// loaded only if it asks for no more than the version that it replaces.
+    /// Whether a component whose spec lists no grants gets everything that its manifest requests. Default false: such a
+    /// component is loaded only if it requests no more than the version that it replaces.
     pub grant_requested: bool,
-    /// The service accounts under which plugins write, record and read live, as kube-controller-manager's controllers with
-    /// `--use-service-account-credentials`. Default none: they do so as the host. Informers read as the host either way.
+    /// The service accounts of plugins for their writes, events and live reads, as kube-controller-manager's
+    /// `--use-service-account-credentials`. Default none: plugins act as the host. Informers always read as the host.
     pub accounts: Option<Accounts>,
-    /// What the operator says of components that come while the host runs, besides their spec: workers, resyncs, rate limit.
+    /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
+    /// limit.
     pub tune: Tune,
 }
 
-/// Options for a manifest.
+/// The options for a manifest.
 pub type Tune = Arc<dyn Fn(&Manifest) -> PluginOptions + Send + Sync>;
 
 impl Default for ManagerConfig {
@@ -100,39 +101,39 @@ impl Default for ManagerConfig {
     }
 }
 
-/// What the operator says of one plugin.
+/// The operator's options for one plugin.
 #[derive(Clone, Debug, Default)]
 pub struct PluginOptions {
-    /// Settings, grants, failure policy, ...
+    /// Settings, grants, failure policy and so on.
     pub spec: Spec,
-    /// Where the component came from, for humans.
+    /// Origin of the component, for humans.
     pub origin: String,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub digest: String,
-    /// Workers of a queue, instead of the manifest's number.
+    /// Workers per queue; overrides the manifest.
     pub concurrency: BTreeMap<String, u32>,
-    /// How often every key of a queue is run again, instead of the manifest's period; never if zero.
+    /// Resync period per queue; overrides the manifest. Zero disables the resync.
     pub resync: BTreeMap<String, Duration>,
-    /// Its own rate limit instead of the host's.
+    /// The plugin's rate limit; overrides the host's.
     pub rate_limit: Option<RateLimit>,
 }
 
-/// Limit of a client.
+/// Rate limit of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
     /// Requests per second; no limit if absent.
     pub qps: Option<f32>,
-    /// Requests at once.
+    /// Burst.
     pub burst: u32,
 }
 
-/// A plugin that cannot be added. Retrying does not help.
+/// A plugin cannot be added. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// Its name is taken.
-    #[error("plugin {0:?} is loaded already; every plugin needs a name of its own")]
+    /// Another plugin has its name.
+    #[error("plugin {0:?} is already loaded; plugin names must be unique")]
     Duplicate(String),
-    /// The operator does not give it what its watches need.
+    /// The operator does not grant what its watches need.
     #[error("{0}")]
     NotGranted(String),
     /// Its configuration does not fit its manifest.
@@ -140,44 +141,46 @@ pub enum ManagerError {
     Settings {
         /// The plugin.
         plugin: String,
-        /// Which setting, and what would be right.
+        /// The setting, and its valid values.
         why: SettingsError,
     },
-    /// A metric of its own cannot be registered.
+    /// One of its metrics cannot be registered.
     #[error("plugin {plugin:?}: {why}")]
     Metrics {
         /// The plugin.
         plugin: String,
-        /// Which metric, and what is wrong.
+        /// The metric, and what is wrong.
         why: String,
     },
-    /// Its manifest leaves keys to a mapping that it does not export.
-    #[error("plugin {0:?}: a rule of the manifest says `to: plugin`, but the component does not export `mapping`")]
+    /// Its manifest uses a mapping that the component does not export.
+    #[error("plugin {0:?}: a rule of the manifest has `to: plugin`, but the component does not export `mapping`")]
     NoMapping(String),
-    /// The operator speaks of the period of a queue that it does not have.
-    #[error("plugin {plugin:?}: there is no queue {queue:?} to run again every {period:?}; its queues are {known}")]
+    /// The operator sets the resync period of an unknown queue.
+    #[error(
+        "plugin {plugin:?}: cannot resync queue {queue:?} every {period:?}: there is no such queue; its queues are {known}"
+    )]
     Resync {
         /// The plugin.
         plugin: String,
-        /// As given.
+        /// The queue, as given.
         queue: String,
-        /// As given.
+        /// The period, as given.
         period: Duration,
-        /// Those that it has.
+        /// The plugin's queues.
         known: String,
     },
-    /// The operator speaks of a queue that it does not have, or gives it no workers.
+    /// The operator names an unknown queue, or sets zero workers.
     #[error(
         "plugin {plugin:?}: queue {queue:?} cannot have {workers} workers; its queues are {known}, each with at least 1"
     )]
     Concurrency {
         /// The plugin.
         plugin: String,
-        /// As given.
+        /// The queue, as given.
         queue: String,
-        /// As given.
+        /// The number, as given.
         workers: u32,
-        /// Those that it has.
+        /// The plugin's queues.
         known: String,
     },
 }
@@ -194,7 +197,7 @@ pub struct Manager {
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
     loader: Mutex<Option<Arc<dyn Loader>>>,
-    /// One component is compiled at a time: compiling takes all cores.
+    /// Serializes compilation: one component takes all cores.
     compiling: Arc<Semaphore>,
     changes: watch::Sender<u64>,
 }
@@ -212,7 +215,7 @@ struct Plugin {
 }
 
 impl Manager {
-    /// A host without plugins. Nothing is read or written yet.
+    /// Creates a host without plugins. Sends nothing yet.
     pub fn new(reader: Arc<dyn ApiReader>, writers: Arc<dyn ApiWriters>, config: ManagerConfig) -> Self {
         Self {
             caches: Caches::new(reader.clone(), config.caches.clone()),
@@ -230,15 +233,15 @@ impl Manager {
         }
     }
 
-    /// Who makes plugins of components that come while the host runs; without one [`Manager::apply`] refuses.
+    /// Sets the loader of components that arrive while the host runs; without one, [`Manager::apply`] returns an error.
     pub fn set_loader(&self, loader: Arc<dyn Loader>) {
         *self.loader.lock() = Some(loader);
     }
 
-    /// Adds a plugin, which begins to work at once if the manager runs. To be called within a tokio runtime.
+    /// Adds a plugin. It starts at once if the manager runs. Call it within a tokio runtime.
     ///
     /// # Errors
-    /// [`ManagerError`]; nothing has changed then.
+    /// [`ManagerError`]; nothing has changed.
     pub fn add(&self, guest: Arc<dyn Guest>, options: PluginOptions) -> Result<(), ManagerError> {
         let name = guest.manifest().name.clone();
         let mut plugins = self.plugins.lock();
@@ -268,7 +271,7 @@ impl Manager {
         plugins.by_name.insert(name, plugin);
     }
 
-    /// A plugin that has not started yet.
+    /// Adds a plugin that has not started yet.
     fn plugin(&self, version: Arc<Version>, rate_limit: Option<RateLimit>) -> Plugin {
         let manifest = version.manifest();
         let name = manifest.name.clone();
@@ -282,9 +285,9 @@ impl Manager {
             seed: self.config.seed.wrapping_add(self.n_added.fetch_add(1, Ordering::Relaxed)),
             activity: self.activity.clone(),
         };
-        // One client for both: a second one would let the plugin send twice as much as its limit says.
+        // One client for both: with a second one the plugin could exceed its limit.
         let api = self.writers.writer(&identity);
-        // The account of a plugin that records none may record none, and the host tells of its faults all the same.
+        // The account of a plugin that declares no events may not record any, and the host still records the plugin's faults.
         let telling = match manifest.events {
             true => api.clone(),
             false => self.writers.writer(&WriterIdentity { account: None, ..identity.clone() }),
@@ -304,15 +307,15 @@ impl Manager {
         };
         let controller = Controller::new(parts, version);
         if disabled {
-            controller.disable("its spec says so");
+            controller.disable("its spec disables it");
         }
         Plugin { controller, recorder: recording }
     }
 
-    /// Stops a plugin: no more keys, runs in flight end. Says whether there was one of this name.
+    /// Stops a plugin: it starts no more runs, and runs in flight end. Returns whether there was a plugin of this name.
     ///
     /// # Cancel safety
-    /// The plugin is removed all the same.
+    /// The plugin is removed even if the future is dropped.
     pub async fn remove(&self, name: &str) -> bool {
         let plugin = self.plugins.lock().by_name.remove(name);
         match plugin {
@@ -326,11 +329,11 @@ impl Manager {
         }
     }
 
-    /// Runs the plugins until `shutdown`, then takes no more keys, and returns when runs in flight, their writes and events are
-    /// done (or their graces have passed).
+    /// Runs the plugins until `shutdown`; then starts no more runs, and returns when runs in flight, their writes and events
+    /// are done (or their grace periods have passed).
     ///
     /// # Cancel safety
-    /// Dropping it leaves the plugins running.
+    /// Dropping the future leaves the plugins running.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
         let waiting: Vec<String> = {
             let mut plugins = self.plugins.lock();
@@ -344,7 +347,7 @@ impl Manager {
                 if i > 0 && !self.config.start_interval.is_zero() {
                     tokio::time::sleep(self.config.start_interval.mul_f64(random.random_range(1.0..2.0))).await;
                 }
-                // It may have been removed meanwhile, and another one that took its name has been started.
+                // The plugin may have been removed meanwhile, and another one with its name started.
                 if let Some(plugin) =
                     self.plugins.lock().by_name.get(name).filter(|plugin| !plugin.controller.has_started())
                 {
@@ -371,7 +374,7 @@ impl Manager {
         controller.start(self.subscribe(controller, &controller.version()));
     }
 
-    /// Subscribes a version to what its manifest watches. Changes wait until the version takes over.
+    /// Subscribes a version to the watches of its manifest. The subscription buffers changes until the version takes over.
     fn subscribe(&self, controller: &Arc<Controller>, version: &Version) -> CacheSubscription {
         let sink = ChangeSink::new(controller);
         let subscription = self.caches.subscribe(version.manifest().clone(), sink.clone());
@@ -382,22 +385,25 @@ impl Manager {
         let Plugin { controller, mut recorder } = plugin;
         let manifest = controller.version().manifest().clone();
         if tokio::time::timeout(self.config.shutdown_grace, controller.stop()).await.is_err() {
-            tracing::error!(plugin = manifest.name, "runs are still in flight after the grace: they are left behind");
+            tracing::error!(
+                plugin = manifest.name,
+                "runs are still in flight after the grace period; they are abandoned"
+            );
         }
-        // The recorder ends when nobody can record any more.
+        // The recorder ends when its last handle is dropped.
         drop(controller);
         if tokio::time::timeout(self.config.event_grace, &mut recorder).await.is_err() {
-            tracing::warn!(plugin = manifest.name, "events are lost: they could not be written within the grace");
+            tracing::warn!(plugin = manifest.name, "events are lost: they were not written within the grace period");
             recorder.abort();
         }
     }
 
-    /// Waits until every queue is empty, nothing runs, is held, or is delayed for less than `quiet`, all events are written, and
-    /// all caches are filled. Changes that are still on their way from the API server are not known here, but for those that
-    /// plugins made themselves.
+    /// Waits until every queue is empty, nothing runs, is held, or is delayed for less than `quiet`, all events are written,
+    /// and all caches are synced. It does not wait for changes that are still on their way from the API server, except those
+    /// of the plugins' own writes.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe.
     pub async fn idle(&self, quiet: Duration) {
         loop {
             let changed = self.activity.notified();
@@ -422,42 +428,42 @@ impl Manager {
         self.metrics.text()
     }
 
-    /// Where clients of the API server tell of their requests, so that the host's metrics have them.
+    /// The observer through which API clients report requests to the host's metrics.
     pub fn request_observer(&self) -> Arc<dyn RequestObserver> {
         self.metrics.clone()
     }
 
-    /// State of each plugin, by name.
+    /// Status of each plugin, by name.
     pub fn status(&self) -> Vec<PluginStatus> {
         self.plugins.lock().by_name.values().map(|plugin| plugin.controller.status()).collect()
     }
 
-    /// What the operator says of a plugin's present version.
+    /// The operator's spec of a plugin's present version.
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.controller(name).map(|controller| controller.version().spec.clone())
     }
 
-    /// What the present or the last shadowing of a new version has shown.
+    /// The report of a plugin's present or last shadow run.
     pub fn diff(&self, name: &str) -> Option<ShadowReport> {
         self.controller(name).and_then(|controller| controller.shadow_report())
     }
 
-    /// The last runs of a plugin that failed, the last one first; none for plugins that there are not.
+    /// The last failed runs of a plugin, the last one first; empty for unknown plugins.
     pub fn failures(&self, name: &str) -> Vec<Kept> {
         self.failures.of(name)
     }
 
-    /// Changes whenever a run of any plugin has failed.
+    /// Changes after every failed run of any plugin.
     pub fn failed(&self) -> watch::Receiver<u64> {
         self.failures.changes()
     }
 
-    /// Counts changes of substance of any plugin's status: wait for the next one, then look at [`Manager::status`].
+    /// Counts significant changes of any plugin's status: wait for the next one, then read [`Manager::status`].
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The uid of the plugin's `ControllerPlugin`, so that events about the plugin show in its description.
+    /// Sets the uid of the plugin's `ControllerPlugin`, so that events about the plugin appear in its description.
     pub fn set_resource_uid(&self, name: &str, uid: &str) {
         if let Some(controller) = self.controller(name) {
             controller.set_resource_uid(uid.to_owned());

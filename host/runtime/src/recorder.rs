@@ -1,16 +1,16 @@
-//! Writes events to the API server, beside the runs that cause them.
+//! Writes events to the API server, asynchronously to the runs that cause them.
 //!
 //! ```text
 //! runs ──record──> bounded queue ──> correlator ──> POST a new Event, or PATCH the count of an old one
 //! ```
 //!
 //! Invariants:
-//! 1. Recording never waits and never fails a run; what finds the queue full is dropped and counted.
-//! 2. One event at a time: a server that does not answer holds the events behind, not the runs.
-//! 3. A panic costs the event that it came with, and what was known of earlier ones; the next event is written.
+//! 1. Recording never waits and never fails a run; an event is dropped and counted when the queue is full.
+//! 2. Events are written one at a time: an unresponsive server delays later events, not runs.
+//! 3. A panic loses one event, and the correlation state of earlier ones; later events are written.
 //!
-//! Source: client-go's `tools/record`: the same objects, names, numbers and rules of retrying. A refusal is final, also that of
-//! an event which is there already; only a server that cannot be reached or understood is tried again, [`MAX_TRIES`] times in all.
+//! Source: client-go's `tools/record`: the same objects, names, numbers and retry rules. A rejection is final, including
+//! AlreadyExists; only transport errors and unreadable answers are retried, [`MAX_TRIES`] times in all.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ use tokio::time::Instant;
 use crate::metrics::PluginMetrics;
 use crate::panic_text;
 
-/// Events that wait; as client-go.
+/// Capacity of the event queue; client-go's value.
 const QUEUE: usize = 1_000;
-/// Tries of one event; as client-go.
+/// Maximum tries of one event; client-go's value.
 const MAX_TRIES: u32 = 12;
-/// Time between them; the first one is a random part of it. As client-go.
+/// Delay between tries; the first one is a random part of it. client-go's value.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Reads the wall clock.
@@ -47,7 +47,7 @@ struct Queued {
     at: Timestamp,
 }
 
-/// The end of the recorder that runs hold; cheap to clone. The queue closes when the last one is dropped.
+/// Handle for recording; cheap to clone. The queue closes when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     queue: mpsc::Sender<Queued>,
@@ -57,16 +57,16 @@ pub(crate) struct Recorder {
 }
 
 struct Shared {
-    /// Queued, or being written.
+    /// Events that are queued or being written.
     n_open: AtomicUsize,
     /// No more retries.
     closing: AtomicBool,
     closed: Notify,
-    /// Told whenever `n_open` reaches zero.
+    /// Notified whenever `n_open` reaches zero.
     activity: Arc<Notify>,
 }
 
-/// Who records.
+/// The source of events.
 pub(crate) struct RecorderConfig {
     /// `source.component`.
     pub(crate) component: String,
@@ -76,7 +76,7 @@ pub(crate) struct RecorderConfig {
 }
 
 impl Recorder {
-    /// Starts the task that writes; it ends when all clones of the recorder are gone and the queue is empty.
+    /// Starts the task that writes; it ends when all handles are dropped and the queue is empty.
     pub(crate) fn start(
         api: Arc<dyn ApiWriter>,
         config: RecorderConfig,
@@ -110,12 +110,12 @@ impl Recorder {
         }
     }
 
-    /// Whether no event waits or is being written.
+    /// Whether no event is queued or being written.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.n_open.load(Ordering::Acquire) == 0
     }
 
-    /// What is queued is tried once more, and not again.
+    /// Stops retries: each queued event is tried once more.
     pub(crate) fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         self.shared.closed.notify_one();
@@ -157,7 +157,7 @@ impl Task {
             let result = AssertUnwindSafe(self.event(&queued)).catch_unwind().await.unwrap_or_else(|panic| {
                 let message = panic_text(&*panic);
                 tracing::error!(component = self.component, message, "the host panicked; an event is lost");
-                // It may have been in the middle of a change.
+                // The panic may have interrupted an update of the state.
                 self.correlator = Correlator::new();
                 "failed"
             });
@@ -181,7 +181,7 @@ impl Task {
             let refused = error.code != 0
                 || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout | ApiErrorClass::Malformed);
             if refused {
-                // Ordinary: the namespace is going, or an earlier try arrived after all.
+                // Expected: the namespace is terminating, or an earlier try succeeded.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
                     || error.causes.iter().any(|cause| cause == "NamespaceTerminating");
                 if ordinary {
@@ -201,11 +201,7 @@ impl Task {
                 () = self.shared.closed.notified() => {}
             }
         }
-        tracing::warn!(
-            component = self.component,
-            event = record.name,
-            "event given up: the API server cannot be reached"
-        );
+        tracing::warn!(component = self.component, event = record.name, "event dropped: the API server is unreachable");
         "failed"
     }
 
@@ -230,7 +226,7 @@ impl Task {
             let verb = WriteVerb::Patch { patch_type: PatchType::StrategicMerge, body: patch.to_string() };
             match self.api.write(&request(&record.name, verb)).await {
                 Ok(_) => return Ok("counted"),
-                // Expired, or never written: made anew with its count.
+                // The event expired or was never written: create it with its count.
                 Err(error) if error.class == ApiErrorClass::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -269,7 +265,7 @@ impl Task {
     }
 }
 
-/// As the API server writes times: RFC 3339 without fractions.
+/// Time in the API server's format: RFC 3339 without fractions.
 fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! Components that come while the host runs: every stage that may refuse one, and what is left when it does.
+//! Components that are loaded while the host runs: each stage that can reject one, and what remains afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// What ran: version and key.
+/// The runs: version and key.
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// The plugin that a script describes; its runs go into the log.
+/// The plugin that a script describes; its runs are logged.
 fn scripted(manifest: Arc<Manifest>, script: &Value, log: &Log) -> Arc<dyn Guest> {
     let (version, log) = (manifest.version.clone(), log.clone());
     let (traps, keeps) = (script["traps"] == true, script["keeps"].as_str().map(ToOwned::to_owned));
@@ -31,7 +31,7 @@ fn scripted(manifest: Arc<Manifest>, script: &Value, log: &Log) -> Arc<dyn Guest
     }))
 }
 
-/// A component of these tests is JSON: a manifest, and whether it traps, or wants another key state.
+/// A component of these tests is JSON: a manifest, and whether it traps or keeps another state.
 struct Scripts(Log);
 
 impl Loader for Scripts {
@@ -116,7 +116,7 @@ impl Host {
         self.manager.idle(Duration::from_secs(3600)).await;
     }
 
-    /// What has run since the last call, without repetitions.
+    /// The runs since the last call, without repetitions.
     fn ran(&self) -> Vec<String> {
         let ran: BTreeSet<String> = std::mem::take(&mut *self.log.lock().unwrap()).into_iter().collect();
         ran.into_iter().collect()
@@ -130,7 +130,7 @@ impl Host {
         self.manager.apply(component, &spec(json), Some("widgets")).await.map(|report| report.result)
     }
 
-    /// The component is refused for this reason, with a message that holds this text; and version 1.0.0 goes on.
+    /// The component is rejected with this reason and a message that contains this text; version 1.0.0 continues.
     async fn refuses(&self, component: Component, json: Value, reason: &str, text: &str) {
         let why = self.apply(component, json).await.unwrap_err();
         assert_eq!(why.reason, reason, "{why}");
@@ -149,7 +149,7 @@ impl Host {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_component_takes_over_and_goes_back() {
+async fn a_component_takes_over_and_is_rolled_back() {
     let host = Host::start().await;
     let next = script("2.0.0", |_| {});
     let wanted = json!({"digest": format!("sha256:{}", digest(&next.bytes)), "config": {"burst": 7}});
@@ -165,22 +165,23 @@ async fn a_component_takes_over_and_goes_back() {
     assert_eq!(host.manager.rollback("widgets").await.unwrap().reason, "RollbackRequested");
     host.idle().await;
     assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
-    // The caches stayed.
+    // The caches are kept.
     assert_eq!(lists(&host), n_lists);
     assert_eq!(host.manager.spec("widgets").unwrap().config, Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_component_leaves_the_running_one_alone() {
+async fn a_wrong_component_leaves_the_running_version_unchanged() {
     let host = Host::start().await;
     let garbage = Component { origin: "x.wasm".into(), bytes: b"garbage".to_vec() };
     host.refuses(garbage, json!({}), "BadComponent", "x.wasm: expected value").await;
     let older = script("2.0.0", |s| s["manifest"]["contract"] = "0.0".into());
     host.refuses(older, json!({}), "BadComponent", "version \"0.0\" is not known to this host").await;
     let tampered = json!({"digest": "sha256:abc"});
-    host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "but sha256:abc is wanted").await;
+    host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "but sha256:abc is required").await;
     let other = script("2.0.0", |s| s["manifest"]["name"] = "gadgets".into());
-    host.refuses(other, json!({}), "OtherPlugin", "is plugin \"gadgets\", not \"widgets\"").await;
+    host.refuses(other, json!({}), "OtherPlugin", "is plugin \"gadgets\" according to its manifest, not \"widgets\"")
+        .await;
     let broken = script("2.0.0", |s| s["broken"] = true.into());
     host.refuses(broken, json!({}), "BadComponent", "does not compile").await;
     host.refuses(script("2.0.0", |_| {}), json!({"config": {"burst": 0}}), "BadSpec", "burst").await;
@@ -189,7 +190,7 @@ async fn what_is_wrong_with_a_component_leaves_the_running_one_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_so() {
+async fn a_component_gets_more_grants_than_its_predecessor_only_from_the_operator() {
     let host = Host::start().await;
     let greedy = || script("2.0.0", |s| s["manifest"]["grants"][0]["verbs"] = json!(["create", "delete"]));
     host.refuses(greedy(), json!({}), "NotGranted", "delete").await;
@@ -201,7 +202,7 @@ async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_s
     };
     host.refuses(curious(), json!({}), "NotGranted", "apps/v1/ReplicaSet").await;
     let pods = json!({"verbs": ["list", "watch", "create"], "kinds": ["v1/Pod"]});
-    // What may be denied one by one is a write; a watch is granted or not.
+    // Single writes can be denied; a watch is granted or not.
     let deny = json!({"grants": [pods], "ungranted": "Deny"});
     host.refuses(curious(), deny.clone(), "NotGranted", "apps/v1/ReplicaSet").await;
     assert_eq!(host.apply(greedy(), deny).await, Ok(SwapResult::Switched));
@@ -210,7 +211,7 @@ async fn a_component_gets_no_more_than_the_one_before_unless_the_operator_says_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn caches_that_do_not_fill_refuse_it() {
+async fn caches_that_do_not_sync_reject_the_component() {
     let host = Host::start().await;
     let refusal = pintle_testing::server::error(pintle_core::ports::api::ApiErrorClass::Forbidden, 403);
     host.server.state().refusals.insert("replicasets".into(), refusal);
@@ -220,7 +221,7 @@ async fn caches_that_do_not_fill_refuse_it() {
     });
     let spec = json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}], "strategy": {"syncTimeoutMs": 5_000}});
     host.refuses(curious, spec, "NotSynced", "missing: apps/v1/ReplicaSet").await;
-    // Nobody watches it any more.
+    // Nothing watches it any more.
     assert!(host.manager.caches().stats().iter().all(|stats| &*stats.kind.name != "ReplicaSet"));
 }
 
@@ -229,7 +230,7 @@ async fn the_shadow_decides() {
     let host = Host::start().await;
     let shadow = || json!({"strategy": {"shadow": {"runs": 2}}});
     let differs = script("2.0.0", |s| s["keeps"] = "x".into());
-    // Every key runs once for the comparison, so that an idle plugin is compared as well.
+    // Every key runs once for the comparison, so an idle plugin is compared as well.
     host.refuses(differs, shadow(), "ShadowDiffers", "differ, more than 0").await;
     assert!(host.manager.diff("widgets").unwrap().n_differences > 0);
     host.refuses(script("2.0.0", |s| s["traps"] = true.into()), shadow(), "ShadowFaults", "trap: unreachable").await;
@@ -239,7 +240,7 @@ async fn the_shadow_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_traps_is_rolled_back_by_itself() {
+async fn a_version_that_traps_is_rolled_back_automatically() {
     let host = Host::start().await;
     let traps = script("2.0.0", |s| s["traps"] = true.into());
     assert_eq!(host.apply(traps, json!({})).await, Ok(SwapResult::Switched));
@@ -252,7 +253,7 @@ async fn a_version_that_traps_is_rolled_back_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_has_taken_away_does_not_come_back_by_itself() {
+async fn grants_that_the_operator_removed_are_not_restored_automatically() {
     for (kinds, left) in [("v1/Pod", "1.0.0"), ("v1/Service", "2.0.0")] {
         let host = Host::start().await;
         let traps = script("2.0.0", |s| s["traps"] = true.into());
@@ -279,7 +280,7 @@ async fn a_proven_version_can_be_rolled_back_too() {
     host.idle().await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(host.status().last_swap.unwrap().result, SwapResult::Proven);
-    // The version before has given up its share of the caches, and gets one again.
+    // The previous version released its subscription, and gets a new one.
     host.ran();
     host.server.put("pods", "ns", "c", json!({}));
     host.manager.rollback("widgets").await.unwrap();
@@ -288,7 +289,7 @@ async fn a_proven_version_can_be_rolled_back_too() {
     host.server.put("pods", "ns", "d", json!({}));
     host.idle().await;
     assert_eq!(host.ran(), ["1.0.0 d"]);
-    // Nobody needs them any more until somebody goes forward again.
+    // The released caches are unused until the next swap.
     assert_eq!(host.manager.rollback("widgets").await.unwrap().to.unwrap().version, "2.0.0");
 }
 
@@ -310,7 +311,7 @@ async fn a_plugin_that_is_unloaded_meanwhile_stays_unloaded() {
     let applying = host.manager.apply(script("2.0.0", |_| {}), &spec, Some("widgets"));
     let unloading = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // Whoever comes second is told to wait.
+        // The second caller is told to wait.
         let why = host.manager.apply(script("3.0.0", |_| {}), &Spec::default(), Some("widgets")).await.unwrap_err();
         assert_eq!(why.reason, "Busy");
         assert!(host.manager.remove("widgets").await);

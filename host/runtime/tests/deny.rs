@@ -1,4 +1,4 @@
-//! What is not granted does not leave the process, and what is granted does: every verb, kind, namespace, subresource and owner
+//! Ungranted requests do not leave the process, and granted ones do: every verb, kind, namespace, subresource and owner
 //! against every grant of one value each, through a whole manager with a recording API server.
 //!
 //! The expectation is a model of a few lines that shares nothing with the host.
@@ -27,7 +27,7 @@ const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "
 
 const PLURALS: [(&str, &str); 4] = [(POD, "pods"), (SECRET, "secrets"), (NODE, "nodes"), (SET, "replicasets")];
 
-/// A request that a plugin may ask for.
+/// A request that a plugin may make.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Request {
     verb: &'static str,
@@ -44,7 +44,7 @@ fn request(verb: &'static str, kind: &str, subresource: Option<&str>, namespace:
 
 type Requests = Arc<Mutex<Vec<Request>>>;
 
-/// Everything that there is, by kind: namespace, name, and the controller's name.
+/// All objects, by kind: namespace, name, and the controller's name.
 fn objects() -> Vec<(&'static str, &'static str, &'static str, Option<&'static str>)> {
     vec![
         (SET, "a", "key", None),
@@ -52,7 +52,7 @@ fn objects() -> Vec<(&'static str, &'static str, &'static str, Option<&'static s
         (POD, "a", "mine", Some("key")),
         (POD, "a", "orphan", None),
         (POD, "a", "theirs", Some("other")),
-        // Its owner is in another namespace, so that it is nobody's.
+        // Its owner is in another namespace, which is invalid: it has no owner.
         (POD, "b", "mine", Some("key")),
         (SECRET, "a", "s", Some("key")),
         (SECRET, "b", "s", None),
@@ -79,12 +79,12 @@ fn requests() -> Vec<Request> {
             requests.push(request("deletecollection", kind, None, namespace, ""));
         }
     }
-    // The name is known to the server alone.
+    // Only the server knows the name.
     requests.push(request("create", POD, None, "a", ""));
     requests
 }
 
-/// The model: does this grant allow this request of the key `a/key`?
+/// The model: whether this grant allows this request of the key `a/key`.
 fn allows(grant: &Grant, request: &Request) -> bool {
     let named = |values: &[String], value: &str| values.iter().any(|one| one == "*" || one == value);
     let optional = |values: &[String], value: &str| values.is_empty() || named(values, value);
@@ -101,7 +101,7 @@ fn allows(grant: &Grant, request: &Request) -> bool {
     is_fit && owns(&serde_json::to_value(grant.of).unwrap(), request)
 }
 
-/// The model of ownership. The plugin watches Pods and ReplicaSets, and nothing else.
+/// The model of ownership. The plugin watches only Pods and ReplicaSets.
 fn owns(of: &Value, request: &Request) -> bool {
     let Request { verb, kind, subresource, namespace, name } = request;
     let whole = subresource.is_none();
@@ -112,7 +112,7 @@ fn owns(of: &Value, request: &Request) -> bool {
         "any" => true,
         "key" => is_key && *verb != "list" && *verb != "deletecollection",
         "controlled" => match *verb {
-            // All that is created here has the controller reference.
+            // All created objects have the controller reference.
             "create" if whole => namespace == "a",
             "update" | "patch" if whole => is_mine || is_orphan,
             "create" | "update" | "patch" | "delete" | "get" => is_mine,
@@ -315,7 +315,7 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
     let all = requests();
     let (mut n_grants, mut n_allowed, mut n_denied) = (0, 0, 0);
     for one in grants() {
-        // As the manifest's only one, and as the operator's for a manifest that wants everything.
+        // As the manifest's only grant, and as the operator's for a manifest that requests everything.
         let by_manifest = (vec![one.clone()], None);
         let by_operator = (everything(), Some(vec![one.clone(), own_watches.clone()]));
         for (asked, given) in [by_manifest, by_operator] {
@@ -324,7 +324,7 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
             let manifest = manifest(&watches, &asked);
             let (_, mut sent, added) = run(greedy(manifest, &refused), given.clone()).await;
             added.unwrap();
-            // The host's own, about the plugin's faults. The plugin asks for no write of Events.
+            // The host's own event about the plugin's faults. The plugin requests no write of Events.
             sent.retain(|request| request.kind != "v1/Event");
             sent.sort();
             let is_allowed = |request: &Request| {
@@ -344,7 +344,8 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
     assert!(n_allowed > 5_000 && n_denied > 100_000);
 }
 
-/// Does a single grant of the operator cover a watch of this kind (`*` for every) in this namespace (all if empty)?
+/// The model of watches: whether a single grant of the operator covers a watch of this kind (`*` for every) in this namespace
+/// (all if empty).
 fn covers(given: &Grant, kind: &str, namespace: &str) -> bool {
     let has = |verb: &str| given.verbs.iter().any(|one| one == verb || one == "*");
     let kinds = given.kinds.iter().any(|one| one == "*" || one == kind);
@@ -375,7 +376,7 @@ async fn a_watch_that_is_not_granted_is_not_opened() {
                         let (opened, sent, added) = run(guest, Some(vec![given.clone()])).await;
                         let kinds = match (kind, namespace) {
                             ("*", "") => vec![POD, SECRET, NODE, SET],
-                            // Nodes live in no namespace.
+                            // Nodes are cluster-scoped.
                             ("*", _) => vec![POD, SECRET, SET],
                             _ => vec![kind],
                         };

@@ -22,9 +22,9 @@ use tokio::sync::oneshot;
 struct Writes {
     server: Arc<FakeServer>,
     writer: Arc<FakeWriter>,
-    /// The most Pods that were ever there.
+    /// The maximum number of Pods at any time.
     most_pods: Arc<AtomicUsize>,
-    /// Creates of Pods that are still refused.
+    /// Number of Pod creations that are still rejected.
     refuse: Arc<AtomicUsize>,
 }
 
@@ -91,7 +91,7 @@ fn mutation(action: Action, success: &str, about: &Key) -> Mutation {
     }
 }
 
-/// As many Pods as `spec.replicas` says, and nothing else: no expectations, no memory.
+/// Keeps `spec.replicas` Pods and does nothing else: no expectations, no memory.
 fn replicas(key: &Key, view: &dyn View) -> Outcome {
     let pod = Kind::new("", "v1", "Pod");
     let Some(set) = view.get(&key.kind, &key.object).unwrap() else { return Outcome::default() };
@@ -203,7 +203,7 @@ async fn late_watches_cause_no_surplus() {
     let writes = Writes::new(&server);
     server.state().late = Duration::from_millis(700);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
-    // Changes that make the keys run again while their Pods are still on the way.
+    // Changes that make the keys run again before the cache shows their Pods.
     for _ in 0..40 {
         tokio::time::sleep(Duration::from_millis(300)).await;
         for i in 0..5 {
@@ -222,7 +222,7 @@ async fn late_watches_cause_no_surplus() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_creates_are_tried_again_with_backoff() {
+async fn failed_creates_are_retried_with_backoff() {
     let server = FakeServer::new();
     scale(&server, "a", 10);
     let writes = Writes::new(&server);
@@ -230,7 +230,7 @@ async fn refused_creates_are_tried_again_with_backoff() {
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
     host.idle().await;
     assert_eq!(writes.n_pods(), (10, 10));
-    // The first batch of one, four times: the slow start spared the rest.
+    // The first batch of one, four times: the slow start skipped the rest.
     let text = host.manager.metrics_text();
     assert!(text.contains("verb=\"create\",kind=\"v1/Pod\",result=\"forbidden\"} 4"), "{text}");
     assert!(
@@ -259,7 +259,7 @@ async fn a_slow_plugin_does_not_hold_another() {
     assert_eq!(host.manager.status()[1].queues[0].n_running, 1);
     let stopping = tokio::time::Instant::now();
     host.stop().await;
-    // The grace of the slow one, and then some for its events.
+    // The grace period of the slow one, and more for its events.
     assert!(stopping.elapsed() <= Duration::from_secs(36), "{:?}", stopping.elapsed());
 }
 
@@ -297,7 +297,7 @@ async fn plugins_start_one_after_another() {
         let waited = before.elapsed().as_secs();
         assert!(n == 1 && waited == 0 || (9..21).contains(&waited), "{waited}");
     }
-    // One that is added later does not wait, and is not started twice.
+    // A plugin that is added later does not wait, and is not started twice.
     host.manager.add(replicasets("zero"), PluginOptions::default()).unwrap();
     settle().await;
     assert_eq!(synced(), 4);
@@ -305,7 +305,7 @@ async fn plugins_start_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operator_may_say_how_often_keys_run_again() {
+async fn the_operator_may_set_the_resync_period() {
     let server = FakeServer::new();
     scale(&server, "a", 0);
     for (period, expected) in [(Some(60), 10), (Some(0), 1), (None, 2)] {
@@ -328,16 +328,13 @@ async fn the_operator_may_say_how_often_keys_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
+async fn a_plugin_that_does_not_fit_is_rejected_with_the_reason() {
     let server = FakeServer::new();
     let manager =
         Manager::new(server.clone(), Arc::new(FakeWriters(FakeWriter::agreeable())), ManagerConfig::default());
     manager.add(replicasets("one"), PluginOptions::default()).unwrap();
     let add = |name: &str, options: PluginOptions| manager.add(replicasets(name), options).unwrap_err().to_string();
-    assert_eq!(
-        add("one", PluginOptions::default()),
-        "plugin \"one\" is loaded already; every plugin needs a name of its own"
-    );
+    assert_eq!(add("one", PluginOptions::default()), "plugin \"one\" is already loaded; plugin names must be unique");
     let spec = Spec { config: json!({"burst": 0}), ..Spec::default() };
     let config = PluginOptions { spec, ..PluginOptions::default() };
     assert_eq!(add("two", config), "plugin \"two\": setting \"burst\": must be at least 1, not 0");
@@ -350,7 +347,7 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
         PluginOptions { resync: [("x".to_owned(), Duration::from_secs(60))].into(), ..PluginOptions::default() };
     assert_eq!(
         add("three", resync),
-        "plugin \"three\": there is no queue \"x\" to run again every 60s; its queues are three"
+        "plugin \"three\": cannot resync queue \"x\" every 60s: there is no such queue; its queues are three"
     );
     let pods = json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}]);
     let spec = Spec { grants: Some(serde_json::from_value(pods).unwrap()), ..Spec::default() };
@@ -368,7 +365,7 @@ async fn a_plugin_that_does_not_fit_is_refused_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_down_at_the_start_is_waited_for() {
+async fn the_host_waits_for_an_api_server_that_is_down_at_the_start() {
     let server = FakeServer::new();
     scale(&server, "a", 2);
     server.set_down(true);

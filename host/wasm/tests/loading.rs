@@ -34,7 +34,7 @@ fn other_files_than_components_are_rejected() {
     check(
         &wat::parse_str("(module)").unwrap(),
         expect![
-            "plugin.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or make a component of it with wasm-tools)"
+            "plugin.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or convert it with wasm-tools)"
         ],
     );
     let whole = component("everything");
@@ -221,31 +221,31 @@ fn module(fields: &str) -> Vec<u8> {
 fn a_component_that_costs_too_much_to_compile_is_refused_before() {
     let mut bytes = component("everything").to_vec();
     bytes.resize((64 << 20) + 1, 0);
-    check(&bytes, expect!["plugin.wasm: the component is too large: 67108865 bytes, at most 67108864 are taken"]);
+    check(&bytes, expect!["plugin.wasm: the component is too large: 67108865 bytes; the maximum is 67108864"]);
     check(
         &module(&"(func)".repeat(100_000)),
-        expect!["plugin.wasm: the component is too large: 100001 functions, at most 100000 are taken"],
+        expect!["plugin.wasm: the component is too large: 100001 functions; the maximum is 100000"],
     );
     check(
         &module(&format!("(func {})", "nop ".repeat(600_000))),
-        expect!["plugin.wasm: the component is too large: 600002 bytes of a function, at most 524288 are taken"],
+        expect!["plugin.wasm: the component is too large: 600002 bytes of a function; the maximum is 524288"],
     );
     check(
         &text(&format!("(component {})", "(core module)".repeat(65))),
-        expect!["plugin.wasm: the component is too large: 65 modules and components, at most 64 are taken"],
+        expect!["plugin.wasm: the component is too large: 65 modules and components; the maximum is 64"],
     );
     check(
         &text(&format!("(component (core module $m) {})", "(core instance (instantiate $m))".repeat(257))),
-        expect!["plugin.wasm: the component is too large: 257 instances, at most 256 are taken"],
+        expect!["plugin.wasm: the component is too large: 257 instances; the maximum is 256"],
     );
     let manifest = minimal_manifest().replace("widgets", &"x".repeat(300_000));
     check(
         &with_manifest(&without_manifest(component("everything")), &manifest),
-        expect!["plugin.wasm: the component is too large: 300089 bytes of its manifest, at most 262144 are taken"],
+        expect!["plugin.wasm: the component is too large: 300089 bytes of its manifest; the maximum is 262144"],
     );
 }
 
-/// A function with so many locals, in which so many loops inside one another write them.
+/// A function with `n_locals` locals that nested loops write.
 fn loops(n_locals: usize, n_loops: usize) -> Vec<u8> {
     let write = |i| format!("(local.set {i} (local.get {}))", (i + 1) % n_locals);
     let (locals, writes) = ("i32 ".repeat(n_locals), (0..n_locals).map(write).collect::<String>());
@@ -261,14 +261,11 @@ fn a_small_function_that_would_keep_the_compiler_busy_is_refused() {
             "plugin.wasm: component does not fit the contract: type-checking export func `reconcile`: expected 2-tuple, found 0-tuple"
         ],
     );
-    check(
-        &loops(100, 65),
-        expect!["plugin.wasm: the component is too large: 65 loops inside one another, at most 64 are taken"],
-    );
+    check(&loops(100, 65), expect!["plugin.wasm: the component is too large: 65 nested loops; the maximum is 64"]);
     check(
         &loops(10_000, 64),
         expect![
-            "plugin.wasm: the component is too large: 214613 units of work to compile a function (its locals by its branches and loops), at most 5000 are taken"
+            "plugin.wasm: the component is too large: 214613 units of work to compile a function (its locals by its branches and loops); the maximum is 5000"
         ],
     );
     // Branches without loops.
@@ -279,13 +276,13 @@ fn a_small_function_that_would_keep_the_compiler_busy_is_refused() {
     check(
         &module(&branches(1_000, 5_001)),
         expect![
-            "plugin.wasm: the component is too large: 5002 units of work to compile a function (its locals by its branches and loops), at most 5000 are taken"
+            "plugin.wasm: the component is too large: 5002 units of work to compile a function (its locals by its branches and loops); the maximum is 5000"
         ],
     );
     check(
         &module(&branches(1_000, 4_000).repeat(16)),
         expect![
-            "plugin.wasm: the component is too large: 60015 units of work to compile all functions (locals by branches and loops), at most 60000 are taken"
+            "plugin.wasm: the component is too large: 60015 units of work to compile all functions (locals by branches and loops); the maximum is 60000"
         ],
     );
 }
@@ -307,7 +304,7 @@ fn a_component_that_begins_with_too_much_is_refused() {
     );
     check(
         &module(&"(memory 1)".repeat(5)),
-        expect!["plugin.wasm: the component is too large: 5 memories, at most 4 are taken"],
+        expect!["plugin.wasm: the component is too large: 5 memories; the maximum is 4"],
     );
     check(
         &module("(table 50001 funcref)"),

@@ -17,8 +17,8 @@ const OUT_OF_BOUNDS: &str = "an access past the end of the memory: a wild pointe
 
 fn passed(deadline_ms: u32) -> String {
     format!(
-        "the deadline of {deadline_ms} ms has passed (limits.deadlineMs of the manifest): a loop without an end, or more than a run \
-         should do"
+        "the deadline of {deadline_ms} ms has passed (limits.deadlineMs of the manifest): an endless loop, or too much work \
+         for one run"
     )
 }
 
@@ -124,7 +124,7 @@ fn deep_recursion_ends_at_the_stack_limit() {
     check(
         "recurse",
         FaultKind::Memory,
-        "functions called one another too deeply, or without an end (wasm trap: call stack exhausted)",
+        "stack overflow: functions called one another too deeply, or recursed without end (wasm trap: call stack exhausted)",
     );
     // The part of the stack that compilers keep in linear memory lies at its beginning, so that it overflows into nowhere.
     check("recurse-with-arrays", FaultKind::Trap, OUT_OF_BOUNDS);

@@ -210,7 +210,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "module.wasm"],
         expect![[r#"
-        pintle: module.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or make a component of it with wasm-tools)
+        pintle: module.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or convert it with wasm-tools)
     "#]],
     );
     component(folder, "bare.wasm", "", "");

@@ -1,4 +1,4 @@
-//! What a controller needs of the caches: the subscription in the host, a fake in the controller's own tests.
+//! The caches as a controller uses them: a subscription in the host, a fake in the controller's tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::api::{ApiError, ApiResource, Target};
 use pintle_core::ports::view::View;
 
-/// A change that the plugin maps by itself; the objects are its projections.
+/// A change for the plugin's own mapping; the objects are its projections.
 #[derive(Clone, Debug)]
 pub(crate) struct Mappable {
     pub(crate) kind: Kind,
@@ -26,13 +26,13 @@ pub(crate) trait PluginCache: Send + Sync {
     /// Waits until the first lists are complete.
     fn synced(&self) -> BoxFuture<'_, ()>;
     fn is_synced(&self) -> bool;
-    /// Kinds that are not listed yet.
+    /// Kinds whose first list is incomplete.
     fn unsynced(&self) -> Vec<Kind> {
         Vec::new()
     }
-    /// One instant of all kinds.
+    /// A snapshot of all kinds.
     fn view(&self, context: RunContext) -> Arc<dyn View>;
-    /// The same instant as this cache sees it and as the other one does.
+    /// The same snapshot through this cache and through another one.
     fn views(
         &self,
         context: RunContext,
@@ -41,30 +41,30 @@ pub(crate) trait PluginCache: Send + Sync {
     ) -> (Arc<dyn View>, Arc<dyn View>) {
         (self.view(context), other.view(others))
     }
-    /// The subscription, if there is one behind it.
+    /// The underlying subscription, if any.
     fn subscription(&self) -> Option<&Subscription> {
         None
     }
     /// The uid of a cached object.
     fn uid(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
-    /// The keys that changes touch, by the manifest's rules.
+    /// The keys that changes map to, by the manifest's rules.
     fn keys(&self, batch: &[Delta]) -> Vec<Enqueued>;
-    /// The changes that the plugin maps.
+    /// The changes that the plugin maps itself.
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable>;
-    /// All cached objects of a kind, as a subscription first sees them.
+    /// All cached objects of a kind, as changes of an initial list.
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
     fn sees(&self, write: &PendingWrite) -> bool;
-    /// How the caches read objects of this kind in this namespace; `None` if they do not.
+    /// How informers read this kind in this namespace; `None` if none does.
     fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
-    /// Waits until what is known of the server's resources is at most so old; gives the group versions that did not answer.
+    /// Waits until discovery is at most `max_age` old; returns the group versions that did not answer.
     fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>>;
     fn cached_bytes(&self) -> u64;
 }
 
-/// The real one.
+/// The implementation in the host.
 pub(crate) struct Subscribed {
     pub(crate) caches: Arc<Caches>,
     pub(crate) subscription: Subscription,

@@ -1,4 +1,4 @@
-//! Which key runs when, and what becomes of it afterwards.
+//! Decides which key runs when, and what follows from its result.
 //!
 //! ```text
 //! changes, ticks, resyncs ──> queues ──take──> worker: run ──> finish ──> forget | retry later | drop
@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A key is run by at most one worker; each queue has at most its concurrency of workers.
-//! 2. No key runs before the caches of the plugin are filled.
-//! 3. A key whose writes the caches have not shown, or whose writes may have happened unseen, does not run until the bound is passed.
-//! 4. Nothing polls: the dispatcher sleeps until something is due or somebody wakes it.
+//! 1. At most one worker runs a key; each queue has at most its concurrency of workers.
+//! 2. No key runs before the plugin's caches are synced.
+//! 3. A key does not run while the caches do not show its writes, or while the fate of a write is unknown, until the bound
+//!    has passed.
+//! 4. Nothing polls: the dispatcher sleeps until the next deadline or a wake-up.
 //!
-//! Not here: what a run does (`run`), the rules of the queue (`pintle_core::policy::queue`).
+//! Not here: the run itself (`run`), the rules of the queue (`pintle_core::policy::queue`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ use super::{Controller, ControllerState, Version};
 use crate::panic_text;
 use crate::writer::NOT_GRANTED;
 
-/// A key that is wanted again at once waits so long, as long as client-go has a key wait that failed once. A plugin that always wants
-/// its keys again would otherwise never pause.
+/// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. Without it, a plugin that
+/// always requests a requeue would never pause.
 const MIN_REQUEUE: Duration = Duration::from_millis(5);
 
 /// The clock of queues, limits and deadlines.
@@ -43,26 +44,26 @@ pub(super) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What the dispatcher has to do without the lock.
+/// Work that the dispatcher does without the lock.
 #[derive(Default)]
 struct Due {
-    /// (queue, key) to start workers with.
+    /// (queue, key) pairs for which workers start.
     starts: Vec<(usize, Taken<Key>)>,
     /// Queues whose resync is due.
     resyncs: Vec<usize>,
-    /// A probation is over.
+    /// The probation period is over.
     conclude: bool,
-    /// When to look again.
+    /// Time of the next deadline.
     next: Option<Instant>,
 }
 
-/// What a run leads to, besides its key's next turn.
+/// Consequences of a run, besides when its key runs next.
 struct Disposition {
     /// The label of the metric.
     result: &'static str,
-    /// What the caches must show before the key runs again.
+    /// Writes that the caches must show before the key runs again.
     writes: Vec<PendingWrite>,
-    /// What has to be asked to know the rest of it.
+    /// Requests that find out the fate of lost writes.
     probes: WriteProbes,
 }
 
@@ -78,7 +79,7 @@ impl Controller {
         if !self.filled().await {
             return;
         }
-        tracing::info!(plugin = %self.name, "caches are filled");
+        tracing::info!(plugin = %self.name, "caches are synced");
         self.mark_changed();
         self.inner.lock().start_clocks(now());
         while !self.stopped.is_cancelled() {
@@ -107,14 +108,14 @@ impl Controller {
         }
     }
 
-    /// Waits until the caches of the present version are filled; says false if the controller stops before.
+    /// Waits until the caches of the present version are synced; returns false if the controller stops before.
     pub(super) async fn filled(&self) -> bool {
         let mut switches = self.switches.subscribe();
         loop {
             let cache = self.cache();
             tokio::select! {
                 () = cache.synced() => return true,
-                // Another version has taken over: its caches count. The sender lives as long as `self`.
+                // Another version has taken over, so its caches count. The sender lives as long as `self`.
                 _ = switches.changed() => {}
                 () = self.stopped.cancelled() => return false,
             }
@@ -132,7 +133,7 @@ impl Controller {
             tracing::warn!(
                 plugin = %self.name, %key, n_writes = writes.len(), kind,
                 version = write.map(|write| write.resource_version.as_str()).unwrap_or_default(),
-                "the caches did not show the key's writes in time: it may run on what they show"
+                "the caches did not show the key's writes in time: it may run on stale data"
             );
             inner.release(&key);
         }
@@ -157,7 +158,7 @@ impl Controller {
         self.enqueue(keys, Priority::Low);
     }
 
-    /// Adds keys, and sees to it that they run.
+    /// Enqueues keys and wakes the dispatcher.
     pub(super) fn enqueue(&self, keys: Vec<Key>, priority: Priority) {
         let now = now();
         let mut inner = self.inner.lock();
@@ -167,7 +168,7 @@ impl Controller {
         self.wake_dispatcher(inner);
     }
 
-    /// Wakes the dispatcher if it would sleep too long.
+    /// Wakes the dispatcher if its next deadline is too late.
     pub(super) fn wake_dispatcher(&self, inner: MutexGuard<'_, ControllerState>) {
         let idle_worker = inner
             .queues
@@ -187,7 +188,7 @@ impl Controller {
             let started = now();
             let version = self.version();
             let run = AssertUnwindSafe(self.run(&version, &taken.key)).catch_unwind().await;
-            // A panic here is a bug of the host. It costs the key what a fault costs, and nobody else anything.
+            // A panic here is a bug of the host. It costs the key a fault's backoff, and affects nothing else.
             let run_result = run.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 RunResult::Fault(PluginFault { kind: FaultKind::HostCall, message })
@@ -202,7 +203,7 @@ impl Controller {
         self.activity.notify_waiters();
     }
 
-    /// Draws the consequences of a run, and takes the next key for the worker.
+    /// Handles the result of a run, and takes the next key for the worker.
     fn finish(
         self: &Arc<Self>,
         queue: usize,
@@ -272,7 +273,7 @@ impl Controller {
                 let first = &report.failures[0];
                 let n_failures = report.failures.len();
                 if report.only_conflicts {
-                    tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is run again");
+                    tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is requeued");
                 } else {
                     tracing::warn!(
                         plugin = %self.name, %key, attempt, n_failures, n_denied = report.n_denied, verb = first.verb,
@@ -293,7 +294,7 @@ impl Controller {
             }
             RunResult::Retry { message, after } => {
                 let message = cut(&message, 1024);
-                tracing::info!(plugin = %self.name, %key, attempt, message, "the plugin asks for another try");
+                tracing::info!(plugin = %self.name, %key, attempt, message, "the plugin requests a retry");
                 inner.last_error = Some(format!("{key}: {message}"));
                 match after {
                     Some(after) => {
@@ -311,7 +312,7 @@ impl Controller {
             }
             RunResult::Terminal(message) => {
                 let message = cut(&message, 1024);
-                tracing::warn!(plugin = %self.name, %key, attempt, message, "the plugin gives the key up until it changes");
+                tracing::warn!(plugin = %self.name, %key, attempt, message, "terminal error of the plugin: the key is dropped until its next change");
                 inner.last_error = Some(format!("{key}: {message}"));
                 self.metrics.dropped_key("terminal");
                 inner.forget(queue, key);
@@ -321,7 +322,7 @@ impl Controller {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), attempt == 0);
                 inner.last_error = Some(format!("{key}: {fault}"));
-                // Once in full: the next attempts of the key say the same.
+                // The full error once; later attempts of the key repeat it.
                 if attempt == 0 {
                     tracing::error!(plugin = %self.name, %key, %fault, "the plugin faulted");
                 } else {
@@ -333,7 +334,7 @@ impl Controller {
         }
     }
 
-    /// The key runs again after its backoff, and not before `at_least`.
+    /// Requeues the key after its backoff, but not before `at_least`.
     fn retry(&self, inner: &mut ControllerState, queue: usize, key: &Key, at_least: Duration, now: Instant) {
         if self.give_up(inner, queue, key) {
             return;
@@ -344,14 +345,14 @@ impl Controller {
         inner.add(key.clone(), Some(delay), Priority::Normal, now);
     }
 
-    /// Drops a key that has failed too often in a row.
+    /// Drops a key after too many consecutive failures.
     fn give_up(&self, inner: &mut ControllerState, queue: usize, key: &Key) -> bool {
         let Some(own) = inner.queues.get(queue) else { return true };
         let failures = own.limiter.failures(key);
         if own.max_retries.is_none_or(|max| failures < max) {
             return false;
         }
-        tracing::warn!(plugin = %self.name, %key, failures, "the key is given up until it changes: too many retries");
+        tracing::warn!(plugin = %self.name, %key, failures, "too many retries: the key is dropped until its next change");
         self.metrics.dropped_key("max_retries");
         inner.forget(queue, key);
         true
@@ -363,7 +364,7 @@ impl ControllerState {
         self.queues.iter_mut().for_each(|queue| queue.start_clocks(now));
     }
 
-    /// Adds a key to its queue, now or after a delay. A key of an unknown queue is none of ours.
+    /// Adds a key to its queue, now or after a delay. Keys of unknown queues are ignored.
     pub(super) fn add(&mut self, key: Key, delay: Option<Duration>, priority: Priority, now: Instant) {
         if self.stopping {
             return;
@@ -377,7 +378,7 @@ impl ControllerState {
         queue.count_adds(usize::from(news));
     }
 
-    /// The next key of a queue, if it has a free worker.
+    /// The next key of a queue, if a worker is free.
     fn take(&mut self, queue: usize, now: Instant) -> Option<Taken<Key>> {
         let stopping = self.stopping;
         let queue = self.queues.get_mut(queue)?;

@@ -1,6 +1,6 @@
-//! Faults of a plugin and what they lead to: its conditions, events, pauses.
+//! Faults of a plugin and their consequences: conditions, events, quarantine.
 //!
-//! Not here: the rules (`pintle_core::lifecycle::supervisor`), taking back a version that faults (`swap`).
+//! Not here: the rules (`pintle_core::lifecycle::supervisor`), rollback after faults (`swap`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::{Controller, ControllerState};
 
-/// Keys whose last run faulted that are remembered by name.
+/// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
-/// Texts of faults are cut: they hold what a plugin says.
+/// Longest text of a fault in bytes; it contains plugin text.
 const MAX_TEXT_BYTES: usize = 1_024;
 
 /// The health of one plugin.
 pub(super) struct Health {
     pub(super) supervisor: Supervisor<Key>,
-    /// Why somebody disabled it.
+    /// The reason given when it was disabled.
     disabled_why: Option<String>,
     pub(super) n_faults: u64,
     pub(super) faults: Faults,
-    /// Keys whose last run faulted, and how.
+    /// Keys whose last run faulted, with the fault.
     faulty: BTreeMap<Key, Arc<str>>,
-    /// How the last mapping faulted, if it did.
+    /// The fault of the last mapping, if it faulted.
     mapping_fault: Option<Arc<str>>,
     last: Arc<str>,
     pub(super) conditions: Vec<Condition>,
@@ -56,7 +56,7 @@ impl Health {
         self.last = cut(text, MAX_TEXT_BYTES).into();
     }
 
-    /// Whether it was healthy before, and is not now, or the other way round.
+    /// Whether the health has changed.
     fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
         let before = self.faulty.is_empty();
         if !faulted {
@@ -109,7 +109,7 @@ fn stage_reason(stage: Stage) -> &'static str {
 }
 
 impl Controller {
-    /// A mapping has faulted; the first in a row becomes an event about the plugin.
+    /// Counts a fault of the mapping; the first consecutive one becomes an event about the plugin.
     pub(super) fn mapping_faulted(&self, fault: &PluginFault) {
         self.metrics.fault(fault.kind);
         let text = format!("mapping: {fault}");
@@ -126,14 +126,14 @@ impl Controller {
         }
     }
 
-    /// A mapping has ended well.
+    /// Counts a successful mapping.
     pub(super) fn mapping_went_well(&self) {
         if self.inner.lock().health.mapping_fault.take().is_some() {
             self.mark_changed();
         }
     }
 
-    /// Counts a fault of a run that has not been counted yet; the first in a row of a key becomes an event.
+    /// Counts a fault of a run once; the first consecutive one of a key becomes an event.
     pub(super) fn run_faulted(&self, inner: &mut ControllerState, key: &Key, kind: FaultKind, text: &str, first: bool) {
         inner.health.count(kind, text);
         if first {
@@ -148,7 +148,7 @@ impl Controller {
         }
     }
 
-    /// What a run says of the plugin as a whole.
+    /// Updates the plugin's health after a run.
     pub(super) fn supervise(&self, inner: &mut ControllerState, key: &Key, ended: Ended, now: Instant) {
         let faulted = ended == Ended::Fault;
         let toggled = inner.health.key_ran(key, faulted);
@@ -158,9 +158,9 @@ impl Controller {
         match change {
             Some(Change::Paused(pause)) => {
                 self.metrics.quarantined(true);
-                tracing::error!(plugin = %self.name, ?pause, n_in_a_row, %last, "quarantined: the plugin faults again and again");
+                tracing::error!(plugin = %self.name, ?pause, n_in_a_row, %last, "quarantined after repeated faults");
                 let message = format!(
-                    "plugin {} takes no keys for {pause:?}: {n_in_a_row} faults without a success; the last: {last}",
+                    "plugin {} is paused for {pause:?}: {n_in_a_row} faults without a success; the last: {last}",
                     self.name
                 );
                 self.record_plugin_event(true, "Quarantined", message);
@@ -168,7 +168,7 @@ impl Controller {
             Some(Change::Disabled) => {
                 inner.health.disabled_why =
                     Some(format!("failure policy Disable: {n_in_a_row} faults without a success; the last: {last}"));
-                tracing::error!(plugin = %self.name, n_in_a_row, %last, "disabled: the plugin faults again and again");
+                tracing::error!(plugin = %self.name, n_in_a_row, %last, "disabled after repeated faults");
                 let message = format!(
                     "plugin {} is disabled by its failure policy after {n_in_a_row} faults; the last: {last}; `pintle plugin enable {}` starts it again",
                     self.name, self.name
@@ -177,8 +177,8 @@ impl Controller {
             }
             Some(Change::Recovered) => {
                 self.metrics.quarantined(false);
-                tracing::info!(plugin = %self.name, "the plugin works again: the quarantine is over");
-                self.record_plugin_event(false, "Recovered", format!("plugin {} works again", self.name));
+                tracing::info!(plugin = %self.name, "the quarantine is over: a run succeeded");
+                self.record_plugin_event(false, "Recovered", format!("plugin {} recovered", self.name));
             }
             None if !toggled => return,
             None => {}
@@ -186,7 +186,7 @@ impl Controller {
         self.mark_changed();
     }
 
-    /// Takes no keys until it is enabled; runs in flight end. Keys are still collected.
+    /// Starts no more runs until the plugin is enabled; runs in flight end. The queues still collect keys.
     pub(crate) fn disable(&self, why: &str) {
         let mut inner = self.inner.lock();
         inner.health.supervisor.disable();
@@ -197,7 +197,7 @@ impl Controller {
         self.mark_changed();
     }
 
-    /// Takes keys again, those that were collected first. Ends a quarantine, too.
+    /// Starts runs again, collected keys first. Also ends a quarantine.
     pub(crate) fn enable(&self) {
         let mut inner = self.inner.lock();
         inner.health.supervisor.enable();
@@ -210,7 +210,7 @@ impl Controller {
         self.mark_changed();
     }
 
-    /// An event about an object of the cluster, told by the host.
+    /// Records an event about an object, on behalf of the host.
     fn record_event(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
         self.writer.recorder.record(Event {
             regarding_kind: kind.clone(),
@@ -222,19 +222,19 @@ impl Controller {
         });
     }
 
-    /// An event about the plugin: about its resource, even if it has none, so that there is one place to look.
+    /// Records an event about the plugin, on its `ControllerPlugin` even if it has none, so that there is one place to look.
     pub(super) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
         let kind = lifecycle::resource_kind();
         let uid = self.resource_uid.lock().clone();
         self.record_event(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
     }
 
-    /// The state of the plugin has changed in substance.
+    /// Reports a significant change of the plugin's status.
     pub(super) fn mark_changed(&self) {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// Brings the conditions up to date; those that say the same keep their time.
+    /// Updates the conditions; unchanged ones keep their transition time.
     pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, synced: bool) {
         let at = &self.wall_time();
         let (health, history) = (&inner.health, &inner.history);

@@ -1,14 +1,14 @@
-//! Finds out what became of writes whose answer was lost, while their key waits.
+//! Determines the fate of writes whose answer was lost, while their key waits.
 //!
 //! ```text
 //! dispatch (key held, its wait open) ──> probes ──ask──> API server ──> Pending::settle ──> released, or held for the caches
 //! ```
 //!
 //! Invariants:
-//! 1. No worker waits here: a kind that cannot be read delays its own keys alone.
-//! 2. Asking ends with the key's wait: at the bound, the key runs on what the caches show.
+//! 1. No worker waits here: an unreadable kind delays only its own keys.
+//! 2. Probing ends with the key's wait: at the bound, the key runs on what the caches show.
 //!
-//! Not here: what is asked (`writer::WriteProbe`).
+//! Not here: the requests of a probe (`writer::WriteProbe`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,20 +21,20 @@ use pintle_core::ports::api::{ApiError, Target};
 use super::Controller;
 use crate::writer::WriteProbe;
 
-/// WriteProbes of one plugin that are under way at once: after an outage many keys ask.
+/// Maximum probes of one plugin in flight: after an outage many keys need one.
 pub(super) const MAX_PROBES: usize = 8;
-/// Pause before a probe is asked again; doubled each time.
+/// First delay before a probe is repeated; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest pause.
+/// Longest delay.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// WriteProbes with how the caches read what they are about.
+/// Probes, each with how informers read its kind.
 pub(super) type WriteProbes = Vec<(WriteProbe, Target)>;
-/// What is known now, or the probe that has to be asked again.
+/// The result, or the probe to repeat.
 type Answer = Result<Vec<PendingWrite>, ((WriteProbe, Target), ApiError)>;
 
 impl Controller {
-    /// Those probes that the plugin's caches depend on.
+    /// The probes whose kinds the plugin's caches contain.
     pub(super) fn relevant(&self, probes: impl IntoIterator<Item = WriteProbe>) -> WriteProbes {
         let cache = self.cache();
         let with_reading = |probe: WriteProbe| {
@@ -44,7 +44,7 @@ impl Controller {
         probes.into_iter().filter_map(with_reading).collect()
     }
 
-    /// Asks until all is known or the wait is over.
+    /// Probes until every write is resolved or the wait is over.
     pub(super) async fn resolve_lost_writes(
         self: Arc<Self>,
         key: Key,
@@ -72,7 +72,7 @@ impl Controller {
         loop {
             let answers: Vec<Answer> = futures::stream::iter(probes)
                 .map(async |(probe, reading)| {
-                    // Never closed.
+                    // This semaphore is never closed.
                     let _permit = self.probing.acquire().await;
                     let answer = probe.ask(reading.clone(), &*self.reader).await;
                     answer.map_err(|error| ((probe, reading), error))

@@ -1,13 +1,14 @@
-//! Changes that the plugin maps to keys by itself.
+//! Maps changes to keys with the plugin's own mapping function.
 //!
-//! Flow: the controller queues the changes that its rules leave to the plugin; one task of the controller asks the plugin, one change at a time and in order.
+//! Flow: the controller queues the changes that its rules assign to the plugin; one task of the controller calls the plugin,
+//! one change at a time and in order.
 //!
 //! Invariants:
-//! 1. Queueing never waits. When [`QUEUE`] changes wait, further ones are merged by object: there are never more than the objects
-//!    have first, last and deleted states.
-//! 2. The plugin is asked about the first and the last state of every object that has changed, also of one that is gone. Merging
-//!    loses states in between; whatever key saw one of those is enqueued with all others that are objects themselves.
-//! 3. A change whose mapping faults is tried again [`MAX_TRIES`] times in all, then given up.
+//! 1. Queueing never waits. When [`QUEUE`] changes wait, further ones are merged by object: at most the first, last and
+//!    deleted states of each object remain.
+//! 2. The plugin maps the first and the last state of every changed object, including deleted ones. Merging loses
+//!    intermediate states; to cover keys that only those affect, all keys that are objects themselves are enqueued.
+//! 3. A mapping that faults is tried [`MAX_TRIES`] times in all, then dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -25,14 +26,14 @@ use super::Controller;
 use super::cache::Mappable;
 use crate::panic_text;
 
-/// Changes that wait before they are merged. Each holds two references to texts of the cache.
+/// Maximum waiting changes before merging starts. Each holds two references to cached texts.
 const QUEUE: usize = 65_536;
-/// Changes of one object that are kept apart: a change, its deletion, and a new object of that name.
+/// Maximum separate changes of one object: a change, its deletion, and a new object of that name.
 const PER_OBJECT: usize = 3;
-/// Tries of one change.
+/// Maximum tries of one change.
 const MAX_TRIES: u32 = 5;
 
-/// Changes that wait to be mapped.
+/// The mapping queue.
 #[derive(Default)]
 pub(super) struct Mapping {
     jobs: Mutex<Jobs>,
@@ -42,11 +43,11 @@ pub(super) struct Mapping {
 #[derive(Default)]
 struct Jobs {
     queue: VecDeque<Mappable>,
-    /// What came while the queue was full, until it is empty.
+    /// Merged changes that arrived while the queue was full.
     merged: BTreeMap<(Kind, ObjectKey), Vec<Mappable>>,
-    /// States in between were lost.
+    /// Whether intermediate states were lost.
     lossy: bool,
-    /// One is being mapped.
+    /// Whether a change is being mapped.
     busy: bool,
 }
 
@@ -67,7 +68,7 @@ impl Jobs {
             None => changes.push(change),
         }
         if changes.len() > PER_OBJECT {
-            // Its name has been taken again and again: an object in between was never seen to stay.
+            // The name was reused repeatedly: an intermediate object was never observed to persist.
             changes.remove(1);
             self.lossy = true;
         }
@@ -105,7 +106,7 @@ impl Mapping {
         if jobs.queue.is_empty()
             && let Some((_, changes)) = jobs.merged.pop_first()
         {
-            // Merging goes on until all that was merged has been asked about.
+            // Merging continues until all merged changes are mapped.
             jobs.queue.extend(changes);
         }
         let next = match jobs.queue.pop_front() {
@@ -204,7 +205,7 @@ mod tests {
         out
     }
 
-    /// A mapping whose queue is full of one object's changes.
+    /// Creates a mapping whose queue is full of one object's changes.
     fn full() -> Mapping {
         let mapping = Mapping::default();
         mapping.push(vec![change("full", None, Some("1")); QUEUE]);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_merged_keeps_the_first_the_last_and_a_deleted_state() {
+    fn merging_keeps_the_first_the_last_and_a_deleted_state() {
         let mapping = full();
         mapping.push(vec![
             change("a", Some("1"), Some("2")),
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_again_and_again_takes_no_more_room() {
+    fn a_name_that_is_reused_repeatedly_takes_no_more_room() {
         let mapping = full();
         for _ in 0..100 {
             mapping.push(vec![change("a", None, Some("1")), change("a", Some("1"), None)]);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_kept_once_the_rush_is_over() {
+    fn order_is_restored_after_an_overflow() {
         let mapping = full();
         mapping.push(vec![change("z", None, Some("1"))]);
         drain(&mapping);

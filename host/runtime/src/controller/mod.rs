@@ -1,16 +1,16 @@
-//! One plugin at work: its queues, its runs, its state.
+//! The controller of one plugin: its queues, runs and state.
 //!
 //! ```text
 //! caches ──changes──> Controller ──> dispatch ──> run ──> writer
 //! ```
 //!
 //! Invariants:
-//! 1. Each plugin has queues, tasks and a lock of its own: its rules, mapping and runs cost other plugins nothing but their share of
-//!    the processors. Plugins share the caches, whose lock is held to change a store and to take a snapshot, never while rules or
+//! 1. Each plugin has its own queues, tasks and lock: its rules, mapping and runs cost other plugins only their share of the
+//!    processors. Plugins share the caches, whose lock is held to change a store and to take a snapshot, never while rules or
 //!    a plugin run.
-//! 2. The lock is never held across an await, and nothing is called under it that waits.
+//! 2. The lock is never held across an await or a blocking call.
 //!
-//! Not here: which plugins there are (`manager`), the caches (`caches`), writes (`writer`).
+//! Not here: the set of plugins (`manager`), the caches (`pintle-cache`), writes (`writer`).
 
 mod cache;
 mod changes;
@@ -55,35 +55,35 @@ pub use status::{PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 
-/// What a controller is made of, besides its first version.
+/// The parts of a controller, besides its first version.
 pub(crate) struct ControllerParts {
-    /// Reads as the host does.
+    /// Reads as the host.
     pub(crate) reader: Arc<dyn ApiReader>,
-    /// Reads as the plugin, for its needs.
+    /// Live reads as the plugin, for its needs.
     pub(crate) live: Arc<dyn ApiReader>,
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
     /// How long a key waits for the caches to show its writes.
     pub(crate) stale_bound: Duration,
-    /// Keeps runs that failed.
+    /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
-    /// Told whenever something may have come to rest.
+    /// Notified whenever work may have finished.
     pub(crate) activity: Arc<Notify>,
-    /// Counts changes of substance of any plugin.
+    /// Counts significant status changes of all plugins.
     pub(crate) changes: watch::Sender<u64>,
 }
 
-/// One plugin at work.
+/// The controller of one plugin.
 pub(crate) struct Controller {
     name: Arc<str>,
-    /// Changed by [`Controller::switch`] only.
+    /// Changed only by [`Controller::switch`].
     current: RwLock<Arc<Version>>,
-    /// Counts switches, for tasks that wait for something of a version.
+    /// Counts switches, for tasks that wait for a version.
     switches: watch::Sender<u64>,
     shadowing: RwLock<Option<Arc<shadow::Shadowing>>>,
     last_shadow: Mutex<Option<ShadowReport>>,
-    /// Of the plugin's resource, if there is one; empty otherwise. For events.
+    /// Uid of the plugin's `ControllerPlugin`, for events; empty if there is none.
     resource_uid: Mutex<String>,
     reader: Arc<dyn ApiReader>,
     live: Arc<dyn ApiReader>,
@@ -94,30 +94,30 @@ pub(crate) struct Controller {
     failures: Arc<Failures>,
     inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
-    /// Bounds the probes about lost writes.
+    /// Bounds the probes of lost writes.
     probing: Semaphore,
-    /// Wakes the task that takes changes; sinks hold the other end.
+    /// Wakes the task that processes changes; sinks hold the other end.
     changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
     wake: Notify,
     activity: Arc<Notify>,
     changes: watch::Sender<u64>,
     stopped: CancellationToken,
-    /// The dispatcher, the task that takes changes, the mapping and the workers.
+    /// The dispatcher, the task that processes changes, the mapping and the workers.
     tasks: TaskTracker,
 }
 
-/// What changes, under one lock.
+/// Mutable state under one lock.
 struct ControllerState {
     queues: Vec<queue::ControllerQueue>,
     pending: Pending<Key>,
-    /// Of each key's last outcome, until it succeeds.
+    /// Failures of each key's last outcome, until it succeeds.
     failures: HashMap<Key, Vec<MutationFailure>>,
     state: state::KeyedState,
     health: health::Health,
     history: swap::History,
     stopping: bool,
-    /// When the dispatcher will look again by itself.
+    /// The dispatcher's next deadline.
     planned: Option<Instant>,
     n_runs: u64,
     last_error: Option<String>,
@@ -167,7 +167,7 @@ impl Controller {
         Arc::new(controller)
     }
 
-    /// Begins to work with the first version. To be called once, within a tokio runtime.
+    /// Starts with the first version. Call it once, within a tokio runtime.
     pub(crate) fn start(self: &Arc<Self>, subscription: CacheSubscription) {
         self.version().attach(subscription.clone());
         subscription.sink.activate();
@@ -181,7 +181,7 @@ impl Controller {
         self.version().subscription().is_some()
     }
 
-    /// The uid of the plugin's resource, for events about the plugin; empty if there is none.
+    /// Sets the uid of the plugin's `ControllerPlugin`, for events about the plugin; empty if there is none.
     pub(crate) fn set_resource_uid(&self, uid: String) {
         *self.resource_uid.lock() = uid;
     }
@@ -196,16 +196,17 @@ impl Controller {
         self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// What the present version sees of the caches.
+    /// The caches of the present version.
     fn cache(&self) -> Arc<dyn PluginCache> {
-        // The first version has it before the first task of the controller starts, later ones before they take over.
+        // The first version has its subscription before the first task of the controller starts, later ones before they take
+        // over.
         self.version().cache().expect("the controller has not started")
     }
 
-    /// Takes no more keys, and waits for the runs in flight and their writes.
+    /// Starts no more runs, and waits for runs in flight and their writes.
     ///
     /// # Cancel safety
-    /// The controller stops all the same.
+    /// The controller stops even if the future is dropped.
     pub(crate) async fn stop(&self) {
         self.inner.lock().stopping = true;
         self.stopped.cancel();
@@ -214,7 +215,8 @@ impl Controller {
         self.writer.recorder.close();
     }
 
-    /// Whether nothing runs, is ready, is held, is mapped, or is delayed for less than `quiet`, and all events are written.
+    /// Whether nothing runs, is ready, is held, is being mapped, or is delayed for less than `quiet`, and all events are
+    /// written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
         let until = dispatch::now() + quiet;
         let rests = self.inner.lock().queues.iter().filter(|queue| !queue.retired).all(|queue| {
@@ -230,7 +232,7 @@ impl Controller {
                 .is_some_and(|subscription| subscription.cache.is_synced() && subscription.sink.is_idle())
     }
 
-    /// Brings those metrics up to date that are of the moment.
+    /// Updates the gauges.
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
         for queue in &self.inner.lock().queues {
@@ -245,7 +247,7 @@ impl Controller {
         }
     }
 
-    /// Changes become keys by the rules of this cache.
+    /// Enqueues the keys that changes map to, by this cache's rules.
     fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) {
         let keys = cache.keys(batch);
         let now = dispatch::now();
@@ -261,7 +263,7 @@ impl Controller {
         }
     }
 
-    /// The caches of a kind have moved on: keys that waited for it may run.
+    /// Handles progress of a kind's caches: keys that waited for it may run.
     fn progressed(&self, kind: &Kind) {
         let Some(cache) = self.version().cache() else { return };
         let mut inner = self.inner.lock();

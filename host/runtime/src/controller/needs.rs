@@ -14,16 +14,16 @@ use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, Target};
 use super::PluginCache;
 use crate::writer::{Members, Rights, quote};
 
-/// Reads of one round that are under way at once.
+/// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
-/// Longest answer.
+/// Maximum bytes of one answer.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// All answers of a run together; who pays is the host's memory.
+/// Maximum bytes of all answers of a run, which the host holds in memory.
 const MAX_RUN_BYTES: usize = 64 << 20;
-/// Objects in one page of a live list.
+/// Page size of a live list.
 const PAGE: u32 = 500;
 
-/// Adds answers in the order of the needs; says how many were not granted.
+/// Appends answers in the order of the needs; returns how many were not granted.
 pub(crate) async fn perform(
     needs: Vec<Need>,
     answers: &mut Answers,
@@ -40,7 +40,7 @@ pub(crate) async fn perform(
             (need, denied)
         })
         .collect();
-    // What is asked for again is answered again.
+    // A repeated need is read again.
     answers.retain(|(answered, _)| needs.iter().all(|(need, _)| need != answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
@@ -66,7 +66,7 @@ pub(crate) async fn perform(
     n_denied
 }
 
-/// Why a need may not be answered, if it may not.
+/// The denial of a need, if it is not granted.
 fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
     let plugin = &rights.manifest.name;
     rights.ask(need).err().map(|denial| {
@@ -80,7 +80,7 @@ fn refused(error: ApiError) -> NeedError {
     NeedError { code: error.code, reason: error.reason, message: error.message }
 }
 
-/// What was granted is one namespace; the path of such a request would be one outside of it.
+/// Grants name one namespace; a request for a cluster-scoped kind would read outside of it.
 fn wrong_scope(resource: &ApiResource, namespace: &str) -> NeedError {
     let is = if resource.namespaced { "namespaced" } else { "cluster-scoped" };
     let message = format!("{} is {is}, the namespace is {namespace:?}", resource.kind);
@@ -148,7 +148,7 @@ async fn list(
         for item in page.items.iter().take(n_left as usize) {
             let malformed = |why| NeedError { code: 0, reason: "Malformed".into(), message: why };
             let mut members = Members::parse(item).map_err(malformed)?;
-            // They are most of the metadata, and nothing that a controller decides by.
+            // They are most of the metadata, and controllers do not use them.
             members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
             if out.len() > 1 {
                 out.push(',');
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_is_of_what_was_granted() {
+    async fn only_granted_reads_are_performed() {
         let manifest = manifest(|m| {
             m["grants"] = json!([
                 {"verbs": ["get"], "kinds": ["v1/Pod"], "of": "controlled"},
@@ -214,7 +214,7 @@ mod tests {
             get("v1/Secret", "one", "s"),
             list("v1/Secret", "one"),
             list("v1/Secret", ""),
-            // The namespace is granted, and Nodes live in none: their path would hold no namespace.
+            // The namespace is granted, but Nodes are cluster-scoped: their path contains no namespace.
             get("v1/Node", "one", "n"),
             list("v1/Node", "one"),
         ];
@@ -231,7 +231,7 @@ mod tests {
                     other => format!("{other:?}"),
                 };
                 let answer: Arc<str> = answer.unwrap_or_else(|error| {
-                    // The hint has a test of its own.
+                    // Another test covers the hint.
                     let message = error.message.split("; ").next().unwrap_or_default().to_owned();
                     format!("{}: {message}", error.reason).into()
                 });

@@ -1,4 +1,4 @@
-//! One queue of a plugin with its limits and clocks.
+//! One queue of a plugin with its limits and timers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) struct ControllerQueue {
     resync: Option<Duration>,
     pub(super) next_resync: Option<Instant>,
     pub(super) metrics: QueueMetrics,
-    /// The present version has no such queue. The place stays, because runs in flight know their queue by it.
+    /// The present version has no such queue. The slot stays, because runs in flight refer to their queue by index.
     pub(super) retired: bool,
 }
 
@@ -48,7 +48,7 @@ impl ControllerQueue {
         }
     }
 
-    /// Follows another version's declaration. Keys, their failures and delays stay.
+    /// Adopts another version's declaration. Keys, their failures and delays stay.
     pub(super) fn retune(&mut self, declared: &Queue, config: &QueueConfig) {
         self.limiter.retune(&declared.backoff);
         self.concurrency = config.concurrency;
@@ -64,7 +64,7 @@ impl ControllerQueue {
         }
     }
 
-    /// No keys of it are wanted any more.
+    /// Removes all keys.
     pub(super) fn retire(&mut self) {
         self.retired = true;
         (self.tick, self.next_tick, self.resync, self.next_resync) = (None, None, None, None);
@@ -74,7 +74,7 @@ impl ControllerQueue {
         self.count_adds(0);
     }
 
-    /// Starts those clocks that stand still.
+    /// Starts the timers that are stopped.
     pub(super) fn start_clocks(&mut self, now: Instant) {
         self.next_tick = self.next_tick.or(self.tick.map(|_| now));
         self.next_resync = self.next_resync.or(self.resync.map(|period| now + period));
@@ -85,12 +85,12 @@ impl ControllerQueue {
         self.metrics.depth.set(i64::try_from(self.work_queue.n_dirty()).unwrap_or(i64::MAX));
     }
 
-    /// Adds the tick if it is due; says whether a resync is.
+    /// Enqueues the tick if it is due; returns whether a resync is due.
     pub(super) fn clocks_due(&mut self, now: Instant) -> bool {
         if let (Some(next), Some(period)) = (self.next_tick, self.tick)
             && next <= now
         {
-            // Ticks that were missed are one tick.
+            // Missed ticks count as one tick.
             self.next_tick = Some((next + period).max(now));
             let kind = Kind::new("", "v1", "Namespace");
             let key = Key { queue: self.name.clone(), kind, object: ObjectKey::new("", "tick") };

@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. A fault carries out nothing of the outcome.
-//! 2. The guest's future is polled to its end.
+//! 2. The guest's future is polled to completion.
 //!
 //! Not here: what a result means for the queue (`dispatch`).
 
@@ -28,27 +28,27 @@ use super::{Controller, PluginCache, Version, needs};
 use crate::failures::{FailedRun, Failure, How, MAX_MESSAGE_BYTES};
 use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 
-/// Calls of one run, the first included.
+/// Maximum calls of one run, including the first.
 pub(crate) const MAX_ROUNDS: usize = 8;
 
-/// Discovery that is not older says that a kind does not exist. Plugins make kinds up as they like, so this is the bound on what
-/// that costs the API server.
+/// Maximum age of discovery that proves a kind's absence. Plugins can invent kinds, so this bounds the requests that they
+/// cause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) enum RunResult {
-    /// The outcome was carried out, but for what the report says.
+    /// The outcome was carried out, except for the failures in the report.
     Done { requeue_after: Option<Duration>, report: Report },
-    /// The plugin wants to try again.
+    /// The plugin requested a retry.
     Retry { message: String, after: Option<Duration> },
-    /// The plugin says that trying again is useless.
+    /// The plugin declared a terminal error.
     Terminal(String),
     /// The plugin broke a rule.
     Fault(PluginFault),
 }
 
 impl RunResult {
-    /// The HTTP status code that says best how the run ended: that of the first write that failed, 500 for other failures.
+    /// The HTTP status code that describes the result: that of the first failed write, 500 for other failures.
     pub(super) fn code(&self) -> u16 {
         match self {
             Self::Done { report, .. } => match report.failures.first() {
@@ -62,7 +62,7 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// How the run ended, as far as it speaks for or against the version.
+    /// What the result says about the version, if anything.
     pub(super) fn ended(&self) -> Ended {
         match self {
             Self::Fault(_) => Ended::Fault,
@@ -74,7 +74,7 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// How the run failed by what the plugin did, and what is told of it. Writes that the API server refuses are none of that.
+    /// How the plugin's own behaviour failed the run, with the message. Writes that the API server rejects do not count.
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
             Self::Fault(fault) => Some((Failure::Fault(fault.kind), &fault.message)),
@@ -88,7 +88,7 @@ impl RunResult {
     }
 }
 
-/// The last call of a run: what it saw, and what it said.
+/// The last call of a run: its input and its result.
 struct LastCall {
     view: Arc<dyn View>,
     log: Vec<LogLine>,
@@ -99,12 +99,12 @@ fn fault(kind: FaultKind, message: impl Into<String>) -> RunResult {
 }
 
 impl Controller {
-    /// Runs a key once, with one version from beginning to end.
+    /// Runs a key once, with one version throughout.
     ///
     /// # Cancel safety
-    /// Must be polled to its end.
+    /// Must be polled to completion.
     pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> RunResult {
-        // A version that takes keys has a subscription; only a later version ends it, for good.
+        // A version that takes keys has a subscription; only a later version ends it, permanently.
         let Some(cache) = version.cache() else {
             return RunResult::Retry { message: "another version has taken over".into(), after: None };
         };
@@ -165,7 +165,7 @@ impl Controller {
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
 
-    /// Keeps a run that has failed, so that it can be had again.
+    /// Keeps a failed run, for replays.
     fn keep_failed(&self, version: &Version, key: &Key, last: LastCall, failure: Failure, message: &str) {
         let LastCall { view, log } = last;
         let message = cut(message, MAX_MESSAGE_BYTES).to_owned();
@@ -182,7 +182,7 @@ impl Controller {
         });
     }
 
-    /// The run goes on, with the refusal for an answer; but somebody should hear of it.
+    /// The run continues with the denial as the answer; the denial is reported as a fault as well.
     fn read_denied(&self, key: &Key, answers: &Answers) {
         let denied =
             answers.iter().rev().find_map(|(_, answer)| answer.as_ref().err().filter(|e| e.reason == NOT_GRANTED));
@@ -192,7 +192,7 @@ impl Controller {
         self.run_faulted(&mut inner, key, FaultKind::Grant, &text, first);
     }
 
-    /// What a run sees besides the caches; of a mapping without a key.
+    /// Inputs of a run besides the caches; of a mapping, without a key.
     pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers) -> RunContext {
         let now = self.wall_time();
         let inner = self.inner.lock();
@@ -219,7 +219,7 @@ impl Controller {
             Ok(plan) => plan,
             Err(fault) => return RunResult::Fault(fault),
         };
-        // State belongs to an outcome that is accepted as a whole.
+        // State belongs to an accepted outcome.
         if plan.n_denied() == 0
             && let Err(why) = self.inner.lock().state.write(&outcome.state, version.limits.state_bytes)
         {
@@ -234,7 +234,7 @@ impl Controller {
     }
 }
 
-/// What the run sees, and what a version in the shadow is to see.
+/// The view of the run, and the view for a version that shadows it.
 fn views(
     cache: &dyn PluginCache,
     context: RunContext,
@@ -251,10 +251,10 @@ fn views(
     }
 }
 
-/// Looks again for kinds that are not known: they may have come since the last discovery.
+/// Refreshes discovery for unknown kinds: they may have been created since the last discovery.
 async fn know<'k>(cache: &dyn PluginCache, mut kinds: impl Iterator<Item = &'k Kind>) {
     if kinds.any(|kind| cache.resource(kind).is_none()) {
-        // If it fails, the kind is still not known, and that is what is told.
+        // If it fails, the kind is still unknown, and the run sees that.
         let _ = cache.refreshed(UNKNOWN_PAUSE).await;
     }
 }

@@ -1,14 +1,15 @@
-//! A new version runs beside the present one; what it wants is compared and never written.
+//! Shadow mode: a new version runs beside the present one; its outcomes are compared and never written.
 //!
 //! ```text
 //! run of the present version ──views, answers──> comparison task ──> same | differs | fault
 //! ```
 //!
 //! Invariants:
-//! 1. The new version sees what the present one saw: the same instant of the caches, time, state, failures and answers.
-//! 2. The present version's runs never wait for the new one: while [`MAX_COMPARED`] comparisons are under way, runs are not compared.
+//! 1. The new version sees what the present one saw: the same snapshot, time, state, failures and answers.
+//! 2. Runs of the present version never wait for the new one: while [`MAX_COMPARED`] comparisons are in progress, further
+//!    runs are not compared.
 //!
-//! Not here: what counts as the same (`pintle_core::lifecycle::comparison`), what the result leads to (`manager`).
+//! Not here: the comparison (`pintle_core::lifecycle::comparison`), the consequences of its result (`manager`).
 
 use std::sync::Arc;
 
@@ -22,27 +23,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{Controller, Version};
 
-/// Comparisons under way at once: each holds an instant of the caches.
+/// Maximum concurrent comparisons: each holds a snapshot of the caches.
 const MAX_COMPARED: usize = 4;
-/// Differences that are kept to be shown.
+/// Maximum differences kept for `pintle plugin diff`.
 const MAX_KEPT: usize = 50;
 
-/// Shadowing that goes on.
+/// A shadow run in progress.
 pub(crate) struct Shadowing {
     pub(super) candidate: Arc<Version>,
     rules: Shadow,
     report: Mutex<ShadowReport>,
     fault: Mutex<Option<String>>,
     slots: Arc<Semaphore>,
-    /// Whether enough was seen.
+    /// Whether enough runs were compared.
     over: watch::Sender<bool>,
 }
 
-/// A run of the present version that is going to be compared.
+/// A run of the present version that will be compared.
 pub(super) struct Sample {
     pub(super) shadowing: Arc<Shadowing>,
     _slot: OwnedSemaphorePermit,
-    /// What the new version is to see, and what the present one answered.
+    /// The input for the new version, and the answers to the present one.
     rounds: Vec<(Arc<dyn View>, Answer)>,
 }
 
@@ -75,7 +76,7 @@ impl Shadowing {
     /// Waits until enough runs were compared, too many of them differ, or the new version has faulted.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe.
     pub(crate) async fn over(&self) {
         // The sender lives as long as `self`.
         let _ = self.over.subscribe().wait_for(|over| *over).await;
@@ -85,7 +86,7 @@ impl Shadowing {
         self.report.lock().clone()
     }
 
-    /// Why the new version may not take over, by what was seen so far.
+    /// The reason that rejects the new version, by the comparisons so far.
     pub(crate) fn objection(&self) -> Option<(&'static str, String)> {
         let report = self.report.lock();
         if let Some(fault) = &*self.fault.lock() {
@@ -122,16 +123,16 @@ impl Shadowing {
 }
 
 impl Controller {
-    /// Begins shadowing. It goes on until [`Controller::end_shadowing`].
+    /// Starts shadowing. It continues until [`Controller::end_shadowing`].
     pub(crate) fn begin_shadowing(&self, candidate: Arc<Version>, rules: Shadow) -> Arc<Shadowing> {
         let shadowing = Shadowing::new(candidate, rules);
         *self.shadowing.write() = Some(shadowing.clone());
-        // An idle plugin is compared as well.
+        // Compares an idle plugin as well.
         self.run_all_again();
         shadowing
     }
 
-    /// Ends it; its report stays.
+    /// Ends shadowing; its report stays.
     pub(crate) fn end_shadowing(&self) {
         let ended = self.shadowing.write().take();
         if let Some(ended) = ended {
@@ -139,7 +140,7 @@ impl Controller {
         }
     }
 
-    /// What the present or the last shadowing has shown.
+    /// The report of the present or last shadow run.
     pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
         let present = self.shadowing.read().as_ref().map(|shadowing| shadowing.report());
         present.or_else(|| self.last_shadow.lock().clone())
@@ -154,10 +155,10 @@ impl Controller {
         sample
     }
 
-    /// Runs the new version on what the present one saw. Stops at the first difference: what follows would be about other answers.
+    /// Runs the new version on the present one's input. Stops at the first difference: later calls would have other answers.
     pub(super) async fn compare(self: Arc<Self>, key: Key, sample: Sample) {
         let Sample { shadowing, _slot, rounds } = sample;
-        // A present version that faults is no measure.
+        // A fault of the present version is not comparable.
         if rounds.iter().any(|(_, answer)| answer.is_err()) {
             return;
         }

@@ -1,8 +1,8 @@
 //! The keyed state of a plugin: small values that survive runs.
 //!
 //! Invariants:
-//! 1. Names and values together never take more than the plugin's limit; an outcome that would pass it changes nothing.
-//! 2. A run sees the state as it was when the run began: snapshots share structure, and are cheap.
+//! 1. Names and values together never exceed the plugin's limit; an outcome that would exceed it changes nothing.
+//! 2. A run sees the state at its start: snapshots share structure, and are cheap.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ impl KeyedState {
         self.values.clone()
     }
 
-    /// Writes all, or nothing.
+    /// Writes all changes or none.
     ///
     /// # Errors
-    /// The fault's message if the limit is passed.
+    /// The fault's message if the limit is exceeded.
     pub(crate) fn write(&mut self, changes: &[(String, Option<String>)], limit_bytes: u64) -> Result<(), String> {
         if changes.is_empty() {
             return Ok(());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_the_limit_changes_nothing() {
+    fn a_write_over_the_limit_changes_nothing() {
         let mut state = KeyedState::default();
         state.write(&[set("a", "123456789")], 10).unwrap();
         assert!(state.write(&[("a".into(), None), set("b", "1234567890")], 10).is_err());

@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Controller, ControllerState};
 
-/// State of one queue.
+/// Status of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
-    /// Keys that must run.
+    /// Ready keys.
     #[serde(rename = "dirty")]
     pub n_dirty: usize,
-    /// Keys with a delay.
+    /// Delayed keys.
     #[serde(rename = "waiting")]
     pub n_waiting: usize,
-    /// Keys that run.
+    /// Keys in progress.
     #[serde(rename = "running")]
     pub n_running: usize,
-    /// Keys whose writes the caches have not shown yet.
+    /// Keys whose writes the caches do not show yet.
     #[serde(rename = "held")]
     pub n_held: usize,
 }
@@ -31,14 +31,14 @@ pub struct QueueStatus {
 pub struct PluginStatus {
     /// Its name.
     pub name: String,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// The plugin source that provides it: `built-in`, `command line`, `folder`, `resource`, or `admin`. Empty here: the sources
     /// fill it in.
     pub source: String,
-    /// The version that runs.
+    /// The present version.
     pub current: VersionInfo,
-    /// The version that a rollback would bring back.
+    /// The version that a rollback would restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<VersionInfo>,
     /// The version that is about to take over.
@@ -47,7 +47,7 @@ pub struct PluginStatus {
     /// How far a new version has come; absent if none is about to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// The last attempt to replace a version, failed ones included.
+    /// The last attempt to replace a version, including failed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapReport>,
     /// `Ready`, `Healthy` and `Progressing`.
@@ -62,10 +62,10 @@ pub struct PluginStatus {
     /// Runs so far.
     #[serde(default, rename = "runs")]
     pub n_runs: u64,
-    /// Faults so far.
+    /// Number of faults.
     #[serde(default)]
     pub n_faults: u64,
-    /// Faults so far, by kind.
+    /// Number of faults by kind.
     #[serde(default)]
     pub faults: Faults,
     /// The last fault, declared error or failed write.
@@ -94,7 +94,7 @@ impl ControllerState {
 impl Controller {
     pub(crate) fn status(&self) -> PluginStatus {
         let version = self.version();
-        // Read before the lock: it takes locks of the caches.
+        // Read before the lock is taken: it takes locks of the caches.
         let (synced, cached_bytes) =
             version.cache().map_or((false, 0), |cache| (cache.is_synced(), cache.cached_bytes()));
         let mut inner = self.inner.lock();

@@ -1,19 +1,19 @@
-//! One version takes over from another.
+//! Replaces one version by another.
 //!
 //! ```text
 //! begin ──> stages ──> switch ──> probation ──proven──> settled
-//!             └─> refuse              └──taken back──> switch to the last proven one
+//!             └─> reject              └─rolled back──> switch to the last proven one
 //! ```
 //!
 //! Invariants:
-//! 1. A run is carried out by one version from its beginning to its end. Runs in flight end with the version that they began
-//!    with; a key never runs twice at once, whatever versions.
-//! 2. Queues, rate limiters, keyed state and what waits for the caches stay.
-//! 3. No change is lost: the new version's changes wait from its subscription on and become keys once it has taken over; besides,
-//!    every key runs again at low priority.
-//! 4. A new version that is refused has changed nothing.
+//! 1. One version carries out a run from start to end. Runs in flight end with the version that they started with; a key
+//!    never runs twice at once, whatever the versions.
+//! 2. Queues, rate limiters, keyed state and waits for the caches are kept.
+//! 3. No change is lost: the new subscription buffers changes until the switch, then they become keys; in addition, every key
+//!    runs again at low priority.
+//! 4. A rejected version has changed nothing.
 //!
-//! Not here: making a version out of a component (`manager`), comparing two versions (`shadow`), when a version is proven
+//! Not here: creating a version from a component (`manager`), comparing two versions (`shadow`), the rules of probation
 //! (`pintle_core::lifecycle::probation`).
 
 use std::sync::Arc;
@@ -27,28 +27,28 @@ use pintle_core::policy::queue::Priority;
 use super::queue::ControllerQueue;
 use super::{Controller, ControllerState, Version};
 
-/// Keys that are enqueued under one lock after a swap: others want it, too.
+/// Keys enqueued per lock acquisition after a swap, so that others get the lock in between.
 const KEYS_AT_ONCE: usize = 500;
-/// Keys per second that run again because of a swap. A large plugin would otherwise take the processors for a while, which
-/// those who change something would notice.
+/// Keys per second that run again because of a swap. Without the limit, a large plugin would occupy the processors for a
+/// noticeable time.
 const AGAIN_PER_SECOND: u32 = 500;
 
-/// Which versions there were, and what became of them.
+/// The versions of a plugin and their results.
 pub(super) struct History {
-    /// When the present version took over.
+    /// Time of the last switch.
     pub(super) since: String,
-    /// What a rollback brings back, and when it took over.
+    /// The version that a rollback restores, and when it took over.
     pub(super) previous: Option<(Arc<Version>, String)>,
-    /// The last version that has proven itself, while the present one is on probation; absent if it was given more.
+    /// The last proven version while the present one is on probation; absent if it had more grants.
     stable: Option<Arc<Version>>,
     pub(super) probation: Option<Probation>,
-    /// How the runs of the present version end.
+    /// The probation of the present version.
     errors: ErrorShare,
     pub(super) last_swap: Option<SwapReport>,
-    /// An attempt to replace the version is under way.
+    /// Whether an attempt to replace the version is in progress.
     stage: Option<Stage>,
     pub(super) incoming: Option<VersionInfo>,
-    /// What probation has come to: found with the lock held by others, followed by [`Controller::follow_probation`].
+    /// The verdict of the probation: decided under the lock, carried out by [`Controller::follow_probation`].
     concluded: Option<Judgement>,
 }
 
@@ -67,7 +67,7 @@ impl History {
         }
     }
 
-    /// Whether [`Controller::follow_probation`] has something to do.
+    /// Whether [`Controller::follow_probation`] has work.
     pub(super) fn has_concluded(&self) -> bool {
         self.concluded.is_some()
     }
@@ -77,10 +77,10 @@ impl History {
     }
 }
 
-/// Why a version takes over.
+/// The cause of a switch.
 pub(crate) struct Reason {
     pub(crate) result: SwapResult,
-    /// One word in CamelCase.
+    /// The reason as one word in CamelCase.
     pub(crate) word: &'static str,
     pub(crate) message: String,
 }
@@ -113,17 +113,17 @@ impl Drop for Attempt {
 }
 
 impl Controller {
-    /// The version that takes keys now.
+    /// The present version.
     pub(crate) fn version(&self) -> Arc<Version> {
         self.current.read().clone()
     }
 
-    /// The version that a rollback would bring back.
+    /// The version that a rollback would restore.
     pub(crate) fn previous(&self) -> Option<Arc<Version>> {
         self.inner.lock().history.previous.as_ref().map(|(version, _)| version.clone())
     }
 
-    /// Begins an attempt to replace the version; `None` while another one is under way. Probation is not in the way.
+    /// Starts an attempt to replace the version; `None` while another one is in progress. A probation does not block it.
     pub(crate) fn attempt(self: &Arc<Self>) -> Option<Attempt> {
         let mut inner = self.inner.lock();
         if inner.history.stage.is_some() {
@@ -135,7 +135,7 @@ impl Controller {
         Some(Attempt { controller: self.clone() })
     }
 
-    /// An attempt has failed before the new version ran.
+    /// Reports an attempt that failed before the new version ran.
     pub(crate) fn refused(&self, to: Option<VersionInfo>, word: &'static str, message: &str) {
         let mut inner = self.inner.lock();
         let from = Some(self.version().info(inner.history.since.clone()));
@@ -150,18 +150,18 @@ impl Controller {
         });
         drop(inner);
         self.metrics.swapped("refused");
-        tracing::warn!(plugin = %self.name, reason = word, message, "a new version is refused; the running one stays");
+        tracing::warn!(plugin = %self.name, reason = word, message, "the new version is rejected; the running one stays");
         self.record_plugin_event(true, "SwapRefused", format!("{word}: {message}"));
         self.mark_changed();
     }
 
-    /// `to`, whose caches are filled, takes over between two runs of each key.
+    /// Switches to `to`, whose caches are synced, between two runs of each key.
     pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
         let started = Instant::now();
         self.hand_over(self.inner.lock(), started, to, rules, why)
     }
 
-    /// The switch from `started` on, which is when somebody began to wait for the lock.
+    /// Switches; `started` is when the caller began to wait for the lock.
     fn hand_over(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, ControllerState>,
@@ -199,18 +199,18 @@ impl Controller {
         report
     }
 
-    /// What follows a switch, without the lock.
+    /// Completes a switch, without the lock.
     fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::object::id::Kind]) {
         self.metrics.quarantined(false);
         self.count_workers();
         if let Some(subscription) = to.subscription() {
             subscription.sink.activate();
         }
-        // Not before: what comes in between becomes keys twice, which costs nothing, and never not at all.
+        // Activated after the switch: changes in between may become keys twice, which is harmless, but are never lost.
         if let Some(subscription) = from.subscription().filter(|_| !to.shares_with(from)) {
             subscription.sink.detach();
         }
-        // The new version's caches decide from now on what is seen.
+        // From now on the new version's caches decide which writes are visible.
         for kind in kinds {
             self.progressed(kind);
         }
@@ -220,7 +220,7 @@ impl Controller {
         self.mark_changed();
     }
 
-    /// Every key runs again, at low priority and little by little.
+    /// Enqueues every key at low priority and a limited rate.
     pub(super) fn run_all_again(&self) {
         let mut delay = Duration::ZERO;
         for keys in self.cache().all_keys().chunks(KEYS_AT_ONCE) {
@@ -253,9 +253,9 @@ impl Controller {
         }
     }
 
-    /// What a run says of a version on probation. To be followed by [`Controller::follow_probation`] without the lock.
+    /// Updates the probation after a run. The caller then calls [`Controller::follow_probation`] without the lock.
     pub(super) fn judge_version(&self, inner: &mut ControllerState, ran: &Arc<Version>, ended: Ended, now: Instant) {
-        // Runs of the version before say nothing of this one.
+        // Runs of the previous version do not count.
         if !Arc::ptr_eq(ran, &*self.current.read()) {
             return;
         }
@@ -266,13 +266,13 @@ impl Controller {
         history.conclude(judgement);
     }
 
-    /// The time of a probation may be over.
+    /// Ends the probation if its time is over.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
         let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
         inner.history.conclude(judgement);
     }
 
-    /// Does what a judgement calls for.
+    /// Carries out the verdict of the probation.
     pub(super) fn follow_probation(self: &Arc<Self>) {
         let started = Instant::now();
         let mut inner = self.inner.lock();
@@ -289,19 +289,19 @@ impl Controller {
                 drop(stable);
                 self.proven(previous);
             }
-            // Without a version to go back to the supervisor alone decides.
+            // Without a version to roll back to, only the supervisor reacts.
             (Some(Judgement::TakeBack { .. }), None) | (None, _) => {}
         }
     }
 
-    /// The present version stays.
+    /// Marks the present version as proven.
     fn proven(&self, previous: Option<Arc<Version>>) {
         let current = self.version();
-        // Kept compiled for a rollback, but its watches need not be kept up.
+        // The previous version stays compiled for a rollback, but needs no watches.
         if let Some(previous) = previous.filter(|previous| !current.shares_with(previous)) {
             previous.detach();
         }
-        tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version has proven itself");
+        tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version is proven");
         self.metrics.swapped("proven");
         self.mark_changed();
     }
@@ -317,7 +317,7 @@ impl History {
         self.concluded = Some(judgement);
     }
 
-    /// Takes note of a switch. Gives the versions that nobody goes back to any more.
+    /// Records a switch. Returns the versions that are no longer rollback targets.
     fn settle(
         &mut self,
         from: &Arc<Version>,
@@ -334,13 +334,13 @@ impl History {
         let stable = self.stable.take();
         let previous = self.previous.take().map(|(version, _)| version);
         let forgotten = stable.iter().chain(&previous).cloned().collect();
-        // To what was taken back nobody wants to go by `rollback`.
+        // A version that was rolled back is not a `rollback` target.
         if result == SwapResult::RolledBack {
             return forgotten;
         }
         self.previous = Some((from.clone(), since));
         let stable = stable.filter(|_| was_on_probation).unwrap_or_else(|| from.clone());
-        // To swap back to the proven version needs no proof.
+        // A swap back to the proven version needs no probation.
         if let Some(rules) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
             self.probation = Some(Probation::begin(rules, before, now));
             self.stable = Some(stable).filter(|stable| stable.keeps_its_grants(&to.spec));
@@ -350,7 +350,7 @@ impl History {
 }
 
 impl ControllerState {
-    /// Queues follow the version's manifest.
+    /// Applies the version's manifest to the queues.
     fn adopt(&mut self, version: &Version, now: Instant) {
         let manifest = version.manifest();
         for queue in &mut self.queues {

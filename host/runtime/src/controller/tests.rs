@@ -73,7 +73,7 @@ impl Fixture {
         self.controller.enqueue(names.iter().map(|name| key(name)).collect(), Priority::Normal);
     }
 
-    /// Waits until nothing is left that would run within `quiet`.
+    /// Waits until no key would run within `quiet`.
     async fn idle(&self, quiet: Duration) {
         loop {
             let changed = self.activity.notified();
@@ -105,7 +105,7 @@ impl Fixture {
     }
 }
 
-/// A version with all that its manifest asks for.
+/// A version with all grants that its manifest requests.
 fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
     let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
@@ -125,10 +125,10 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     })
 }
 
-/// Time in milliseconds, key and attempt of each call.
+/// Start in milliseconds, key and attempt of each call.
 type Calls = Arc<Mutex<Vec<(u128, String, u32)>>>;
 
-/// A guest that does the n-th thing on its n-th call, and nothing afterwards; and the log of its calls: time, key, attempt.
+/// A guest with one scripted action per call, and nothing afterwards; and the log of its calls: start, key, attempt.
 fn scripted(
     manifest: Arc<Manifest>,
     script: impl Fn(usize) -> GuestResult + Send + Sync + 'static,
@@ -172,7 +172,7 @@ async fn a_key_runs_and_its_writes_are_carried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_key_runs_before_the_caches_are_filled() {
+async fn no_key_runs_before_the_caches_are_synced() {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.cache.synced.send_replace(false);
@@ -186,7 +186,7 @@ async fn no_key_runs_before_the_caches_are_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn declared_retries_back_off_and_success_forgets() {
+async fn declared_retries_back_off_and_success_resets_the_backoff() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if matches!(i, 0 | 1 | 2 | 4) { retry(None) } else { done() });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.run_until_idle(&["a"]).await;
@@ -198,7 +198,7 @@ async fn declared_retries_back_off_and_success_forgets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_may_say_when() {
+async fn a_retry_may_name_its_delay() {
     let (guest, calls) =
         scripted(manifest(|_| {}), |i| if i < 2 { retry(Some(Duration::from_secs(60))) } else { done() });
     Fixture::new(guest, FakeWriter::agreeable()).run_until_idle(&["a"]).await;
@@ -218,7 +218,7 @@ async fn a_terminal_error_waits_for_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_given_up_after_its_retries() {
+async fn a_key_is_dropped_after_its_retries() {
     let manifest = manifest(|m| m["queues"][0]["maxRetries"] = 2.into());
     let (guest, calls) = scripted(manifest, |_| retry(None));
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
@@ -231,7 +231,7 @@ async fn a_key_is_given_up_after_its_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_back_off_and_spoil_only_their_key() {
+async fn faults_back_off_and_affect_only_their_key() {
     let runs = Arc::new(AtomicUsize::new(0));
     let n_runs = runs.clone();
     let guest = FakeGuest::new(manifest(|_| {}), move |key, _| {
@@ -299,7 +299,7 @@ async fn runs_are_counted_by_how_they_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_refusal_costs_a_backoff_and_a_throttled_one_what_it_asks() {
+async fn every_failed_write_costs_a_backoff_and_a_throttled_one_its_retry_after() {
     for (code, expected) in [(0, 5), (409, 5), (422, 5), (429, 7_000), (500, 5)] {
         let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
         Fixture::new(guest, FakeWriter::new(move |_, _| Err(refusal(code)))).run_until_idle(&["a"]).await;
@@ -330,7 +330,7 @@ async fn a_mutation_that_is_not_granted_is_a_failure_and_keeps_the_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn output_beyond_the_limits_carries_out_nothing() {
+async fn output_over_the_limits_carries_out_nothing() {
     let manifest = manifest(|m| m["limits"] = serde_json::json!({"mutations": 1, "stateBytes": 10}));
     let (guest, _) = scripted(manifest, |i| match i {
         0 => creates(&["p", "q"]),
@@ -465,11 +465,11 @@ async fn needs_are_answered_in_a_second_round() {
     let state = fixture.controller.inner.lock().state.snapshot();
     expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted | ["example.com/v1"]"#]]
         .assert_eq(state.get("answers").unwrap());
-    assert_eq!(*fixture.cache.refreshed.lock(), [Duration::ZERO], "who needs discovery is not content with an old one");
+    assert_eq!(*fixture.cache.refreshed.lock(), [Duration::ZERO], "a need for discovery requires a fresh one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
+async fn an_unknown_kind_is_missing_only_after_a_fresh_discovery() {
     for (name, log, code) in [("Later", vec!["create laters ns/p"], 0), ("Unknown", vec![], 404)] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let failures = seen.clone();
@@ -496,7 +496,7 @@ async fn a_kind_that_is_not_known_is_looked_for_again_before_it_is_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_never_has_enough_is_a_fault() {
+async fn a_run_with_endless_needs_is_a_fault() {
     let n_calls = Arc::new(AtomicUsize::new(0));
     let n = n_calls.clone();
     let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
@@ -509,7 +509,7 @@ async fn a_run_that_never_has_enough_is_a_fault() {
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.run_until_idle(&["a"]).await;
     assert_eq!(n_calls.load(Ordering::Relaxed), run::MAX_ROUNDS + 1);
-    // What it needed was not granted either, each time.
+    // Its needs were not granted either, each time.
     let faults = fixture.controller.status().faults;
     assert_eq!(faults, [("grant".to_owned(), run::MAX_ROUNDS as u64), ("output".to_owned(), 1)].into());
 }
@@ -530,7 +530,7 @@ async fn state_and_time_reach_the_next_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_comes_back_when_it_asked_to() {
+async fn a_key_runs_again_after_its_requeue_delay() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| {
         Ok(Ok(Outcome { requeue_after: (i < 2).then_some(Duration::from_secs(100)), ..Outcome::default() }))
     });
@@ -544,7 +544,7 @@ async fn a_key_comes_back_when_it_asked_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_asks_to_come_back_at_once_waits_a_moment() {
+async fn an_immediate_requeue_waits_for_the_minimum_delay() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| {
         Ok(Ok(Outcome { requeue_after: (i < 2).then_some(Duration::ZERO), ..Outcome::default() }))
     });
@@ -554,7 +554,7 @@ async fn a_key_that_asks_to_come_back_at_once_waits_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ticks_and_resyncs_come_by_the_clock() {
+async fn ticks_and_resyncs_follow_the_clock() {
     let manifest = manifest(|m| {
         m["queues"][0]["tickMs"] = 10_000.into();
         m["queues"][0]["resyncMs"] = 25_000.into();
@@ -569,7 +569,7 @@ async fn ticks_and_resyncs_come_by_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
+async fn the_plugin_maps_changes_and_faults_are_retried() {
     let n_asked = Arc::new(AtomicUsize::new(0));
     let n = n_asked.clone();
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
@@ -584,7 +584,7 @@ async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     let handler = ChangeSink::new(&fixture.controller);
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
-    // Before the controller has started, changes are kept.
+    // Changes that arrive before the controller starts are kept.
     handler.on_changes(&[delta()].into());
     fixture.start_with(handler.clone());
     fixture.idle(Duration::from_secs(3600)).await;
@@ -595,7 +595,7 @@ async fn changes_are_mapped_by_the_plugin_and_faults_tried_again() {
     assert_eq!((calls.lock().len(), n_asked.load(Ordering::Relaxed)), (1, 7));
     let status = fixture.controller.status();
     assert_eq!((status.n_faults, status.conditions[1].reason.as_str()), (6, "MappingFaults"));
-    // The second fault is the first of a row again.
+    // The second fault starts a new series.
     fixture.idle(Duration::ZERO).await;
     assert_eq!(fixture.event_reasons().iter().filter(|reason| *reason == "PluginFault").count(), 2);
 }

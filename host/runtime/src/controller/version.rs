@@ -14,30 +14,30 @@ use pintle_core::ports::guest::Guest;
 use super::{ChangeSink, PluginCache};
 use crate::metrics::{DeclaredMetrics, QueueMetrics};
 
-/// What a version is made of.
+/// The parts of a version.
 pub(crate) struct VersionParts {
     pub(crate) guest: Arc<dyn Guest>,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub(crate) digest: String,
-    /// Where the component came from.
+    /// Origin of the component.
     pub(crate) origin: String,
-    /// What the operator says of it.
+    /// The operator's spec.
     pub(crate) spec: Spec,
     /// The configuration as the plugin sees it.
     pub(crate) config: Arc<str>,
     pub(crate) grants: Grants,
     pub(crate) declared: DeclaredMetrics,
-    /// One for each queue of the manifest.
+    /// One entry per queue of the manifest.
     pub(crate) queues: Vec<QueueConfig>,
 }
 
-/// What the operator has to say of a queue.
+/// The operator's options for a queue.
 #[derive(Clone)]
 pub(crate) struct QueueConfig {
     pub(crate) metrics: QueueMetrics,
     /// Its workers.
     pub(crate) concurrency: usize,
-    /// How often every key of it is run again.
+    /// Resync period.
     pub(crate) resync: Option<Duration>,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Version {
     pub(super) queues: Vec<QueueConfig>,
     digest: String,
     origin: String,
-    /// Absent before it is subscribed, and again when it is kept for a rollback only.
+    /// Absent before the subscription, and for a version that is kept only for a rollback.
     subscription: Mutex<Option<CacheSubscription>>,
 }
 
-/// A subscription and the end of it that the caches call. Versions that watch the same share it.
+/// A subscription and its sink. Versions with the same watches share it.
 #[derive(Clone)]
 pub(crate) struct CacheSubscription {
     pub(crate) cache: Arc<dyn PluginCache>,
@@ -83,7 +83,8 @@ impl Version {
         self.guest.manifest()
     }
 
-    /// Whether this spec gives the version all that it was given. What an operator has taken away does not come back by itself.
+    /// Whether this spec grants everything that the version was granted. Permissions that an operator has removed are not
+    /// restored automatically.
     pub(super) fn keeps_its_grants(&self, spec: &Spec) -> bool {
         let missing = |spec: &Spec| match &spec.grants {
             Some(given) => Grants::missing(self.manifest(), given),
@@ -111,7 +112,7 @@ impl Version {
         *self.subscription.lock() = Some(subscription);
     }
 
-    /// Ends its subscription to the caches, unless another version uses it.
+    /// Ends its subscription to the caches, unless another version shares it.
     pub(super) fn detach(&self) {
         let subscription = self.subscription.lock().take();
         // Ends the subscription, which takes locks of the caches.
@@ -126,19 +127,19 @@ impl Version {
         self.subscription.lock().as_ref().map(|subscription| subscription.cache.clone())
     }
 
-    /// Whether both have one subscription.
+    /// Whether both share one subscription.
     pub(super) fn shares_with(&self, other: &Self) -> bool {
         let handlers = self.subscription().zip(other.subscription());
         handlers.is_some_and(|(own, others)| Arc::ptr_eq(&own.sink, &others.sink))
     }
 
-    /// Whether this version reads the same from the caches as the other one, so that both can have one subscription.
+    /// Whether this version reads the same data as the other one, so that both can share a subscription.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
         let names = |version: &Self| -> Vec<String> {
             version.manifest().queues.iter().map(|queue| queue.name.clone()).collect()
         };
         let (own, others) = (self.manifest(), other.manifest());
-        // Rules name queues, and those that name none mean the first.
+        // Rules refer to queues by name, and rules without a queue mean the first one.
         own.watches == others.watches && own.discovery == others.discovery && names(self) == names(other)
     }
 }

@@ -1,16 +1,16 @@
-//! A component takes the place of a plugin's version, or becomes a new plugin, while the host runs.
+//! Loads a component while the host runs: as a new version of a plugin, or as a new plugin.
 //!
 //! ```text
 //! validate (digest, contract, manifest, grants, settings, limits) ──> compile ──> sync ──> shadow? ──> switch
-//!    └──────────────┴──────────────┴─────────────┴──> refused: nothing has changed
+//!    └──────────────┴──────────────┴─────────────┴──> rejected: nothing has changed
 //! ```
 //!
 //! Invariants:
-//! 1. There is one way in, whoever asks: [`Manager::apply`].
-//! 2. One attempt at a time for each plugin, one compilation at a time for the host.
-//! 3. Whatever goes wrong before the switch leaves the running version as it is.
+//! 1. [`Manager::apply`] is the only entry point.
+//! 2. One attempt at a time per plugin, one compilation at a time per host.
+//! 3. A failure before the switch leaves the running version in place.
 //!
-//! Not here: the switch itself (`controller::swap`), where components come from.
+//! Not here: the switch (`controller::swap`), the sources of components.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};
 
-/// A component that is to become a plugin.
+/// A component to load.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// Where it came from, for humans: a path, `built-in NAME`, ...
+    /// Origin, for humans: a path, `built-in NAME` and so on.
     pub origin: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Nothing has changed, and why. Retrying helps only with `Busy`, `NotSynced` and what was seen in the shadow.
+/// An attempt was rejected, and nothing has changed. A retry helps only for `Busy`, `NotSynced` and shadow results.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SwapError {
-    /// One word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `BadSpec`, `NotSynced`,
-    /// `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`, `Stopping`.
+    /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `BadSpec`,
+    /// `NotSynced`, `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`, `Stopping`.
     pub reason: &'static str,
-    /// What is wrong, and what to do.
+    /// What is wrong, and the next step.
     pub message: String,
 }
 
@@ -67,14 +67,14 @@ impl From<ManagerError> for SwapError {
 }
 
 impl Manager {
-    /// Makes a component the plugin of its name: a new one is started, a known one is swapped. Ends when the new version has taken
-    /// over (then it is on probation), or was refused. `expected`: the plugin that the caller means.
+    /// Loads a component under its plugin's name: starts a new plugin, or swaps a known one. Returns when the new version has
+    /// taken over (it is then on probation), or was rejected. `expected`: the plugin that the caller means.
     ///
     /// # Errors
-    /// [`SwapError`]; the running version is untouched, and its status says what was refused.
+    /// [`SwapError`]; the running version is unchanged, and its status reports the rejection.
     ///
     /// # Cancel safety
-    /// Dropped before the switch, nothing has changed.
+    /// If dropped before the switch, nothing has changed.
     pub async fn apply(
         &self,
         component: Component,
@@ -88,7 +88,7 @@ impl Manager {
             (Err(_), Some(expected)) => expected.to_owned(),
             (Err(why), None) => return Err(why.clone()),
         };
-        // What is refused is told of the plugin that was meant.
+        // A rejection is reported on the plugin that the caller meant.
         let meant = expected.unwrap_or(&name);
         let Some(controller) = self.controller(meant) else {
             let looked = looked?;
@@ -96,7 +96,7 @@ impl Manager {
             return self.load(&component, looked, spec).await;
         };
         let Some(attempt) = controller.attempt() else {
-            let message = format!("another version of {meant} is on its way in already; wait for it, then try again");
+            let message = format!("another version of {meant} is being applied already; wait for it, then retry");
             return Err(SwapError::new("Busy", message));
         };
         let incoming = looked.as_ref().ok().map(|looked| info(&component, looked));
@@ -115,13 +115,13 @@ impl Manager {
             Ok::<_, SwapError>(version)
         };
         match swapped.await {
-            // The plugin may be gone by now.
+            // The plugin may have been removed meanwhile.
             Ok(_) if !self.controller(meant).is_some_and(|present| Arc::ptr_eq(&present, &controller)) => {
                 Err(SwapError::new("NotFound", format!("plugin {meant} was unloaded before its new version took over")))
             }
             Ok(version) => {
                 match (controller.version().spec.disabled, version.spec.disabled) {
-                    (false, true) => controller.disable("its spec says so"),
+                    (false, true) => controller.disable("its spec disables it"),
                     (true, false) => controller.enable(),
                     _ => {}
                 }
@@ -137,20 +137,20 @@ impl Manager {
         }
     }
 
-    /// Brings back the version before the present one. It ran before, so it is not on probation.
+    /// Restores the previous version. It ran before, so it is not on probation.
     ///
     /// # Errors
     /// [`SwapError`]: there is none.
     ///
     /// # Cancel safety
-    /// Dropped before the switch, nothing has changed.
+    /// If dropped before the switch, nothing has changed.
     pub async fn rollback(&self, name: &str) -> Result<SwapReport, SwapError> {
         let controller = self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?;
         let attempt = controller.attempt().ok_or_else(|| {
-            SwapError::new("Busy", format!("another version of {name} is on its way in; wait for it, then roll back"))
+            SwapError::new("Busy", format!("another version of {name} is being applied; wait for it, then roll back"))
         })?;
         let Some(previous) = controller.previous() else {
-            return Err(SwapError::new("NoPrevious", format!("plugin {name} has had no other version to go back to")));
+            return Err(SwapError::new("NoPrevious", format!("plugin {name} has no previous version")));
         };
         attempt.stage(Stage::Syncing, None);
         self.sync(&controller, &previous).await?;
@@ -162,7 +162,7 @@ impl Manager {
         Ok(controller.switch(previous, None, why))
     }
 
-    /// Takes no keys until [`Manager::enable`]; runs in flight end, keys are still collected.
+    /// Starts no more runs until [`Manager::enable`]; runs in flight end, keys are still collected.
     ///
     /// # Errors
     /// [`SwapError`]: there is no such plugin.
@@ -171,7 +171,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes keys again; ends a quarantine, too.
+    /// Starts runs again; also ends a quarantine.
     ///
     /// # Errors
     /// [`SwapError`]: there is no such plugin.
@@ -185,7 +185,7 @@ impl Manager {
         loader.ok_or_else(|| SwapError::new("NoLoader", "this host loads no components while it runs"))
     }
 
-    /// What the component says of itself. It may be large, so that even reading it takes its time.
+    /// Reads the component's metadata. Components may be large, so this runs on a blocking thread.
     async fn look(&self, component: &Arc<Component>) -> Result<Looked, SwapError> {
         let loader = self.loader()?;
         let component = component.clone();
@@ -202,7 +202,7 @@ impl Manager {
         let at = timestamp(&self.config.clock);
         let mut plugins = self.plugins.lock();
         if plugins.by_name.contains_key(&name) {
-            let message = format!("plugin {name} was loaded by somebody else in the same moment; try again");
+            let message = format!("plugin {name} was loaded concurrently by another request; retry");
             return Err(SwapError::new("Busy", message));
         }
         if plugins.stopping {
@@ -224,8 +224,8 @@ impl Manager {
         Ok(report)
     }
 
-    /// All that can be said against a component without running it; and machine code. The rate limit is what the operator gives a
-    /// plugin that is new.
+    /// Checks everything about a component that is known without running it, and compiles it. The rate limit is the
+    /// operator's for a new plugin.
     async fn prepare(
         &self,
         component: &Arc<Component>,
@@ -245,12 +245,13 @@ impl Manager {
         let rate_limit = tuned.rate_limit;
         let options =
             PluginOptions { spec: spec.clone(), origin: component.origin.clone(), digest: looked.digest, ..tuned };
-        // `self.version` checks settings, workers and metrics. They come after compiling only because metrics are declared then.
+        // `self.version` checks settings, workers and metrics. It runs after compilation because it also registers the
+        // metrics.
         Ok((self.version(guest, options, given.as_deref())?, rate_limit))
     }
 
-    /// What the operator grants: what the spec says; else as much as the present version asks for; else nothing, unless the host
-    /// grants what is asked for.
+    /// The operator's grants: those of the spec; else those that the present version requests; else none, unless the host
+    /// grants every request.
     fn given(&self, spec: &Spec, present: Option<&Version>) -> Option<Vec<Grant>> {
         if let Some(grants) = &spec.grants {
             return Some(grants.clone());
@@ -267,7 +268,7 @@ impl Manager {
 
     async fn compile(&self, component: &Arc<Component>, spec: &Spec) -> Result<Arc<dyn Guest>, SwapError> {
         let loader = self.loader()?;
-        // Never closed.
+        // This semaphore is never closed.
         let permit = self.compiling.clone().acquire_owned().await;
         let (component, limits) = (component.clone(), spec.limits.clone());
         let compiled = tokio::task::spawn_blocking(move || {
@@ -281,7 +282,7 @@ impl Manager {
         }
     }
 
-    /// Subscribes the version to the caches, and waits until they are filled.
+    /// Subscribes the version to the caches, and waits until they are synced.
     async fn sync(&self, controller: &Arc<Controller>, version: &Arc<Version>) -> Result<(), SwapError> {
         if version.subscription().is_none() {
             let present = controller.version();
@@ -290,11 +291,11 @@ impl Manager {
         }
         let Some(cache) = version.cache() else { return Ok(()) };
         let patience = Duration::from_millis(version.spec.strategy.sync_timeout_ms.unwrap_or(60_000).into());
-        // A plugin whose present version waits for its caches may get another one all the same.
+        // A plugin whose present version waits for its caches can still be replaced.
         if tokio::time::timeout(patience, cache.synced()).await.is_err() {
             let kinds = cache.unsynced().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let message = format!(
-                "its caches were not filled within {patience:?}; missing: {kinds}. Does the host's own role allow to list and watch them?"
+                "its caches were not synced within {patience:?}; missing: {kinds}. Does the host's own role allow to list and watch them?"
             );
             return Err(SwapError::new("NotSynced", message));
         }
@@ -308,12 +309,12 @@ impl Manager {
         rules: &pintle_core::lifecycle::Shadow,
     ) -> Result<(), SwapError> {
         let shadowing = controller.begin_shadowing(version.clone(), rules.clone());
-        // Dropped early, shadowing ends as well.
+        // Dropping it early ends shadowing as well.
         let ending = EndShadowing(controller);
         if rules.for_ms == 0 {
             shadowing.over().await;
         } else {
-            // What was seen within the time decides.
+            // At the time limit, the comparisons so far decide.
             let _ = tokio::time::timeout(Duration::from_millis(rules.for_ms.into()), shadowing.over()).await;
         }
         drop(ending);
@@ -346,7 +347,7 @@ fn check_name(manifest: &Manifest, expected: Option<&str>) -> Result<(), SwapErr
         None => Ok(()),
         Some(expected) => Err(SwapError::new(
             "OtherPlugin",
-            format!("the component is plugin {:?}, not {expected:?}: its manifest says so", manifest.name),
+            format!("the component is plugin {:?} according to its manifest, not {expected:?}", manifest.name),
         )),
     }
 }
@@ -360,7 +361,7 @@ fn check_digest(spec: &Spec, digest: &str) -> Result<(), SwapError> {
     Err(SwapError::new(
         "DigestMismatch",
         format!(
-            "the component's digest is sha256:{digest}, but sha256:{bare} is wanted: it is another build, or was tampered with"
+            "the component's digest is sha256:{digest}, but sha256:{bare} is required: it is another build, or was tampered with"
         ),
     ))
 }

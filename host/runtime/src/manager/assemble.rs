@@ -1,4 +1,4 @@
-//! Making a version of a plugin: settings, workers, resyncs, metrics, grants.
+//! Assembles a version of a plugin: settings, workers, resyncs, metrics, grants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use super::{Manager, ManagerError, PluginOptions};
 use crate::controller::{QueueConfig, Version, VersionParts};
 
 impl Manager {
-    /// A version out of a compiled component. `given`: what the operator grants; all that is asked for if absent.
+    /// Assembles a version from a compiled component. `given`: the operator's grants; if absent, everything that the manifest
+    /// requests.
     ///
     /// # Errors
-    /// [`ManagerError`]; nothing has changed then.
+    /// [`ManagerError`]; nothing has changed.
     pub(super) fn version(
         &self,
         guest: Arc<dyn Guest>,
@@ -96,7 +97,7 @@ fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usi
     Ok(manifest.queues.iter().map(workers).collect())
 }
 
-/// Reads a file that a setting names, if it is not too long.
+/// Reads a settings file of limited length.
 fn read_file(path: &str) -> Result<String, String> {
     let length = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
     if length > settings::MAX_FILE_BYTES as u64 {

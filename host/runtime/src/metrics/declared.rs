@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A metric has at most [`MAX_SERIES`] combinations of label values; observations of further ones are dropped.
-//! 2. Two plugins (or two versions of one) may share a metric only if they declare it alike.
+//! 2. Two plugins (or two versions of one) may share a metric only with equal declarations.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Combinations of label values that one metric may have.
+/// Maximum combinations of label values per metric.
 const MAX_SERIES: usize = 1_000;
-/// Longer label values are cut.
+/// Longest label value in bytes; longer ones are cut.
 const MAX_LABEL_BYTES: usize = 128;
 
 type Labels = Vec<(String, String)>;
@@ -48,12 +48,12 @@ struct Declared {
     seen: Mutex<HashSet<Vec<String>>>,
 }
 
-/// A metric that cannot be declared.
+/// A metric cannot be declared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeclaredError {
     #[error("metric {0:?} is declared by another plugin with another type, labels or buckets")]
     Differs(String),
-    #[error("metric {0:?} has a name or label that Prometheus does not take")]
+    #[error("metric {0:?} has a name or label that Prometheus does not accept")]
     Name(String),
     #[error("metric {0:?} begins with a prefix of the host's own metrics")]
     Reserved(String),
@@ -151,7 +151,7 @@ impl Declared {
             }
         }
         match &self.series {
-            // A counter only goes up.
+            // Counters only increase.
             Series::Counter(family) => drop(family.get_or_create(&labels).inc_by(observation.value.max(0.0))),
             Series::Gauge(family) => drop(family.get_or_create(&labels).set(observation.value)),
             Series::Histogram(family) => family.get_or_create(&labels).observe(observation.value),
@@ -167,7 +167,7 @@ pub(crate) struct DeclaredMetrics {
 }
 
 impl DeclaredMetrics {
-    /// Takes in observations that were checked against the manifest; answers how many were dropped.
+    /// Records observations that were checked against the manifest; returns how many were dropped.
     pub(crate) fn observe(&self, observations: &[Observation]) -> usize {
         let taken = |observation: &&Observation| {
             self.by_name.get(&observation.metric).is_some_and(|declared| declared.observe(observation))
@@ -175,7 +175,7 @@ impl DeclaredMetrics {
         observations.len() - observations.iter().filter(taken).count()
     }
 
-    /// Feeds the metrics of runs.
+    /// Records a run in the metrics of runs.
     pub(crate) fn ran(&self, code: u16, took: Duration) {
         for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {
             let value = if declared.metric.kind == MetricType::Histogram { took.as_secs_f64() } else { 1.0 };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn observations_arrive_by_type() {
+    fn observations_are_recorded_by_type() {
         let mut registry = Registry::default();
         let metrics = [
             metric(MetricType::Counter, "widgets_total"),

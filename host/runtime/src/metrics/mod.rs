@@ -1,11 +1,12 @@
 //! The host's metrics, in the text form of OpenMetrics.
 //!
-//! Names and labels are kube-controller-manager's (`workqueue_*`, `rest_client_*`) and controller-runtime's (`controller_runtime_*`) where these have
-//! a metric of the same meaning, so that dashboards keep working; the rest begins with `pintle_`.
+//! Names and labels are kube-controller-manager's (`workqueue_*`, `rest_client_*`) and controller-runtime's
+//! (`controller_runtime_*`) for metrics of the same meaning, so that dashboards keep working; all others have the prefix
+//! `pintle_`.
 //!
-//! Invariant: what a plugin can choose (label values of its own metrics) is bounded in number and size.
+//! Invariant: everything that a plugin chooses (label values of its own metrics) is bounded in number and size.
 //!
-//! Not here: metrics that plugins declare (`declared`), those of requests (`requests`), serving the text.
+//! Not here: metrics that plugins declare (`declared`), metrics of requests (`requests`), the HTTP endpoint.
 
 mod declared;
 mod requests;
@@ -257,7 +258,7 @@ impl Metrics {
     /// All metrics in the text form of OpenMetrics.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        // Writing into a string cannot fail; what a metric's own encoding could say wrong would show as a missing end.
+        // Writing to a string cannot fail; a failing encoder would leave out the end marker.
         if text::encode(&mut out, &self.registry.lock()).is_err() {
             tracing::error!("metrics could not be encoded");
         }
@@ -304,7 +305,7 @@ impl PluginMetrics {
         self.all.faults.get_or_create(&[("plugin", self.plugin.clone()), ("kind", kind.as_str().to_owned())]).inc();
     }
 
-    /// `kind` must be one that the API server has: what a plugin makes up would grow without bound.
+    /// `kind` must be a kind of the API server: invented kinds would create series without bound.
     pub(crate) fn mutation(&self, verb: &'static str, kind: &str, result: &'static str) {
         let labels = [
             ("plugin", self.plugin.clone()),
@@ -350,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_dashboards_know() {
+    fn names_are_those_of_existing_dashboards() {
         let metrics = Metrics::new();
         let queue = metrics.queue("replicaset");
         queue.adds.inc();

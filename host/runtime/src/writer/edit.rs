@@ -1,9 +1,9 @@
 //! Changes to single members of JSON texts, leaving the rest as it is.
 //!
-//! Objects cross the host as text. A few members must be filled in or checked (`apiVersion`, preconditions); everything else keeps
-//! its bytes, so that no number loses digits and nothing is decoded on behalf of somebody who does not need it.
+//! Objects cross the host as text. The host fills in or checks a few members (`apiVersion`, preconditions); everything else
+//! keeps its bytes, so that numbers keep all digits and nothing is decoded without need.
 //!
-//! Invariant: a text with a member that stands twice is refused. The host and the API server must not read it differently.
+//! Invariant: a text with a duplicate member is rejected, because the host and the API server could read it differently.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The members of a JSON object in their order, values as text.
+/// The members of a JSON object in their order, with their values as text.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a> {
     members: Vec<(String, Cow<'a, str>)>,
@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of a text that is one JSON object.
+    /// Parses a text that is one JSON object.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|why| why.to_string())
     }
@@ -55,7 +55,7 @@ impl<'a> Members<'a> {
         self.members.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 
-    /// The text of a member's value as it was parsed; absent if it was set since.
+    /// The text of a member's value in the input; absent if the member was set since.
     pub(crate) fn original(&self, name: &str) -> Option<&'a str> {
         match self.members.iter().find(|(other, _)| other == name) {
             Some((_, Cow::Borrowed(text))) => Some(text),
@@ -63,21 +63,21 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A member that is a string; absent as well if it is null.
+    /// A string member; absent also if it is null.
     ///
     /// # Errors
-    /// It is something else.
+    /// The member is not a string.
     pub(crate) fn string(&self, name: &str) -> Result<Option<String>, String> {
         let value = self.get(name).map(serde_json::from_str::<Option<String>>);
         value.transpose().map(Option::flatten).map_err(|why| format!("{name}: {why}"))
     }
 
-    /// The members' names, in their order.
+    /// Names of the members, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Sets a member to a JSON text; a new one goes to the front, where readers expect `apiVersion`.
+    /// Sets a member to a JSON text; a new one becomes the first, where readers expect `apiVersion`.
     pub(crate) fn set(&mut self, name: &str, json: String) {
         match self.members.iter_mut().find(|(other, _)| other == name) {
             Some((_, value)) => *value = Cow::Owned(json),
@@ -85,7 +85,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub(crate) fn remove(&mut self, name: &str) {
         self.members.retain(|(other, _)| other != name);
     }
@@ -95,7 +95,7 @@ impl<'a> Members<'a> {
         self.set(name, quote(value));
     }
 
-    /// Changes the object in a member, which is made if it is not there.
+    /// Edits the object in a member; creates it if it is missing.
     pub(crate) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Members<'_>)) -> Result<(), String> {
         let text = self.get(name).unwrap_or("{}");
         let mut inner = Members::parse(text).map_err(|why| format!("{name}: {why}"))?;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_changed_keeps_its_bytes() {
+    fn unchanged_members_keep_their_bytes() {
         check(
             r#"{ "spec": {"n": 12345678901234567890.10, "s": "\u00e4" }, "metadata": {"name":"a"} }"#,
             |members| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_texts_are_refused() {
+    fn ambiguous_texts_are_rejected() {
         check(r#"{"a":1,"\u0061":2}"#, |_| Ok(()), expect![[r#"error: duplicate member "a" at line 1 column 15"#]]);
         check("[]", |_| Ok(()), expect!["error: invalid type: sequence, expected an object at line 1 column 0"]);
         check(r#"{"a":1} {}"#, |_| Ok(()), expect!["error: trailing characters at line 1 column 9"]);

@@ -1,20 +1,21 @@
-//! Carries out what an outcome asks for.
+//! The writer: carries out the steps of an outcome.
 //!
 //! ```text
 //! steps ──prepare──> requests ──grants──> API server ──> failures (for the next run), writes (that the caches must show), events
 //! ```
 //!
 //! Invariants:
-//! 1. Nothing is sent before all of the outcome is known to be well formed; a malformed part is a fault, and nothing is carried out.
-//! 2. A mutation that is not granted leaves nothing behind but a failure and a metric.
-//! 3. At most [`MAX_PARALLEL`] writes of a run are under way.
-//! 4. After a failed step only steps that are `always` are carried out.
-//! 5. Of a slow start at most one mutation more fails than succeeded before.
+//! 1. Nothing is sent before the whole outcome is known to be well formed; a malformed part is a fault, and nothing is
+//!    carried out.
+//! 2. A mutation that is not granted has no effect except a failure and a metric.
+//! 3. At most [`MAX_PARALLEL`] writes of a run are in flight.
+//! 4. After a failed step, only steps marked `always` are carried out.
+//! 5. In a slow start, at most one mutation more fails than succeeded before.
 //!
 //! Not here: retries of the key (the controller), rate limits and `Retry-After` (the adapter behind `ApiWriter`).
 //!
-//! Source: the slow start is that of kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch is as large as
-//! what may be under way at once; from there on it does not wait for the last of a batch.
+//! Source: the slow start is kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch reaches the maximum in
+//! flight; from then on it does not wait for the last write of a batch.
 
 pub(crate) mod edit;
 mod ownership;
@@ -50,40 +51,40 @@ pub(crate) use probe::WriteProbe;
 pub(crate) use request::kind_of;
 pub(crate) use rights::Rights;
 
-/// Writes of one run that are under way at once; who waits is the same run.
+/// Maximum writes of one run in flight; further ones wait.
 pub(crate) const MAX_PARALLEL: usize = 64;
-/// Reason of a failure: the host did not send the write, because the plugin may not make it.
+/// Reason of a failure: the host did not send the write, because the plugin has no permission for it.
 pub(crate) const NOT_GRANTED: &str = "NotGranted";
-/// Messages of the server are kept for the next run up to so many bytes.
+/// Bytes of a server message that are kept for the next run.
 const MAX_ERROR_BYTES: usize = 4096;
 
-/// Writes for one plugin.
+/// The writer of one plugin.
 pub(crate) struct Writer {
-    /// The plugin's name, also its default field manager.
+    /// The plugin's name, which is also its default field manager.
     pub(crate) name: String,
     pub(crate) api: Arc<dyn ApiWriter>,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: PluginMetrics,
 }
 
-/// What became of an outcome's mutations.
+/// The results of an outcome's mutations.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Neither carried out nor tolerated.
+    /// Mutations that failed and were not tolerated.
     pub(crate) failures: Vec<MutationFailure>,
     /// Accepted by the API server.
     pub(crate) writes: Vec<PendingWrite>,
-    /// About writes that may have been carried out, or that left a version which the answer did not tell.
+    /// Probes for writes that may have been carried out, or whose answer lacked the new version.
     pub(crate) probes: BTreeSet<WriteProbe>,
-    /// The server asked for this much patience.
+    /// The delay that the server requested.
     pub(crate) retry_after: Option<Duration>,
-    /// There are failures, and all are conflicts: ordinary, the cache was behind.
+    /// There are failures and all are conflicts: normal, the cache was stale.
     pub(crate) only_conflicts: bool,
-    /// How many mutations were not granted.
+    /// Number of mutations that were not granted.
     pub(crate) n_denied: usize,
 }
 
-/// When a group of mutations begins no more of them.
+/// When a group of mutations stops.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     AtFailure,
@@ -93,7 +94,7 @@ enum Stop {
 enum Done {
     Nothing,
     Written(PendingWrite),
-    /// It is done, but the answer does not say what the caches must show.
+    /// Carried out, but the answer does not identify what the caches must show.
     Unconfirmed(Option<WriteProbe>),
     Failed {
         failure: Box<MutationFailure>,
@@ -104,7 +105,7 @@ enum Done {
 }
 
 impl Writer {
-    /// Checks the whole outcome before anything of it is sent.
+    /// Checks the whole outcome; sends nothing.
     ///
     /// # Errors
     /// The plugin's fault.
@@ -127,7 +128,7 @@ impl Writer {
     /// Carries out a plan.
     ///
     /// # Cancel safety
-    /// Dropping it leaves open which of the writes happened.
+    /// If dropped, each write may or may not have happened.
     pub(crate) async fn carry_out(&self, plan: Plan) -> Report {
         let mut report = Report { n_denied: plan.n_denied, only_conflicts: true, ..Report::default() };
         for step in plan.steps {
@@ -172,7 +173,7 @@ impl Writer {
         self.stream(batch, Stop::AtEnd, report).await;
     }
 
-    /// Carries out mutations, [`MAX_PARALLEL`] at once: each that ends lets the next begin.
+    /// Carries out mutations, at most [`MAX_PARALLEL`] at a time.
     async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report) {
         let n_failed_before = report.failures.len();
         let mut rest = mutations.iter();
@@ -184,7 +185,7 @@ impl Writer {
                 under_way.push(self.one(next));
             }
         }
-        // Which of them answered first means nothing to the plugin.
+        // The order of answers has no meaning for the plugin.
         report.failures[n_failed_before..].sort_by_key(|failure| failure.position);
     }
 
@@ -211,7 +212,7 @@ impl Writer {
                             None => Done::Unconfirmed(probe(target, request)),
                         };
                     }
-                    // Gone is what a delete wants. No event: nothing was deleted.
+                    // NotFound is the goal of a delete. No event: nothing was deleted.
                     Err(error) if error.class == ApiErrorClass::NotFound && matches!(action, Action::Delete { .. }) => {
                         self.metrics.mutation(target.verb, &label, "gone");
                         return pending(target, &Written::default()).map_or(Done::Nothing, Done::Written);
@@ -311,7 +312,7 @@ fn failure(
     }
 }
 
-/// What the caches must show of a write. `None` if the answer does not tell (collections, some subresources).
+/// The write that the caches must show. `None` if the answer does not identify it (collections, some subresources).
 fn pending(target: &Target, written: &Written) -> Option<PendingWrite> {
     let gone = target.verb == "delete";
     if target.verb == "delete-collection" || (written.resource_version.is_empty() && !gone) {
@@ -347,7 +348,7 @@ fn result_label(error: &ApiError, tolerate: &[Refusal]) -> &'static str {
     }
 }
 
-/// Fills in `{name}` and `{error}` in one pass: what they are replaced by is not looked at again.
+/// Replaces `{name}` and `{error}` in one pass, so that the replacements are not expanded again.
 fn fill_in(template: &str, name: &str, error: &str) -> String {
     let mut out = String::with_capacity(template.len() + name.len() + error.len());
     let mut rest = template;

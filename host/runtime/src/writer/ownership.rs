@@ -1,8 +1,8 @@
-//! Which controllers the body of a write sets.
+//! The controllers that the body of a write sets.
 //!
-//! Invariant: a body passes only if all of its owner references were understood, and none of them is that of another controller.
-//! Names of members that an API server could take for another meaning (`$patch` where it replaces more than one reference, a
-//! member that stands twice, operations inside a reference) are refused.
+//! Invariant: a body passes only if all of its owner references were understood, and none of them sets another controller.
+//! Constructs that an API server could read differently (`$patch` that replaces more than one reference, a duplicate member,
+//! operations inside a reference) are rejected.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::edit::Members;
 use super::request::{Body, ObjectText, ParsedWrite};
 
-/// The object of a key, as controller references name it.
+/// A key's object, as controller references name it.
 pub(super) struct Controller {
     pub(super) kind: Kind,
     pub(super) name: Arc<str>,
@@ -26,7 +26,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Whether objects of a namespace can be its own: an owner in another namespace owns nothing.
+    /// Whether it can own objects in a namespace: owners in another namespace are invalid.
     pub(super) fn reaches(&self, namespace: &str) -> Result<(), String> {
         if self.namespace.is_empty() || *self.namespace == *namespace {
             return Ok(());
@@ -34,7 +34,7 @@ impl Controller {
         Err(format!("{} {}/{} controls nothing in other namespaces", self.kind, self.namespace, self.name))
     }
 
-    /// Whether an object is its own.
+    /// Whether it controls an object.
     pub(super) fn controls(&self, object: &Object) -> Result<(), String> {
         let ObjectKey { namespace, name } = &object.meta.key;
         self.reaches(namespace)?;
@@ -46,7 +46,7 @@ impl Controller {
         Err(format!("the caches show {namespace}/{name} controlled by {found}, not by {} {}", self.kind, self.name))
     }
 
-    /// Whether a reference to a controller is to this one. A patch may leave fields out that the reference has already.
+    /// Whether a reference to a controller is to this object. A patch may omit fields that the existing reference has.
     fn is(&self, reference: &Reference, complete: bool) -> bool {
         let says = |field: &Option<String>, wanted: &str| match field {
             Some(given) => given == wanted,
@@ -72,22 +72,22 @@ struct Reference {
     controller: Option<bool>,
     #[serde(rename = "blockOwnerDeletion")]
     _block_owner_deletion: Option<bool>,
-    /// Strategic merge: `delete` takes the reference out.
+    /// Strategic merge: `delete` removes the reference.
     #[serde(rename = "$patch")]
     directive: Option<String>,
 }
 
-/// Which controllers a body names.
+/// The controllers in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sets {
     Nobody,
     TheKey,
 }
 
-/// Whether a write sets no other controller than the key's object; a create must set that one.
+/// Checks that a write sets no other controller than the key's object; a create must set that one.
 ///
 /// # Errors
-/// What it sets, or what cannot be understood.
+/// The controller that it sets, or the construct that is not understood.
 pub(super) fn sets_only(key: &Controller, write: &ParsedWrite<'_>) -> Result<(), String> {
     match (write.action, sets(key, write)?) {
         (Action::Create { subresource: None, .. }, Sets::Nobody) => {
@@ -97,10 +97,10 @@ pub(super) fn sets_only(key: &Controller, write: &ParsedWrite<'_>) -> Result<(),
     }
 }
 
-/// Whether a write makes the key's object the controller, and nothing in it can undo that.
+/// Whether a write makes the key's object the controller, with nothing in it that could undo that.
 pub(super) fn sets_key(key: &Controller, write: &ParsedWrite<'_>) -> bool {
     let is_plain = match write.action {
-        // A later operation, or a directive, may take the reference out again.
+        // A later operation or directive may remove the reference again.
         Action::Patch { patch_type: PatchType::Json, .. } => false,
         Action::Patch { patch_type: PatchType::StrategicMerge, body, .. } => !body.contains('$'),
         _ => true,
@@ -121,14 +121,14 @@ fn sets(key: &Controller, write: &ParsedWrite<'_>) -> Result<Sets, String> {
     }
 }
 
-/// What a text about an object is.
+/// The kind of a text about an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// The object.
+    /// The whole object.
     Whole,
-    /// Members that replace those of the object.
+    /// Members to merge into the object.
     Merge,
-    /// The same with directives.
+    /// Members to merge, with directives.
     Strategic,
 }
 
@@ -191,11 +191,11 @@ struct Operation<'a> {
     value: Option<&'a RawValue>,
 }
 
-/// How a path of a JSON patch lies to the owner references.
+/// Relation of a JSON patch path to the owner references.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Elsewhere,
-    /// It holds them.
+    /// It contains them.
     Above,
     List,
     Element,
@@ -268,7 +268,7 @@ mod tests {
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "uid-other", "controller": true})
     }
 
-    /// A reference with other fields.
+    /// A reference that has other fields.
     fn with(mut reference: Value, field: &str, value: Value) -> Value {
         reference[field] = value;
         reference
@@ -301,9 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_is_controlled_by_the_key() {
+    fn created_objects_are_controlled_by_the_key() {
         assert_eq!(created(owners(vec![ours()])), Ok(()));
-        // Others may own it as well.
+        // Other objects may own it as well.
         let owner = with(theirs(), "controller", json!(false));
         assert_eq!(created(owners(vec![owner.clone(), ours()])), Ok(()));
         for wrong in [
@@ -348,7 +348,7 @@ mod tests {
                 json!({"metadata": {"$setElementOrder/ownerReferences": []}}),
                 owners(vec![json!({"$patch": "replace"})]),
                 owners(vec![with(ours(), "$retainKeys", json!([]))]),
-                // Merged by uid: the controller would be one that was no controller before.
+                // Merged by uid: the reference would become a controller reference.
                 owners(vec![json!({"uid": "uid-other", "controller": true})]),
             ] {
                 assert!(patched(wrong.clone()).is_err(), "{patch_type:?} {wrong}");

@@ -1,8 +1,8 @@
-//! What becomes of an outcome's mutations, before anything is sent: what is well formed, what is granted.
+//! Validates an outcome before anything is sent: form and grants.
 //!
-//! Flow: steps -> [`Plan`], which the writer carries out; or [`denials`], for those who only want to know.
+//! Flow: steps -> [`Plan`], which the writer carries out; or [`denials`], for callers that only need the denials.
 //!
-//! Invariant: nothing is sent from here.
+//! Invariant: this module sends nothing.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use pintle_core::ports::view::View;
 use super::request::{ParsedWrite, Target, kind_of};
 use super::rights::Rights;
 
-/// An outcome that is well formed.
+/// A well-formed outcome.
 pub(crate) struct Plan {
     pub(super) steps: Vec<PlannedStep>,
     pub(super) n_denied: usize,
 }
 
 impl Plan {
-    /// How many mutations are not granted and will not be sent.
+    /// Number of mutations that are not granted and will not be sent.
     pub(crate) fn n_denied(&self) -> usize {
         self.n_denied
     }
@@ -40,15 +40,15 @@ pub(super) struct Planned {
     pub(super) step: u32,
     pub(super) position: u32,
     pub(super) mutation: Mutation,
-    /// Absent for an event on its own.
+    /// Absent for an event without a mutation.
     pub(super) write: Option<(Target, Go)>,
 }
 
 impl Planned {
-    /// Whether nothing of the next steps is carried out unless this one has made the target the key's own.
+    /// Whether the following steps run only if this one has made the target the key's own.
     fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
         let Some((own, Go::Send { .. })) = &self.write else { return false };
-        // An object that is not found cannot be hit later either; other refusals that count as success would leave it as it is.
+        // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
         let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
         is_certain
             && own.kind == target.kind
@@ -61,7 +61,7 @@ impl Planned {
 pub(super) enum Go {
     Send {
         request: WriteRequest,
-        /// The host has added the uid of the object that it must hit.
+        /// The host added the uid of the required object.
         pinned: bool,
     },
     /// The operator or the manifest does not allow it.
@@ -70,18 +70,18 @@ pub(super) enum Go {
     NoKind,
 }
 
-/// Makes a plan of steps.
+/// Plans steps.
 pub(super) struct Planner<'a, F> {
-    /// The plugin's name, also its default field manager.
+    /// The plugin's name, which is also its default field manager.
     pub(super) name: &'a str,
     pub(super) rights: &'a Rights<'a>,
     pub(super) resolve: F,
-    /// About events that may not be recorded, which fails nothing, as any event that is not written: one line each.
+    /// One line per event that is dropped because it is not granted. Dropped events fail nothing.
     pub(super) refused_events: Vec<String>,
 }
 
 impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
-    /// Checks all of the steps.
+    /// Checks all steps.
     ///
     /// # Errors
     /// The plugin's fault.
@@ -98,7 +98,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                     n_denied += 1;
                     continue;
                 }
-                // What comes after a step that failed is carried out only if it is `always`.
+                // Steps after a failed one are carried out only if they are `always`.
                 let before = if step.always { &[][..] } else { &planned[..] };
                 let planned = self.planned(&mut mutation, before);
                 let (write, n_refused) = planned.map_err(|why| PluginFault {
@@ -113,7 +113,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         Ok(Plan { steps: planned, n_denied })
     }
 
-    /// What becomes of a mutation, and how much of it is not granted. Events that may not be recorded are taken out of it.
+    /// Plans a mutation, and counts its denials. Removes events that are not granted.
     fn planned(
         &mut self,
         mutation: &mut Mutation,
@@ -155,14 +155,15 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                  `watches` of the manifest"
             )
         } else {
-            "its manifest says that it records none; take `events: false` out of the manifest".to_owned()
+            "its manifest has `events: false`; remove that to record events".to_owned()
         };
         format!("an event about {regarding_kind} {regarding} is not granted to plugin {}: {why}", self.name)
     }
 }
 
-/// What of an outcome a host would refuse that gives a plugin all that its manifest asks for: one line for each mutation, need and
-/// event that is not granted, or one that says why the outcome is malformed. Nothing is sent. `asked` are the needs of all rounds.
+/// The parts of an outcome that a host would deny even if it granted everything that the manifest requests: one line for each
+/// mutation, need and event, or one line that describes a malformed outcome. Sends nothing. `asked` are the needs of all
+/// rounds.
 pub fn denials(
     manifest: &Manifest,
     key: &Key,

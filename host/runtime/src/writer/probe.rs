@@ -1,22 +1,22 @@
-//! Writes of which the host does not know what became of them, and how it finds out.
+//! Finds out the fate of writes that lost their answer.
 //!
 //! ```text
-//! answer lost, or one that tells no version ──> WriteProbe ──list──> API server ──> what the caches must show
+//! answer lost, or without a version ──> WriteProbe ──list──> API server ──> what the caches must show
 //! ```
 //!
-//! An object with a name is listed by its name. One whose name was to be generated is among those with its namespace and labels.
-//! All of them are then waited for, which costs nothing for those that the caches know.
+//! A probe lists an object with a known name by that name, and one with a generated name by its namespace and labels. The key
+//! then waits for all listed objects, which costs nothing for those that the caches already have.
 //!
 //! Invariants:
-//! 1. A probe reads no more than the caches read themselves: it needs no further permission.
-//! 2. Lists are consistent (no `resourceVersion`): what the server had carried out before the probe is in the answer.
+//! 1. A probe reads no more than the informers do: it needs no further permission.
+//! 2. Lists are consistent (no `resourceVersion`): they contain everything that the server carried out before the probe.
 //!
-//! A write that the server still carries when it is asked is not in the answer. That needs a request that outlives its connection,
-//! which API servers end when the connection breaks.
+//! A write that the server is still processing is not in the answer. That requires a request that outlives its connection,
+//! and API servers end requests when the connection breaks.
 //!
-//! Not here: when to ask, and how long (the controller).
+//! Not here: when to probe, and for how long (the controller).
 //!
-//! Source: kube-controller-manager has no counterpart: its expectations of a lost create are lowered as if nothing had been
+//! Source: kube-controller-manager has no counterpart: it lowers its expectations after a lost create as if nothing had been
 //! written.
 
 use std::collections::BTreeMap;
@@ -28,10 +28,10 @@ use serde::Deserialize;
 
 use super::request::Target;
 
-/// Objects in one page; as client-go's pager.
+/// Page size; client-go's pager uses the same.
 const PAGE: u32 = 500;
 
-/// What to ask the API server.
+/// A list request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WriteProbe {
     pub(crate) kind: Kind,
@@ -48,11 +48,11 @@ enum Of {
     Labels(String),
 }
 
-/// Whether the server may have carried out a write that failed so. A refusal comes before anything is written.
+/// Whether the server may have carried out a write that failed with this error. A rejection precedes any write.
 pub(crate) fn may_have_happened(error: &ApiError) -> bool {
     match error.class {
         ApiErrorClass::Server | ApiErrorClass::Timeout | ApiErrorClass::Transport | ApiErrorClass::Malformed => true,
-        // 503 may come from a proxy that lost the server after it had forwarded the write.
+        // 503 may come from a proxy that lost the server after it forwarded the request.
         ApiErrorClass::Throttled(_) => error.code == 503,
         ApiErrorClass::NotFound
         | ApiErrorClass::AlreadyExists
@@ -64,7 +64,7 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
     }
 }
 
-/// What tells the fate of a write. Collections are not asked about, as their deletion is not waited for either.
+/// The probe for a write. Deletions of collections have none, as nothing waits for them either.
 pub(crate) fn probe(target: &Target, request: &WriteRequest) -> Option<WriteProbe> {
     let of = match &request.verb {
         WriteVerb::DeleteCollection { .. } => return None,
@@ -75,7 +75,7 @@ pub(crate) fn probe(target: &Target, request: &WriteRequest) -> Option<WriteProb
     Some(WriteProbe { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
 }
 
-/// The object's labels as a selector; empty if it has none.
+/// The object's labels as a selector; empty if it has no labels.
 fn labels_of(body: &str) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -88,7 +88,7 @@ fn labels_of(body: &str) -> String {
         labels: Option<BTreeMap<String, String>>,
     }
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
-    // The server has refused what does not parse, and labels that are not plain.
+    // The server rejects bodies that do not parse and labels with other types.
     let labels = serde_json::from_str::<Labelled>(body).unwrap_or_default().metadata.labels.unwrap_or_default();
     let labels = labels.iter().filter(|(key, value)| !key.is_empty() && plain(key) && plain(value));
     labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
@@ -109,13 +109,13 @@ struct ItemMeta {
 }
 
 impl WriteProbe {
-    /// Asks. `reading` is how the caches read this kind in this namespace.
+    /// Sends the list. `reading` is how informers read this kind in this namespace.
     ///
     /// # Errors
-    /// Those of the list; asking again may help.
+    /// Those of the list; a retry may help.
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Safe: the request only reads.
     pub(crate) async fn ask(
         &self,
         mut reading: Reading,
@@ -129,7 +129,7 @@ impl WriteProbe {
         let joined = parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(",");
         *selector = Some(joined).filter(|selector| !selector.is_empty());
         match self.list(&reading, reader).await {
-            // The server does not give metadata alone.
+            // The server does not support metadata-only lists of this kind.
             Err(error) if error.code == 406 && reading.detail == Detail::Metadata => {
                 self.list(&Reading { detail: Detail::Full, ..reading }, reader).await
             }

@@ -1,9 +1,9 @@
-//! From a mutation to the request that carries it out.
+//! Converts a mutation into its API request.
 //!
 //! Invariants:
-//! 1. What is checked against the grants is what is sent: names come from the body where the API server takes them from there.
-//! 2. The preconditions of a patch are in its body.
-//! 3. An update without `resourceVersion` and `uid` is refused: it would overwrite what its author has not seen.
+//! 1. What is checked against the grants is what is sent: names come from the body where the API server reads them there.
+//! 2. The body of a patch contains its preconditions.
+//! 3. An update without `resourceVersion` or `uid` is rejected: it would overwrite a state that its author has not seen.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use serde_json::value::RawValue;
 
 use super::edit::{Members, quote};
 
-/// Subresources whose body is the object itself.
+/// Subresources whose body is the main object.
 const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];
 
-/// What a write is about, known before it is clear whether it can be sent.
+/// The target of a write, known before it is clear whether it can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// As in `MutationFailure`.
     pub(crate) verb: &'static str,
     pub(crate) kind: Kind,
-    /// The name is empty if it is to be generated, or for collections.
+    /// The name is empty for generated names and for collections.
     pub(crate) object: ObjectKey,
     pub(crate) subresource: Option<String>,
 }
@@ -41,13 +41,13 @@ impl Target {
         }
     }
 
-    /// Whether its names are names, and its namespace fits the resource.
+    /// Checks that its names are valid, and that its namespace fits the resource's scope.
     fn check(&self, resource: Option<&ApiResource>) -> Result<(), String> {
         let (namespace, name) = (&*self.object.namespace, &*self.object.name);
         if (!namespace.is_empty() && !is_path_segment(namespace)) || (!name.is_empty() && !is_path_segment(name)) {
             return Err(format!("{:?} is not the name of an object", self.object.to_string()));
         }
-        // A collection of a namespaced kind without a namespace would be that of all namespaces.
+        // A collection of a namespaced kind without a namespace would include all namespaces.
         match resource.map(|resource| resource.namespaced) {
             Some(namespaced) if namespaced == namespace.is_empty() => {
                 let is = if namespaced { "namespaced" } else { "cluster-scoped" };
@@ -58,7 +58,7 @@ impl Target {
     }
 }
 
-/// The kind that an action writes; none for an event on its own.
+/// The kind that an action writes; `None` for an event without a mutation.
 pub(crate) fn kind_of(action: &Action) -> Option<&Kind> {
     match action {
         Action::Create { kind, .. }
@@ -70,28 +70,28 @@ pub(crate) fn kind_of(action: &Action) -> Option<&Kind> {
     }
 }
 
-/// A mutation that writes, its text parsed once: enough to judge it, and to make the request of it.
+/// A mutation with its text parsed once, for both the check and the request.
 pub(super) struct ParsedWrite<'a> {
     pub(super) action: &'a Action,
     pub(super) target: Target,
     pub(super) body: Body<'a>,
-    /// The uid of the object that it must hit, as the plugin says.
+    /// The required uid of the target, if the plugin sets one.
     pub(super) uid: Option<String>,
 }
 
-/// What goes along with a write.
+/// The body of a write.
 pub(super) enum Body<'a> {
     Nothing,
-    /// An object, or members that are merged into it.
+    /// An object, or members to merge into it.
     Object(ObjectText<'a>),
     /// A JSON patch.
     Operations(Vec<&'a RawValue>),
 }
 
-/// The text of an object, or of a part of it.
+/// The text of an object or of a part of it.
 pub(super) struct ObjectText<'a> {
     pub(super) members: Members<'a>,
-    /// An error if it is there and no object.
+    /// The error if a member is present and not an object.
     metadata: Result<Option<Members<'a>>, String>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> ObjectText<'a> {
     /// The members of its metadata; absent if it has none.
     ///
     /// # Errors
-    /// They are no object.
+    /// The metadata is not an object.
     pub(super) fn metadata(&self) -> Result<Option<&Members<'a>>, String> {
         self.metadata.as_ref().map(Option::as_ref).map_err(String::clone)
     }
@@ -134,10 +134,11 @@ impl<'a> ObjectText<'a> {
 }
 
 impl<'a> ParsedWrite<'a> {
-    /// Parses what an action writes. `None` for an event on its own. The resource is absent if the API server has none of the kind.
+    /// Parses an action. `None` for an event without a mutation. The resource is absent if the API server does not have the
+    /// kind.
     ///
     /// # Errors
-    /// What breaks the contract: a fault of the plugin.
+    /// A violation of the contract: a fault of the plugin.
     pub(super) fn parse(action: &'a Action, resource: Option<&ApiResource>) -> Result<Option<Self>, String> {
         let Some(kind) = kind_of(action) else { return Ok(None) };
         let (verb, body) = match action {
@@ -197,7 +198,7 @@ impl<'a> ParsedWrite<'a> {
         Ok(Some(Self { action, target, body, uid: given_uid }))
     }
 
-    /// The request, which hits the object with the uid that is given alone. `manager` is the default field manager.
+    /// The request, restricted to the object with the given uid. `manager` is the default field manager.
     ///
     /// # Errors
     /// The body has no place for the uid: a fault of the plugin.
@@ -268,7 +269,7 @@ impl<'a> ParsedWrite<'a> {
                 return Err("there is no object to write".into());
             }
         };
-        // A create names its object in the body alone, unless it is one of a subresource.
+        // A create names its object only in the body, unless it creates a subresource.
         let in_path = target.verb != "create" || target.subresource.is_some();
         Ok(WriteRequest {
             resource: resource.clone(),
@@ -290,12 +291,12 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Server-side apply needs the object's type and name in the body.
+/// Server-side apply requires the object's type and name in the body.
 fn applies(patch_type: &PatchType) -> bool {
     matches!(patch_type, PatchType::Apply { .. })
 }
 
-/// Fields of the metadata that a write must find as they are.
+/// Metadata fields whose values are preconditions of a write.
 fn conditions(preconditions: &Preconditions) -> Vec<(&str, &str)> {
     let conditions = [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)];
     conditions.into_iter().filter_map(|(field, value)| value.as_deref().map(|value| (field, value))).collect()
@@ -307,9 +308,10 @@ fn pinned(preconditions: &Preconditions, pin: Option<String>) -> Preconditions {
     preconditions
 }
 
-/// A JSON patch with operations in front that fail unless the conditions hold.
+/// A JSON patch, preceded by operations that fail unless the preconditions hold.
 fn with_conditions(operations: &[&RawValue], conditions: &[(&str, &str)]) -> String {
-    // Not `test`: the server does not tell whose test failed. What is replaced by itself changes nothing.
+    // `replace` rather than `test`: the server does not report whose `test` failed. Replacing a value by itself changes
+    // nothing.
     let claim = |(field, value): &(&str, &str)| {
         format!(r#"{{"op":"replace","path":"/metadata/{field}","value":{}}}"#, quote(value))
     };
@@ -318,9 +320,8 @@ fn with_conditions(operations: &[&RawValue], conditions: &[(&str, &str)]) -> Str
     format!("[{}]", all.join(","))
 }
 
-/// The contract calls a precondition that does not hold a conflict. The API server says so for updates, deletes and versions, but
-/// answers a patch with another uid as if the patch were wrong: uids cannot be changed.
-/// `pinned` says whether the host has added the uid.
+/// Reports a failed precondition as a conflict, as the contract does. The API server answers Conflict for updates, deletes
+/// and versions, but Invalid for a patch with another uid, because uids are immutable. `pinned`: the host added the uid.
 pub(crate) fn as_conflict(action: &Action, pinned: bool, error: ApiError) -> ApiError {
     let conditional = matches!(action, Action::Patch { preconditions, .. } if pinned || preconditions.uid.is_some());
     if conditional && error.code == 422 && error.message.contains("metadata.uid: Invalid value") {
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_carry_what_makes_a_late_write_fail() {
+    fn updates_carry_the_preconditions_that_make_a_late_write_fail() {
         check(
             update(
                 r#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":"5"},"status":{"n":1}}"#,

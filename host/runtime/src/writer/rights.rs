@@ -1,12 +1,13 @@
-//! What one run may do: its plugin's grants, and what the caches say of who owns what.
+//! Authorization of one run's writes and reads: the plugin's grants, and ownership in the caches.
 //!
 //! Invariants:
-//! 1. Ownership is judged by the view that the run saw: a plugin can only write what it has seen to be its own.
-//! 2. What is allowed by ownership alone is sent with the uid of the object that was judged, so that a namesake is never hit.
-//! 3. What the caches do not show is not owned; but it can be made, by a create or a server-side apply that names the key's object
-//!    as the controller. If somebody else has made it meanwhile, the API server refuses a second controller.
+//! 1. The run's own view decides ownership: a plugin can only write objects that it saw as its own.
+//! 2. A write that is allowed only by ownership carries the uid of the checked object, so that it never hits another object
+//!    of the same name.
+//! 3. Objects that are not in the caches are not owned; but a create or a server-side apply that names the key's object as
+//!    the controller is allowed. If another client created the object meanwhile, the API server rejects a second controller.
 //!
-//! Not here: which grants there are (`pintle_core::policy::grants`), what a body says of controllers (`ownership`).
+//! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
 
 use std::sync::Arc;
 
@@ -21,25 +22,24 @@ use pintle_core::ports::view::View;
 use super::ownership::{Controller, sets_key, sets_only};
 use super::request::ParsedWrite;
 
-/// What a run may do, and by what that is judged.
+/// What a run may do, and the facts that decide it.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights<'a> {
     pub(crate) grants: &'a Grants,
     pub(crate) manifest: &'a Manifest,
     /// The key of the run.
     pub(crate) key: &'a Key,
-    /// What the run saw.
+    /// The run's view.
     pub(crate) view: &'a dyn View,
 }
 
 impl Rights<'_> {
-    /// Whether a mutation may be sent, and the uid of the object that it must hit, if that matters.
+    /// Checks whether a mutation may be sent; returns the uid of the required object, if ownership decided.
+    ///
+    /// `adopted`: the object will be the key's own at this write, because an earlier write of the same outcome adopts it.
     ///
     /// # Errors
-    /// [`Denial`]; another run may see another owner.
-    ///
-    /// `adopted` says whether an object will be the key's own by the time of this write, because it is written only after an
-    /// earlier write of the same outcome has adopted it.
+    /// [`Denial`]; a later run may see another owner.
     pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
         let ParsedWrite { action, target, .. } = write;
         let owns = |of| self.owns(of, write, &adopted);
@@ -54,10 +54,10 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether a need may be answered. Whether `discovery` may be asked for, the manifest has said already.
+    /// Checks whether a need may be answered. The manifest has decided on `discovery` already.
     ///
     /// # Errors
-    /// [`Denial`]; for objects another run may see another owner.
+    /// [`Denial`]; for objects, a later run may see another owner.
     pub(crate) fn ask(&self, need: &Need) -> Result<(), Denial> {
         match need {
             Need::LiveObject { kind, object } => self.get(kind, object),
@@ -67,10 +67,10 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether an object may be read from the API server itself.
+    /// Checks whether an object may be read from the API server.
     ///
     /// # Errors
-    /// [`Denial`]; another run may see another owner.
+    /// [`Denial`]; a later run may see another owner.
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
         let access = Access { verb: "get", kind, subresource: None, namespace: &object.namespace, name: &object.name };
         let owned = |of| match of {
@@ -81,16 +81,17 @@ impl Rights<'_> {
         self.grants.check(&access, owned).map(|_| ())
     }
 
-    /// Whether objects may be listed from the API server itself.
+    /// Checks whether objects may be listed from the API server.
     ///
     /// # Errors
-    /// [`Denial`]; trying again does not help.
+    /// [`Denial`]; a retry does not help.
     fn list(&self, kind: &Kind, namespace: &str) -> Result<(), Denial> {
         let access = Access { verb: "list", kind, subresource: None, namespace, name: "" };
         self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
     }
 
-    /// Whether an event may be recorded: the plugin records any, and it is about what it watches, or about a neighbour of its key.
+    /// Checks whether an event may be recorded: the plugin may record any, and the event is about a watched object or a
+    /// neighbour of the key.
     pub(crate) fn may_record(&self, event: &Event) -> bool {
         let same = |kind: &Kind| is_same(kind, &event.regarding_kind);
         let namespace = &*event.regarding.namespace;
@@ -105,7 +106,7 @@ impl Rights<'_> {
         self.manifest.events && (watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace))
     }
 
-    /// Whether a write, if it is carried out, makes an object the key's own that nobody controls.
+    /// Whether a write, if carried out, makes the key's object the controller of an object without one.
     pub(super) fn adopts(&self, write: &ParsedWrite<'_>) -> bool {
         let ParsedWrite { action, target, .. } = write;
         let Ok(key) = self.controller() else { return false };
@@ -165,7 +166,7 @@ impl Rights<'_> {
         sets_only(&key, write)
     }
 
-    /// Whether it is a server-side apply of an object that, as far as the caches show, is not there.
+    /// Whether this is a server-side apply of an object that the caches do not contain.
     fn makes(&self, write: &ParsedWrite<'_>) -> bool {
         let ParsedWrite { action, target, .. } = write;
         let Action::Patch { patch_type: PatchType::Apply { .. }, preconditions, .. } = action else { return false };
@@ -213,17 +214,17 @@ impl Rights<'_> {
     }
 }
 
-/// Whether an object is made. A subresource that is created belongs to an object that is there.
+/// Whether the write creates an object. Creating a subresource requires an existing object.
 fn is_new(action: &Action) -> bool {
     matches!(action, Action::Create { subresource: None, .. })
 }
 
-/// Kinds are the same in all versions.
+/// Kinds are equal in all versions.
 fn is_same(one: &Kind, other: &Kind) -> bool {
     one.group == other.group && one.name == other.name
 }
 
-/// A write that means another object of that name than the caches show is not about what was judged.
+/// A precondition on another uid refers to another object than the one that was checked.
 fn hits(write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
     match &write.uid {
         Some(uid) if Uid::parse(uid) != object.meta.uid => {

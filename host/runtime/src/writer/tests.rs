@@ -23,7 +23,7 @@ struct Fixture {
     metrics: Arc<Metrics>,
     recorder: tokio::task::JoinHandle<()>,
     manifest: Arc<Manifest>,
-    /// What the caches show.
+    /// The objects in the caches.
     shown: Vec<(Kind, Arc<Object>)>,
 }
 
@@ -57,7 +57,7 @@ impl Fixture {
         self.writer.carry_out(self.plan(steps).unwrap()).await
     }
 
-    /// Messages of all events that were written.
+    /// The messages of all recorded events.
     async fn events(self) -> Vec<String> {
         drop(self.writer);
         self.recorder.await.unwrap();
@@ -65,7 +65,7 @@ impl Fixture {
     }
 }
 
-/// Refuses requests that name one of these.
+/// Rejects requests that name one of these.
 fn refusing(names: &'static [&'static str], code: u16) -> Arc<FakeWriter> {
     FakeWriter::new(move |line, _| {
         if names.iter().any(|name| line.ends_with(&format!("/{name}"))) { Err(refusal(code)) } else { Ok(()) }
@@ -102,7 +102,7 @@ async fn a_parallel_step_tries_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_at_once_are_bounded() {
+async fn concurrent_writes_are_bounded() {
     let fixture = Fixture::new(FakeWriter::agreeable());
     let report = fixture.carry_out(vec![step(Order::Parallel, pods(300))]).await;
     assert_eq!(report.writes.len(), 300);
@@ -131,7 +131,7 @@ async fn a_long_slow_start_flows_and_stops_at_its_first_failure() {
     assert_eq!(places(&report), [(0, 100)]);
     let n_tried = fixture.api.log().len();
     assert_eq!(report.writes.len(), n_tried - 1);
-    // What was under way when the failure came is carried out, and nothing more.
+    // Writes in flight at the failure are completed, and no others.
     assert!((101..=100 + MAX_PARALLEL).contains(&n_tried), "{n_tried} were tried");
 }
 
@@ -147,7 +147,7 @@ async fn a_step_that_is_always_carried_out_follows_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_granted_does_not_leave_the_process() {
+async fn ungranted_mutations_are_not_sent() {
     let fixture = Fixture::new(FakeWriter::agreeable());
     let mut other = create("x");
     if let Action::Create { kind, .. } = &mut other.action {
@@ -182,7 +182,7 @@ async fn a_kind_that_the_server_lacks_fails_as_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tolerated_refusals_stop_nothing() {
+async fn tolerated_failures_do_not_stop_a_step() {
     let fixture = Fixture::new(refusing(&["p0"], 409));
     let mut mutations = pods(2);
     mutations[0].tolerate = vec![Refusal::Conflict];
@@ -194,7 +194,7 @@ async fn tolerated_refusals_stop_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_going_is_told_from_other_reasons_to_forbid() {
+async fn a_terminating_namespace_differs_from_other_causes_of_forbidden() {
     let fixture = Fixture::new(FakeWriter::new(|line, _| {
         let causes = if line.ends_with("/p0") { vec!["NamespaceTerminating".to_owned()] } else { Vec::new() };
         Err(ApiError { causes, ..refusal(403) })
@@ -206,7 +206,7 @@ async fn a_namespace_that_is_going_is_told_from_other_reasons_to_forbid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_what_is_gone_is_done_and_no_event() {
+async fn deleting_a_missing_object_succeeds_without_an_event() {
     let fixture = Fixture::new(refusing(&["a"], 404));
     let mut mutation = delete("a");
     mutation.on_success = Some(event("Deleted pod: {name}"));
@@ -238,7 +238,7 @@ async fn results_are_filled_into_events_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_patience_is_reported() {
+async fn the_servers_retry_after_is_reported() {
     let fixture = Fixture::new(refusing(&["p0"], 429));
     let report = fixture.carry_out(vec![step(Order::Parallel, pods(2))]).await;
     assert_eq!(report.retry_after, Some(Duration::from_secs(7)));
@@ -259,7 +259,7 @@ async fn a_malformed_mutation_is_a_fault_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pending_writes_say_what_the_caches_must_show() {
+async fn pending_writes_name_what_the_caches_must_show() {
     let fixture = Fixture::new(FakeWriter::agreeable());
     let report = fixture.carry_out(vec![step(Order::Sequential, vec![create("a"), delete("b")])]).await;
     let shown: Vec<_> = report

@@ -83,7 +83,7 @@ impl Size {
     fn function(&mut self, body: &FunctionBody<'_>) -> Result<(), LoadProblem> {
         check("bytes of a function", body.as_bytes().len() as u64, MAX_FUNCTION_BYTES)?;
         let found = work::of(body).map_err(|error| LoadProblem::Damaged(error.message().to_owned()))?;
-        check("loops inside one another", found.loop_depth, work::MAX_LOOP_DEPTH)?;
+        check("nested loops", found.loop_depth, work::MAX_LOOP_DEPTH)?;
         check(
             "units of work to compile a function (its locals by its branches and loops)",
             found.units,

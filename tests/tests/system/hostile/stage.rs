@@ -231,11 +231,7 @@ pub(crate) fn refused() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
             of_core(&format!("(func {})", "nop ".repeat(1 << 20)), "reconcile")?,
             "bytes of a function",
         ),
-        (
-            "a kilobyte that takes minutes to compile",
-            of_core(&loops(400, 400), "reconcile")?,
-            "loops inside one another",
-        ),
+        ("a kilobyte that takes minutes to compile", of_core(&loops(400, 400), "reconcile")?, "nested loops"),
         ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
         ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
         ("no backoff", changed(&|m| m["queues"][0]["backoff"] = json!({"fixedMs": 0}))?, "backoff.fixedMs"),

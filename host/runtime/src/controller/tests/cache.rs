@@ -1,4 +1,4 @@
-//! The caches as a controller sees them, without caches.
+//! A fake of the caches, as a controller sees them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use tokio::sync::watch;
 
 use crate::controller::{Mappable, PluginCache};
 
-/// The keys that changes give.
+/// The keys that changes map to.
 type Rules = dyn Fn(&[Delta]) -> Vec<Enqueued> + Send + Sync;
 
-/// A cache without caches.
+/// A fake of the caches.
 pub(crate) struct FakeCache {
     /// None by default.
     pub(crate) rules: Mutex<Option<Arc<Rules>>>,
@@ -27,14 +27,14 @@ pub(crate) struct FakeCache {
     /// The newest resourceVersion that the caches show.
     pub(crate) version: AtomicU64,
     pub(crate) all_keys: Mutex<Vec<Key>>,
-    /// What the caches hold, as a subscription first sees it.
+    /// Objects of an initial list.
     pub(crate) objects: Mutex<Vec<Delta>>,
-    /// What was asked for, by `refreshed`; `Later` is known from the first of them on.
+    /// Arguments of `refreshed`; the kind `Later` is known from the first call on.
     pub(crate) refreshed: Mutex<Vec<Duration>>,
 }
 
 impl FakeCache {
-    /// Filled caches that show every write at once.
+    /// Synced caches that show every write at once.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             rules: Mutex::default(),

@@ -17,7 +17,7 @@ fn enqueued(name: &str) -> Enqueued {
     Enqueued { key: key(name), delay: None, priority: Priority::Normal }
 }
 
-/// A plugin whose changes give the key of its name once `may_end` says so; its runs go into the log.
+/// A plugin whose changes map to the key of its name once `may_end` allows it; its runs are logged.
 fn plugin(name: &'static str, log: &Arc<Mutex<Vec<&'static str>>>) -> (Fixture, Arc<ChangeSink>, mpsc::Sender<()>) {
     let (log, waited) = (log.clone(), log.clone());
     let guest = FakeGuest::new(manifest(|_| {}), move |_, _| {
@@ -28,7 +28,7 @@ fn plugin(name: &'static str, log: &Arc<Mutex<Vec<&'static str>>>) -> (Fixture, 
     let (end, may_end) = mpsc::channel();
     let may_end = Mutex::new(may_end);
     *fixture.cache.rules.lock() = Some(Arc::new(move |_| {
-        // Nobody may wait for this plugin; a test that fails ends as well.
+        // Bounds the test: a failure must not block other tests.
         if may_end.lock().recv_timeout(Duration::from_secs(10)).is_err() {
             waited.lock().push("waited");
         }
@@ -46,7 +46,7 @@ async fn a_slow_rule_of_one_plugin_does_not_delay_another() {
     let (quick, quick_sink, end_quick) = plugin("quick", &log);
     end_quick.send(()).unwrap();
     let batch = [change()].into();
-    // As an informer does it, one after the other.
+    // As an informer does it, one plugin after the other.
     slow_sink.on_changes(&batch);
     quick_sink.on_changes(&batch);
     quick.idle(Duration::ZERO).await;
@@ -56,7 +56,7 @@ async fn a_slow_rule_of_one_plugin_does_not_delay_another() {
     assert_eq!(*log.lock(), ["quick", "slow"]);
 }
 
-/// What runs after so many changes have come before the controller has started. No rule gives a key for any of them.
+/// The keys that run after this many changes arrive before the controller starts. No rule maps any of them.
 async fn runs_after(n_changes: usize) -> Vec<String> {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
@@ -73,12 +73,12 @@ async fn runs_after(n_changes: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_changes_wait_as_the_bound_allows() {
+async fn changes_up_to_the_bound_wait() {
     assert_eq!(runs_after(MAX_WAITING).await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_changes_than_the_bound_allows_run_every_key() {
+async fn changes_over_the_bound_run_every_key() {
     assert_eq!(runs_after(MAX_WAITING + 1).await, ["a", "b"]);
 }
 
@@ -119,7 +119,7 @@ async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_
     fixture.start_with(sink.clone());
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // It is held, and wanted again.
+    // The key is held, and enqueued again.
     fixture.add(&["a"]);
     fixture.cache.version.store(101, Ordering::Relaxed);
     sink.on_changes(&[change()].into());

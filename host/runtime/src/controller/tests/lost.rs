@@ -1,4 +1,4 @@
-//! Writes whose answer was lost: the key waits until the caches show what became of them.
+//! Writes whose answer was lost: the key waits until the caches show their fate.
 
 use pintle_core::contract::outcome::{Action, Mutation};
 use pintle_core::ports::api::{ApiError, ListPage, Target};
@@ -23,7 +23,7 @@ fn creator() -> (FakeGuest, Calls) {
     })
 }
 
-/// What was listed: namespace, label selector, field selector.
+/// The lists that were requested: namespace, label selector, field selector.
 type Asked = Arc<Mutex<Vec<(Option<String>, Option<String>, Option<String>)>>>;
 
 fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> (Arc<FakeServer>, Asked) {
@@ -37,7 +37,7 @@ fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync +
     (reader, asked)
 }
 
-/// Ends at what the caches show at `version` a second after the write.
+/// Ends when the caches show `version`, a second after the write.
 async fn shows_late(fixture: &Fixture, version: u64) {
     fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
@@ -64,7 +64,7 @@ async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_never_arrived_costs_the_backoff_and_one_question() {
+async fn a_write_that_never_arrived_costs_the_backoff_and_one_probe() {
     for code in [0, 500] {
         let (guest, calls) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
@@ -76,7 +76,7 @@ async fn a_write_that_never_arrived_costs_the_backoff_and_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_write_is_not_asked_about() {
+async fn a_rejected_write_is_not_probed() {
     for code in [403, 404, 409, 422, 429] {
         let (guest, _) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
@@ -87,7 +87,7 @@ async fn a_refused_write_is_not_asked_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by_name() {
+async fn writes_of_one_kind_and_namespace_share_a_probe_and_named_ones_are_probed_by_name() {
     let (guest, _) = scripted(manifest(|_| {}), |i| {
         if i > 0 {
             return done();
@@ -96,7 +96,7 @@ async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by
     });
     let (reader, asked) = asked_by(|_| page(&[]));
     let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    // What is gone is waited for as well: at the version of the list.
+    // The key also waits for deleted objects, until the version of the list.
     shows_late(&fixture, 199).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
     fixture.cache.version.store(200, Ordering::Relaxed);
@@ -107,7 +107,7 @@ async fn writes_of_one_kind_and_namespace_are_asked_about_once_and_named_ones_by
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_server_is_asked_again_and_the_worker_is_free_meanwhile() {
+async fn an_unreachable_server_is_probed_again_and_the_worker_is_free_meanwhile() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|n| if n < 4 { Err(refusal(0)) } else { page(&[]) });
     let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
@@ -123,7 +123,7 @@ async fn an_unreachable_server_is_asked_again_and_the_worker_is_free_meanwhile()
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_ends_with_the_bound() {
+async fn probing_ends_with_the_bound() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|_| Err(refusal(500)));
     let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);

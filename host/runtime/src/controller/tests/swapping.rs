@@ -1,4 +1,4 @@
-//! One version takes over from another, with fakes for the caches and the API server.
+//! Swaps of versions, with fakes for the caches and the API server.
 
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Probation, Shadow, SwapResult};
@@ -6,7 +6,7 @@ use pintle_core::ports::view::View;
 
 use super::*;
 
-/// Rules that a few runs are enough for.
+/// A probation of a few runs.
 fn rules() -> Probation {
     Probation { runs: 5, for_ms: 1_000, max_faults: 2, max_error_percent: 50 }
 }
@@ -19,7 +19,7 @@ fn trap() -> GuestResult {
     Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() })
 }
 
-/// A guest of this version that notes its version and the key of each call.
+/// A guest of this version that logs its version and the key of each call.
 fn noting(
     version: &'static str,
     log: &Arc<Mutex<Vec<String>>>,
@@ -33,7 +33,7 @@ fn noting(
 }
 
 impl Fixture {
-    /// A version with a subscription of its own.
+    /// A version with its own subscription.
     fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
         version.attach(CacheSubscription { cache: self.cache.clone(), sink: ChangeSink::new(&self.controller) });
@@ -59,7 +59,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_in_flight_ends_with_its_version_and_the_next_one_begins_with_the_new() {
+async fn a_run_in_flight_ends_with_its_version_and_the_next_run_uses_the_new_one() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let free = watch::Sender::new(false);
     let (gate, entries) = (free.subscribe(), log.clone());
@@ -79,7 +79,7 @@ async fn a_run_in_flight_ends_with_its_version_and_the_next_one_begins_with_the_
     *fixture.cache.all_keys.lock() = vec![key("a"), key("b")];
     fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"])));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Another key runs with the new version at once; this one waits for the end of its run.
+    // Another key runs with the new version at once; this one waits until its run ends.
     assert_eq!(*log.lock(), ["old begins", "2.0.0:b:0"]);
     free.send_replace(true);
     fixture.idle(Duration::ZERO).await;
@@ -104,7 +104,7 @@ async fn state_failures_and_delays_stay() {
         done()
     }));
     fixture.idle(Duration::from_secs(3600)).await;
-    // The delayed key kept its delay, and is on its second attempt.
+    // The delayed key kept its delay, and is in its second attempt.
     assert_eq!(*log.lock(), ["1.0.0:fails:0", "1.0.0:writes:0", "2.0.0:fails:1", "state Some(\"7\")"]);
 }
 
@@ -126,7 +126,7 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     fixture.controller.switch(new, None, requested());
     fixture.idle(Duration::ZERO).await;
     assert_eq!(*log.lock(), ["2.0.0:early:0"]);
-    // What the old version's subscription still brings is the new one's business.
+    // Changes from the old version's subscription are ignored now.
     let old = fixture.controller.previous().unwrap().subscription().unwrap().sink;
     old.on_changes(&[delta()].into());
     fixture.idle(Duration::ZERO).await;
@@ -164,7 +164,7 @@ async fn queues_follow_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_faults_is_taken_back() {
+async fn a_faulty_version_is_rolled_back() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
@@ -174,7 +174,7 @@ async fn a_version_that_faults_is_taken_back() {
     assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
     let status = fixture.controller.status();
     assert_eq!((status.current.version.as_str(), status.previous, status.n_faults), ("1.0.0", None, 3));
-    // Every key has run again, with the version that works.
+    // Every key has run again with the restored version.
     let ended: std::collections::BTreeSet<String> =
         log.lock().iter().filter(|line| line.starts_with("1.")).map(|line| line[..7].to_owned()).collect();
     assert_eq!(ended.into_iter().collect::<Vec<_>>(), ["1.0.0:a", "1.0.0:b", "1.0.0:c"]);
@@ -187,7 +187,7 @@ async fn a_version_that_faults_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_the_version_before_are_not_held_against_the_new_one() {
+async fn faults_of_the_previous_version_do_not_count_for_the_new_one() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let free = watch::Sender::new(false);
     let gate = free.subscribe();
@@ -235,9 +235,9 @@ async fn a_version_is_proven_by_runs_and_time() {
     fixture.add(&["a"]);
     fixture.idle(Duration::ZERO).await;
     assert_eq!(fixture.last_swap().0, SwapResult::Proven);
-    // The version before stays compiled for a rollback, without a subscription.
+    // The previous version stays compiled for a rollback, without a subscription.
     assert!(fixture.controller.previous().unwrap().subscription().is_none());
-    // Its time alone ends the next one.
+    // The next probation ends after its time alone.
     fixture.swap(noting("3.0.0", &log, |_, _| done()));
     fixture.add(&["a", "b", "c", "d", "e"]);
     fixture.idle(Duration::ZERO).await;
@@ -247,7 +247,7 @@ async fn a_version_is_proven_by_runs_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_several_keys_pause_the_plugin_and_a_good_run_ends_it() {
+async fn faults_of_several_keys_pause_the_plugin_and_a_successful_run_ends_the_pause() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let good = Arc::new(AtomicUsize::new(0));
     let works = good.clone();
@@ -263,7 +263,7 @@ async fn faults_of_several_keys_pause_the_plugin_and_a_good_run_ends_it() {
     assert_eq!(log.lock().len(), n_before);
     assert_eq!(fixture.condition("Ready"), ("False".into(), "Quarantined".into()));
     assert_eq!(fixture.condition("Healthy"), ("False".into(), "Faults".into()));
-    // One trial, then a pause of two seconds.
+    // One trial run, then a pause of two seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     assert_eq!(log.lock().len(), n_before + 1);
     good.store(1, Ordering::Relaxed);
@@ -296,7 +296,7 @@ async fn a_disabled_plugin_collects_keys_until_it_is_enabled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_shadow_wants_is_compared_and_never_written() {
+async fn outcomes_of_the_shadow_are_compared_and_never_written() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let wants = |name: &'static str| {
         move |key: &Key, _: &dyn View| {
@@ -330,7 +330,7 @@ async fn what_the_shadow_wants_is_compared_and_never_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_in_the_shadow_is_an_objection_and_spoils_nothing() {
+async fn a_fault_in_the_shadow_rejects_the_version_and_changes_nothing() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
@@ -344,7 +344,7 @@ async fn a_fault_in_the_shadow_is_an_objection_and_spoils_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_present_version_that_faults_is_no_measure() {
+async fn a_fault_of_the_present_version_is_not_compared() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| trap()), FakeWriter::agreeable());
     fixture.start();
@@ -356,7 +356,7 @@ async fn a_present_version_that_faults_is_no_measure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quarantined_plugin_begins_anew_with_another_version() {
+async fn a_new_version_ends_a_quarantine() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| trap()), FakeWriter::agreeable());
     fixture.start();

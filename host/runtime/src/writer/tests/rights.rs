@@ -1,4 +1,4 @@
-//! What leaves the process under grants of objects of the key, and what is smuggled in bodies.
+//! Which writes are sent under grants of the key's objects, and which are smuggled in bodies.
 
 use pintle_core::contract::outcome::{PatchType, Preconditions};
 use pintle_testing::cached;
@@ -8,7 +8,7 @@ use super::*;
 
 const UID: &str = "uid-key";
 
-/// Shows the key's object, one that it controls, one that another one controls, and one that nobody controls.
+/// Shows the key's object, and Pods controlled by it, by another object and by none.
 fn owned(asked: Value) -> Fixture {
     let mut fixture = Fixture::granted(FakeWriter::agreeable(), asked);
     let shown = [("key", None), ("mine", Some("key")), ("theirs", Some("other")), ("orphan", None)];
@@ -51,7 +51,7 @@ fn reference(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": format!("uid-{name}"), "controller": true})
 }
 
-/// The failure's message, if the mutation was refused; it must not have been sent then.
+/// The failure's message, if the mutation was denied; it must not have been sent then.
 async fn refusal_of(fixture: &Fixture, mutation: Mutation) -> Option<String> {
     let before = fixture.api.log().len();
     let report = fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
@@ -65,11 +65,11 @@ async fn refusal_of(fixture: &Fixture, mutation: Mutation) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_deletes_only_what_it_has_seen_to_be_its_own() {
+async fn a_plugin_deletes_only_objects_that_it_saw_as_its_own() {
     let fixture = owned(json!([{"verbs": ["delete", "deletecollection"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     assert_eq!(refusal_of(&fixture, delete_of("mine", None)).await, None);
     assert_eq!(refusal_of(&fixture, delete_of("mine", Some("uid-mine"))).await, None);
-    // A namesake that came since is not hit.
+    // A newer object of the same name is not hit.
     assert_eq!(fixture.api.bodies(), [json!({"uid": "uid-mine"}), json!({"uid": "uid-mine"})]);
     let why = refusal_of(&fixture, delete_of("theirs", None)).await.unwrap();
     assert_eq!(
@@ -92,7 +92,7 @@ async fn a_plugin_deletes_only_what_it_has_seen_to_be_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_owned_by_a_key_that_the_caches_do_not_show() {
+async fn a_key_without_a_cached_object_owns_nothing() {
     let mut fixture = owned(json!([{"verbs": ["*"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     fixture.shown.remove(0);
     let why = refusal_of(&fixture, delete_of("mine", None)).await.unwrap();
@@ -102,7 +102,7 @@ async fn nothing_is_owned_by_a_key_that_the_caches_do_not_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_and_patches_adopt_and_release_but_give_nothing_away() {
+async fn updates_and_patches_adopt_and_release_but_set_no_other_controller() {
     let asked = json!([
         {"verbs": ["update", "patch"], "kinds": ["v1/Pod"], "of": "controlled"},
         {"verbs": ["update", "patch"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "controlled"},
@@ -121,7 +121,7 @@ async fn updates_and_patches_adopt_and_release_but_give_nothing_away() {
     assert!(refusal_of(&fixture, strategic("theirs", &adopt)).await.is_some());
     assert!(refusal_of(&fixture, strategic("mine", &give)).await.unwrap().contains("as the controller"));
     assert!(refusal_of(&fixture, strategic("orphan", &give)).await.is_some());
-    // What is not its own has no status for it either, and nobody is adopted by a status.
+    // Objects of others have no writable status either, and a status write adopts nothing.
     let status = |name| patch_of(name, Some("status"), PatchType::Merge, &json!({"status": {}}));
     assert_eq!(refusal_of(&fixture, status("mine")).await, None);
     assert!(refusal_of(&fixture, status("orphan")).await.is_some());
@@ -140,9 +140,9 @@ async fn updates_and_patches_adopt_and_release_but_give_nothing_away() {
     }
 }
 
-/// As a controller does that has too many Pods: it adopts those that match, and deletes some of them at once.
+/// Like a controller with too many Pods: it adopts those that match, and deletes some of them at once.
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_step_adopts_is_its_own_in_later_ones() {
+async fn an_object_adopted_by_an_earlier_step_is_owned_in_later_ones() {
     let asked = json!([{"verbs": ["patch", "delete"], "kinds": ["v1/Pod"], "of": "controlled"}]);
     let adopting = json!({"metadata": {"ownerReferences": [reference("key")]}});
     let adopt = || patch_of("orphan", None, PatchType::StrategicMerge, &adopting);
@@ -155,7 +155,7 @@ async fn what_an_earlier_step_adopts_is_its_own_in_later_ones() {
     assert_eq!(fixture.carry_out(then(adopt(), false)).await.n_denied, 0);
     assert_eq!(fixture.api.log(), ["patch pods ns/orphan", "delete pods ns/orphan"]);
     assert_eq!(fixture.api.bodies()[1], json!({"uid": "uid-orphan"}));
-    // If it cannot be adopted, it is not deleted.
+    // An object that cannot be adopted is not deleted.
     let mut refusing = owned(asked.clone());
     refusing.api = FakeWriter::new(|line, _| if line.starts_with("patch") { Err(refusal(422)) } else { Ok(()) });
     refusing.writer.api = refusing.api.clone();
@@ -187,7 +187,7 @@ async fn what_an_earlier_step_adopts_is_its_own_in_later_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_created_belongs_to_the_key() {
+async fn created_objects_belong_to_the_key() {
     let fixture = owned(json!([{"verbs": ["create"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     let object = |owners: Value| json!({"metadata": {"generateName": "a-", "ownerReferences": owners}});
     assert_eq!(refusal_of(&fixture, create_of(&object(json!([reference("key")])))).await, None);
@@ -196,9 +196,9 @@ async fn what_is_created_belongs_to_the_key() {
     }
 }
 
-/// As a controller does that says which children it wants: what is not there is made by the same apply that would change it.
+/// Like a controller that declares its children: one apply creates or changes each of them.
 #[tokio::test(start_paused = true)]
-async fn what_is_applied_anew_belongs_to_the_key() {
+async fn objects_created_by_apply_belong_to_the_key() {
     let asked = json!([
         {"verbs": ["create", "patch"], "kinds": ["v1/Pod"], "of": "controlled"},
         {"verbs": ["create", "patch"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "controlled"},
@@ -213,7 +213,7 @@ async fn what_is_applied_anew_belongs_to_the_key() {
     for owners in [json!([]), json!([reference("other")]), json!([reference("key"), reference("other")])] {
         assert!(refusal_of(&fixture, new(None, apply(), &object(owners.clone()))).await.is_some(), "{owners}");
     }
-    // Nothing else is made by a patch, and what was seen is not made.
+    // Patches create nothing else, and do not create objects that were seen.
     assert!(refusal_of(&fixture, new(Some("status"), apply(), &own)).await.is_some());
     assert!(refusal_of(&fixture, new(None, PatchType::Merge, &own)).await.is_some());
     let mut seen = new(None, apply(), &own);
@@ -223,13 +223,13 @@ async fn what_is_applied_anew_belongs_to_the_key() {
     assert!(refusal_of(&fixture, seen).await.is_some());
     assert!(refusal_of(&fixture, patch_of("theirs", None, apply(), &own)).await.is_some());
 
-    // It takes both permissions, as on the API server.
+    // Both permissions are required, as by the API server.
     let patching = owned(json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     let why = refusal_of(&patching, new(None, apply(), &own)).await.unwrap();
     assert!(why.starts_with("create v1/Pod ns/new is not granted"), "{why}");
     assert_eq!(refusal_of(&patching, patch_of("mine", None, apply(), &own)).await, None);
 
-    // Whoever does not see all cannot know that it is not there.
+    // A plugin that does not watch all objects cannot know that one is missing.
     for watch in [
         json!({"kind": "v1/Secret"}),
         json!({"kind": "v1/Pod", "namespace": "other"}),
@@ -247,7 +247,7 @@ async fn what_is_applied_anew_belongs_to_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grants_of_the_key_reach_its_object_alone() {
+async fn grants_of_the_key_reach_only_its_object() {
     let asked = json!([
         {"verbs": ["patch", "delete"], "kinds": ["v1/Pod"], "of": "key"},
         {"verbs": ["update"], "kinds": ["v1/Pod"], "subresources": ["status"], "of": "key"},
@@ -269,7 +269,7 @@ async fn grants_of_the_key_reach_its_object_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_about_what_the_plugin_watches_or_the_neighbours_of_its_key() {
+async fn events_are_about_watched_objects_or_neighbours_of_the_key() {
     let mut fixture = owned(json!([{"verbs": ["create"], "kinds": ["v1/Pod"]}]));
     fixture.manifest = manifest(|m| {
         m["watches"] = json!([{"kind": "apps/v1/ReplicaSet", "namespace": "ns"}, {"kind": "v1/Node"}]);
@@ -283,7 +283,7 @@ async fn events_are_about_what_the_plugin_watches_or_the_neighbours_of_its_key()
     let not_told = [("apps/v1/ReplicaSet", "other"), ("v1/ReplicaSet", "ns"), ("v1/Secret", "ns"), ("v1/Pod", "other")];
     let events = told.iter().chain(&not_told).map(|(kind, namespace)| about(kind, namespace));
     let mut mutations: Vec<Mutation> = events.clone().map(|event| mutation(Action::Event(event))).collect();
-    // Those that tell of a write are events too; the write goes on.
+    // Events of a write are checked as well; the write continues.
     mutations.extend(events.map(|event| {
         let message = format!("by {}", event.message);
         Mutation { on_success: Some(Event { message, ..event }), ..create("x") }
@@ -305,18 +305,18 @@ async fn events_are_about_what_the_plugin_watches_or_the_neighbours_of_its_key()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_smuggled_in_a_body() {
+async fn bodies_cannot_smuggle_other_targets() {
     let asked = json!([
         {"verbs": ["create", "update", "patch"], "kinds": ["v1/Pod"], "namespaces": ["ns"], "names": ["a"]},
     ]);
     let fixture = owned(asked);
     let meta = |name: &str, namespace: &str| json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}});
-    // The namespace and the name are those of the body, which is where the API server reads them.
+    // The namespace and the name are those of the body, where the API server reads them.
     assert!(refusal_of(&fixture, update_of(&meta("a", "kube-system"), None)).await.is_some());
     assert!(refusal_of(&fixture, update_of(&meta("b", "ns"), None)).await.is_some());
     assert!(refusal_of(&fixture, create_of(&json!({"metadata": {"generateName": "a"}}))).await.is_some());
     assert!(refusal_of(&fixture, create_of(&json!({"metadata": {"name": "b", "generateName": "a"}}))).await.is_some());
-    // A subresource is a grant of its own.
+    // A subresource needs its own grant.
     for subresource in ["status", "finalizers", "scale", "ephemeralcontainers"] {
         assert!(refusal_of(&fixture, update_of(&meta("a", "ns"), Some(subresource))).await.is_some());
         let patch = patch_of("a", Some(subresource), PatchType::Merge, &json!({}));
@@ -332,7 +332,7 @@ async fn nothing_is_smuggled_in_a_body() {
         assert_eq!(fixture.api.bodies().last().unwrap()["kind"], "Pod");
     }
     assert!(fixture.api.log().iter().all(|line| line.ends_with("pods ns/a")), "{:?}", fixture.api.log());
-    // What has two meanings, or is no name, is a fault.
+    // Ambiguous bodies and invalid names are faults.
     let sent = fixture.api.log().len();
     let faults = [
         create_of(&meta("a", "kube-system")),
