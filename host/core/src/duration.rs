@@ -1,14 +1,14 @@
-//! Durations as Go writes them, which flags of Kubernetes components take.
+//! Durations in Go's syntax, as in flags of Kubernetes components.
 
 use std::time::Duration;
 
-/// Longest duration that the clock of a queue holds.
+/// Longest duration that a queue's timer supports.
 pub const LONGEST: Duration = Duration::from_millis(u32::MAX as u64);
 
-/// Reads a duration such as `1h30m`, `1.5s`, `300ms` or `0`.
+/// Parses a duration such as `1h30m`, `1.5s`, `300ms` or `0`.
 ///
 /// # Errors
-/// What would be right. Retrying does not help.
+/// The valid syntax. A retry does not help.
 pub fn parse(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1e-9), ("us", 1e-6), ("\u{b5}s", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
@@ -33,10 +33,10 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// Reads a duration of at most [`LONGEST`].
+/// Parses a duration of at most [`LONGEST`].
 ///
 /// # Errors
-/// What would be right. Retrying does not help.
+/// The valid syntax or range. A retry does not help.
 pub fn parse_period(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         duration if duration > LONGEST => Err(format!("at most {}h", LONGEST.as_secs() / 3_600)),
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_as_in_go() {
+    fn durations_have_gos_syntax() {
         for (text, millis) in
             [("0", 0), ("0s", 0), ("5m", 300_000), ("1h30m", 5_400_000), ("1.5s", 1_500), ("300ms", 300)]
         {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_fits_the_clock_of_a_queue() {
+    fn a_period_fits_the_timer_of_a_queue() {
         assert_eq!(parse("9999h"), Ok(Duration::from_secs(9_999 * 3_600)));
         assert_eq!(parse_period("9999h"), Err("at most 1193h".to_owned()));
         assert_eq!(parse_period("1193h"), Ok(Duration::from_secs(1_193 * 3_600)));

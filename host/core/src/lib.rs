@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. No clock, no I/O, no async runtime: time and randomness are arguments.
-//! 2. Neither `kube` nor `wasmtime` nor `tokio` is known here.
+//! 2. No knowledge of `kube`, `wasmtime` or `tokio`.
 //!
 //! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
 

@@ -1,7 +1,7 @@
-//! What of an outcome is a fault of the plugin: sizes, counts, names and numbers that break a rule of the contract.
+//! Validates outcomes: sizes, counts, names and numbers that violate the contract are faults of the plugin.
 //!
-//! Invariant: an outcome that passes can be carried out without further checks of its shape; what remains are grants, and the
-//! JSON texts, which the writer looks into.
+//! Invariant: a validated outcome needs no further checks of its shape; only grants and the JSON texts remain, which the
+//! writer checks.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -12,27 +12,27 @@ use crate::contract::outcome::{Action, Event, Mutation, Need, Outcome, PatchType
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::policy::grants::is_path_segment;
 
-/// The largest number that the contract lets pass.
+/// Largest number in the contract.
 pub const MAX_U32: u32 = i32::MAX as u32;
-/// Reads that one round of a run may ask for: a few rounds must do for a list of every kind that a server has.
+/// Maximum needs of one round: a few rounds suffice for a list of every kind of a server.
 pub const MAX_NEEDS: usize = 256;
-/// Samples in one outcome.
+/// Maximum observations of one outcome.
 const MAX_OBSERVATIONS: usize = 1_000;
-/// Values of the keyed state that one outcome may write.
+/// Maximum writes of keyed state in one outcome.
 const MAX_STATE_WRITES: usize = 1_000;
-/// Keys that the change of one object may touch.
+/// Maximum keys for the change of one object.
 const MAX_MAPPED_KEYS: usize = 10_000;
-/// Refusals that one mutation may tolerate: each kind of refusal once.
+/// Maximum tolerated failures of one mutation: each class once.
 const MAX_TOLERATED: usize = 6;
-/// Longest name of a value of the keyed state.
+/// Longest name in the keyed state, in bytes.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
-/// An outcome that keeps the rules of the contract, its manifest and its limits: nobody has to check it again.
+/// An outcome that obeys the contract, its manifest and its limits. Holders need not check it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedOutcome(Outcome);
 
 impl CheckedOutcome {
-    /// The outcome, which may be changed from now on.
+    /// The outcome, for further changes.
     pub fn into_inner(self) -> Outcome {
         self.0
     }
@@ -52,7 +52,7 @@ impl Borrow<Outcome> for CheckedOutcome {
     }
 }
 
-/// Keys of one change that keep the rules of the contract and their manifest.
+/// Keys of one change that obey the contract and their manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappedKeys(Vec<Key>);
 
@@ -66,10 +66,10 @@ impl MappedKeys {
     }
 }
 
-/// Checks an outcome against the contract, the manifest and the limits. The text says what is wrong.
+/// Checks an outcome against the contract, the manifest and the limits. The error describes the violation.
 ///
 /// # Errors
-/// The fault's message; retrying helps only if the plugin decides differently.
+/// The fault's message; a retry helps only if the plugin decides differently.
 pub fn outcome(outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
     check_outcome(&outcome, manifest, limits)?;
     Ok(CheckedOutcome(outcome))
@@ -83,7 +83,7 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
     if outcome.needs.len() > MAX_NEEDS {
         return Err(format!("the outcome has {} needs, more than {MAX_NEEDS}", outcome.needs.len()));
     }
-    // An empty step is no mutation, but somebody has to look at it.
+    // An empty step has no mutation, but costs work.
     if outcome.steps.len() > (limits.mutations as usize).max(1) {
         let (n, limit) = (outcome.steps.len(), limits.mutations);
         return Err(format!("the outcome has {n} steps, more than the limit of {limit} mutations allows"));
@@ -135,7 +135,7 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
     Ok(())
 }
 
-/// Checks keys that the plugin's mapping answered.
+/// Checks the keys that the plugin's mapping returned.
 ///
 /// # Errors
 /// The fault's message.
@@ -200,7 +200,7 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
             }
             Ok(())
         }
-        // Which paths are sound is the grants' business: it is one question with which are allowed.
+        // The grants decide which paths are valid, together with which are allowed.
         Need::RawPath(_) => Ok(()),
         Need::Discovery if manifest.discovery => Ok(()),
         Need::Discovery => Err("discovery is needed, but the manifest does not declare `discovery: true`".into()),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_from_the_next_one_on() {
+    fn limits_reject_the_first_value_above_them() {
         check(step(vec![delete("a"), delete("b")]), expect!["ok"]);
         check(
             step(vec![delete("a"), delete("b"), delete("c")]),

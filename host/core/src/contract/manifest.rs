@@ -1,7 +1,7 @@
-//! The manifest: what a plugin says of itself, readable without running it.
+//! The manifest: a plugin's metadata, readable without running it.
 //!
-//! It travels as JSON in the custom section [`SECTION`] at the top level of the component. Authors write it as YAML
-//! (`manifest.yaml` beside the plugin's source); the build turns it into JSON.
+//! A component contains it as JSON in the custom section [`SECTION`] at its top level. Authors write YAML (`manifest.yaml`
+//! next to the plugin's source); the build converts it to JSON.
 
 mod bounds;
 mod built_in;
@@ -21,10 +21,10 @@ pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
 
-/// Name of the component's custom section.
+/// Name of the custom section.
 pub const SECTION: &str = "pintle:manifest";
 
-/// Versions of the contract (`wit/`) that this host loads.
+/// Versions of the contract (`wit/`) that this host supports.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
 
 /// The JSON Schema of a manifest, for editors and references.
@@ -32,14 +32,14 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Manifest).to_value()
 }
 
-/// What a plugin says of itself.
+/// Metadata and requests of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// Name of the plugin, unique within a host: lower-case letters, digits and `-`, at most 63.
     /// For a built-in plugin, kube-controller-manager's name of the controller, for example `replicaset-controller`.
     pub name: String,
-    /// Other names that `--controllers` accepts.
+    /// Alternative names for `--controllers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Version of the plugin, for humans.
@@ -55,35 +55,35 @@ pub struct Manifest {
     /// Whether it records Events. Default true.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub events: bool,
-    /// Whether instances live for one call or for many.
+    /// Whether an instance serves one call or many.
     #[serde(default)]
     pub instances: Instances,
     /// Whether it may call `lister.resources`.
     #[serde(default)]
     pub discovery: bool,
-    /// What it reads from the cache.
+    /// Kinds that it reads from the cache.
     pub watches: Vec<Watch>,
     /// Its work queues, at least one.
     pub queues: Vec<Queue>,
-    /// What it asks to be allowed to write, and to read live.
+    /// Permissions that it requests: writes, and live reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
     /// Its settings, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Setting>,
-    /// Metrics of its own.
+    /// Its own metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Limits that it asks for, within the operator's maximum.
+    /// Limits that it requests, within the operator's maximum.
     #[serde(default)]
     pub limits: Limits,
-    /// What it adds to the host. Only for controllers that the host's binary carries: of any other component the host ignores it,
-    /// with a warning.
+    /// Additions to the host. Only for controllers that the host's binary carries: in any other component the host ignores
+    /// this, with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in: Option<BuiltIn>,
 }
 
-/// How long an instance lives.
+/// Lifetime of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instances {
@@ -100,19 +100,19 @@ pub enum Instances {
 pub struct Queue {
     /// The `name` label of the `workqueue_*` metrics.
     pub name: String,
-    /// Runs at once. Default 5, at most 1,000.
+    /// Concurrent runs. Default 5, at most 1,000.
     #[serde(default = "default_concurrency")]
     pub concurrency: u32,
-    /// Delay after failures of a key.
+    /// Delays after failures of a key.
     #[serde(default)]
     pub backoff: Backoff,
-    /// Failures in a row after which a key is dropped until its next change; never if absent.
+    /// Consecutive failures after which a key is dropped until its next change; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
-    /// Every key of these kinds again after so many milliseconds, at least 1,000.
+    /// Resync period: enqueues every key of these kinds after this many milliseconds, at least 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<u32>,
-    /// Also a key of its own, `tick`, every so many milliseconds, at least 10 (kind `v1/Namespace`, no namespace, name `tick`).
+    /// Period of an additional key `tick` in milliseconds, at least 10 (kind `v1/Namespace`, no namespace, name `tick`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u32>,
 }
@@ -121,20 +121,20 @@ fn default_concurrency() -> u32 {
     5
 }
 
-/// Rate limits of a queue: the longer delay of both rules counts, as client-go's default controller rate limiter has it.
+/// Rate limits of a queue: the longer delay of both rules applies, as in client-go's default controller rate limiter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Backoff {
-    /// Delay after the first failure. Default 5, which is the least.
+    /// Delay after the first failure in milliseconds. Default 5, which is the minimum.
     pub base_ms: u32,
-    /// Longest delay. Default 1,000,000.
+    /// Longest delay in milliseconds. Default 1,000,000.
     pub max_ms: u32,
-    /// Always this delay, at least 5, instead of an exponential one.
+    /// Fixed delay in milliseconds, at least 5, instead of an exponential one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_ms: Option<u32>,
     /// Retries per second of the whole queue. Default 10.
     pub qps: f32,
-    /// Retries at once. Default 100.
+    /// Burst of retries. Default 100.
     pub burst: u32,
 }
 
@@ -144,17 +144,17 @@ impl Default for Backoff {
     }
 }
 
-/// A setting: its type, default and range.
+/// A setting: type, default and range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Setting {
     /// Type of the value.
     #[serde(rename = "type")]
     pub kind: SettingType,
-    /// For humans.
+    /// Description.
     #[serde(default)]
     pub description: String,
-    /// The value if the operator gives none; the setting is required if absent.
+    /// Value if the operator sets none; without a default the setting is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
     /// Smallest number.
@@ -166,7 +166,7 @@ pub struct Setting {
     /// The valid strings.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<String>,
-    /// A file whose content becomes the (string) value may be given instead, as `{"file": "/path"}`.
+    /// Whether a file may provide the (string) value, as `{"file": "/path"}`.
     #[serde(default)]
     pub from_file: bool,
 }
@@ -184,13 +184,13 @@ pub enum SettingType {
     Strings,
 }
 
-/// A metric of the plugin's own.
+/// A metric of the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Metric {
     /// Full name, for example `replicaset_controller_sorting_deletion_age_ratio`.
     pub name: String,
-    /// For humans.
+    /// Description.
     pub help: String,
     /// Type.
     #[serde(rename = "type")]
@@ -201,20 +201,20 @@ pub struct Metric {
     /// Upper bounds of a histogram's buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<f64>,
-    /// Who feeds it.
+    /// Source of its values.
     #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
     pub of: MetricSource,
 }
 
-/// Who feeds a metric.
+/// Source of a metric's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricSource {
-    /// The plugin, by observations.
+    /// The plugin's observations.
     #[default]
     Observations,
-    /// The host: a counter counts the runs of keys, a histogram observes their time in seconds, writes included. The only label
-    /// there can be is `code`: 200 if nothing failed, otherwise the HTTP status code of the first write that failed, or 500.
+    /// The host: a counter counts the runs of keys, a histogram observes their duration in seconds, including writes. The
+    /// only valid label is `code`: 200 if nothing failed, otherwise the HTTP status code of the first failed write, or 500.
     Runs,
 }
 
@@ -237,19 +237,19 @@ pub enum MetricType {
 /// A manifest that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Not JSON, or a field that does not exist or has the wrong type. The text names the place.
+    /// It is not JSON, or has an unknown field or a wrong type. The message names the place.
     #[error("the manifest does not parse: {0}")]
     Parse(#[source] serde_json::Error),
-    /// It parses, but does not make sense. The text names the field.
+    /// It is well formed but inconsistent. The message names the field.
     #[error("the manifest is not valid: {0}")]
     Invalid(String),
 }
 
 impl Manifest {
-    /// Parses and checks the JSON of the custom section.
+    /// Parses and validates the JSON of the custom section.
     ///
     /// # Errors
-    /// [`ManifestError`]; retrying does not help.
+    /// [`ManifestError`]; a retry does not help.
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
         manifest.check().map_err(ManifestError::Invalid)?;

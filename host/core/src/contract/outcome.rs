@@ -1,26 +1,27 @@
-//! What a run wants: the host's own form of the contract's outcome. `wit/controller.wit` documents each item.
+//! The outcome of a run: the host's own form of the contract's type. `wit/controller.wit` documents each item.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::object::id::{Kind, ObjectKey};
 
-/// What one run wants.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Reads that the cache cannot answer; if not empty, nothing else is carried out and the run starts again with the answers.
+    /// Reads that the cache cannot answer; if there are any, nothing else is carried out and the run starts again with the
+    /// answers.
     pub needs: Vec<Need>,
-    /// Carried out in order; a failed step stops those after it that are not `always`.
+    /// Carried out in order; after a failed step only those that are `always`.
     pub steps: Vec<Step>,
-    /// Run the key again after this time.
+    /// Requeue the key after this time.
     pub requeue_after: Option<Duration>,
-    /// New values of the plugin's keyed state; `None` forgets.
+    /// New values of the plugin's keyed state; `None` removes a value.
     pub state: Vec<(String, Option<String>)>,
     /// Samples for metrics that the manifest declares.
     pub observations: Vec<Observation>,
 }
 
-/// A sample for a metric of the plugin's own.
+/// A sample for one of the plugin's metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Name as declared in the manifest.
@@ -34,55 +35,55 @@ pub struct Observation {
 /// An error that the plugin declares.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReconcileError {
-    /// May pass; `after` replaces the queue's own backoff.
+    /// Transient; `after` replaces the queue's backoff.
     #[error("{message}")]
     Retry {
         /// Untrusted text.
         message: String,
-        /// When to try again, if the plugin knows better than the queue.
+        /// Delay, if the plugin knows better than the queue.
         after: Option<Duration>,
     },
-    /// Trying again is useless until the world changes.
+    /// A retry is useless until the cluster changes.
     #[error("{0}")]
     Terminal(String),
 }
 
-/// Mutations that belong together.
+/// Mutations that are carried out together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// How they are carried out.
+    /// Order of execution.
     pub order: Order,
-    /// In the order of the plugin.
+    /// In the plugin's order.
     pub mutations: Vec<Mutation>,
-    /// Carried out even if an earlier step failed.
+    /// Whether it is carried out even after a failed step.
     pub always: bool,
 }
 
-/// How the mutations of a step are carried out.
+/// Order of execution of a step's mutations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other, stopping at the first failure.
+    /// One after the other; stops at the first failure.
     Sequential,
-    /// All at once; all are tried.
+    /// Concurrently; all are tried.
     Parallel,
     /// In batches of 1, 2, 4, ...; the first batch with a failure is the last.
     SlowStart,
 }
 
-/// One write, and what to do with its result.
+/// One write, and its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
     /// The write.
     pub action: Action,
-    /// Recorded on success, `{name}` filled in.
+    /// Event for success; `{name}` is replaced.
     pub on_success: Option<Event>,
-    /// Recorded on failure, `{name}` and `{error}` filled in.
+    /// Event for failure; `{name}` and `{error}` are replaced.
     pub on_failure: Option<Event>,
-    /// Refusals that count as success.
+    /// Failures that count as success.
     pub tolerate: Vec<Refusal>,
 }
 
-/// How the API server refuses, as far as controllers tell refusals apart.
+/// Failures that controllers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the API server's own")]
 pub enum Refusal {
@@ -112,7 +113,7 @@ pub enum Action {
     Update {
         /// Kind of the object.
         kind: Kind,
-        /// The whole object; names its target by its metadata.
+        /// The whole object; its metadata identifies the target.
         object: String,
         /// For example `status`.
         subresource: Option<String>,
@@ -125,11 +126,11 @@ pub enum Action {
         object: ObjectKey,
         /// For example `status`.
         subresource: Option<String>,
-        /// Which patch language.
+        /// Patch format.
         patch_type: PatchType,
         /// The patch.
         body: String,
-        /// Written into the patch by the host.
+        /// Added to the patch by the host.
         preconditions: Preconditions,
     },
     /// DELETE.
@@ -138,7 +139,7 @@ pub enum Action {
         kind: Kind,
         /// Its name.
         object: ObjectKey,
-        /// Sent along.
+        /// Preconditions of the delete.
         preconditions: Preconditions,
         /// The kind's default if absent.
         propagation: Option<Propagation>,
@@ -151,16 +152,16 @@ pub enum Action {
         kind: Kind,
         /// Their namespace.
         namespace: String,
-        /// All if absent.
+        /// Label selector; all objects if absent.
         label_selector: Option<String>,
         /// The kind's default if absent.
         propagation: Option<Propagation>,
     },
-    /// An event on its own.
+    /// An event without a mutation.
     Event(Event),
 }
 
-/// What must hold when the write arrives.
+/// Conditions that must hold when the write arrives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the API server's own")]
 pub struct Preconditions {
@@ -168,25 +169,25 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// Languages of patches.
+/// Patch formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own.
+    /// Strategic merge patch.
     StrategicMerge,
     /// Server-side apply.
     Apply {
-        /// Who owns the fields.
+        /// Owner of the fields.
         field_manager: String,
-        /// Take over fields of others.
+        /// Take ownership of conflicting fields.
         force: bool,
     },
 }
 
-/// What becomes of dependents.
+/// Deletion propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the API server's own")]
 pub enum Propagation {
@@ -196,7 +197,7 @@ pub enum Propagation {
 }
 
 impl Propagation {
-    /// As the API server spells it.
+    /// The policy's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Background => "Background",
@@ -209,7 +210,7 @@ impl Propagation {
 /// A Kubernetes Event, before the host adds time, source, count and series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// Kind of the object that it is about.
+    /// Kind of the regarding object.
     pub regarding_kind: Kind,
     /// Its name.
     pub regarding: ObjectKey,
@@ -237,20 +238,20 @@ pub enum Need {
     LiveList {
         /// Their kind.
         kind: Kind,
-        /// Empty for all.
+        /// One namespace; empty for all.
         namespace: String,
-        /// All if absent.
+        /// Label selector; all objects if absent.
         label_selector: Option<String>,
-        /// At most so many.
+        /// Maximum number of objects.
         limit: u32,
     },
     /// GET of a path.
     RawPath(String),
-    /// Discovery, now.
+    /// Fresh discovery.
     Discovery,
 }
 
-/// The API server's refusal to answer a need.
+/// The failed answer to a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedError {
     /// HTTP status code; 0 if no answer came.
@@ -261,21 +262,21 @@ pub struct NeedError {
     pub message: String,
 }
 
-/// Answers to needs, kept for the next round of the same run.
+/// Answers to needs, in the next round of the same run.
 pub type Answers = Vec<(Need, Result<Arc<str>, NeedError>)>;
 
-/// A mutation of the previous run that was neither carried out nor tolerated.
+/// A mutation of the previous run that failed and was not tolerated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationFailure {
-    /// Place of the step in the outcome.
+    /// Index of the step in the outcome.
     pub step: u32,
-    /// Place of the mutation in the step.
+    /// Index of the mutation in the step.
     pub position: u32,
     /// `create`, `update`, `patch`, `delete` or `delete-collection`.
     pub verb: &'static str,
     /// Kind of the target.
     pub kind: Kind,
-    /// The target; the name is empty if it was to be generated.
+    /// The target; the name is empty for a generated name.
     pub object: ObjectKey,
     /// For example `status`.
     pub subresource: Option<String>,

@@ -1,6 +1,6 @@
-//! A plugin's configuration: what the operator gave, checked against the manifest's settings, with defaults filled in.
+//! A plugin's configuration: the operator's values, validated against the manifest's settings, with defaults.
 //!
-//! Not here: where the operator's values come from, reading files (an argument does it).
+//! Not here: the source of the operator's values; reading files is an argument.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::manifest::{Setting, SettingType};
 
-/// Longest file that a setting is read from: 1 MiB, the limit of Secrets and ConfigMaps, which such files are mounted from.
+/// Longest file of a setting in bytes: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// A configuration that the plugin's manifest does not allow.
@@ -17,23 +17,23 @@ pub enum SettingsError {
     /// The configuration is not a JSON object.
     #[error("the configuration must be an object of settings, not {0}")]
     NotAnObject(String),
-    /// No such setting.
+    /// There is no such setting.
     #[error("setting {name:?} does not exist; {}", list(.known))]
     Unknown {
-        /// As given.
+        /// The name, as given.
         name: String,
-        /// Those that exist.
+        /// The existing settings.
         known: Vec<String>,
     },
     /// No value and no default.
     #[error("setting {0:?} is required")]
     Missing(String),
-    /// A value of the wrong type or out of range; the text says what is right.
+    /// A value has the wrong type or is out of range; the message names the valid values.
     #[error("setting {name:?}: {why}")]
     Invalid {
         /// The setting.
         name: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and the valid values.
         why: String,
     },
 }
@@ -44,10 +44,10 @@ fn list(names: &[String]) -> String {
 
 /// The configuration as the plugin sees it: a JSON object with a value for every setting that has one.
 ///
-/// `given` is an object, or null for no configuration at all. `read_file` answers the content of a file that `{"file": path}` names.
+/// `given` is an object, or null for no configuration. `read_file` returns the content of the file in `{"file": path}`.
 ///
 /// # Errors
-/// [`SettingsError`]; retrying does not help.
+/// [`SettingsError`]; a retry does not help.
 pub fn resolve(
     settings: &BTreeMap<String, Setting>,
     given: &Value,
@@ -137,7 +137,7 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What a value is, in few words: configuration may be secret, so that long values are not repeated.
+/// A short description of a value: configuration may be secret, so long values are not repeated.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),

@@ -1,7 +1,7 @@
-//! What two versions of a plugin wanted for the same view, made comparable.
+//! Comparable form of the outcomes of two versions for the same view.
 //!
-//! Objects and patches are compared as JSON values: the order of fields and white space mean nothing. Log lines and observations
-//! are left out: they change nothing in the cluster.
+//! Objects and patches are compared as JSON values: field order and white space do not matter. Log lines and observations are
+//! left out, because they change nothing in the cluster.
 
 use std::borrow::Borrow;
 
@@ -12,7 +12,7 @@ use crate::contract::outcome::{
 };
 use crate::ports::guest::Answer;
 
-/// What a call answered, for comparing and for showing. `{}`: nothing is wanted.
+/// The result of a call, for comparison and display. `{}`: an empty outcome.
 pub fn shown<O: Borrow<Outcome>>(answer: &Answer<O>) -> Value {
     match answer {
         Err(fault) => json!({"fault": fault.kind.as_str(), "message": fault.message}),
@@ -56,7 +56,7 @@ fn put_list(map: &mut Map<String, Value>, name: &str, values: Vec<Value>) {
     put(map, name, (!values.is_empty()).then_some(Value::Array(values)));
 }
 
-/// The text as JSON; as a string if it is none.
+/// The text as JSON; as a string if it is not JSON.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| json!(text))
 }
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_fields_means_nothing_and_values_do() {
+    fn values_are_compared_and_field_order_is_not() {
         assert_eq!(shown(&create(r#"{"a":1,"b":[1,2]}"#)), shown(&create(r#"{ "b": [1,2], "a": 1 }"#)));
         assert_ne!(shown(&create(r#"{"a":1,"b":[1,2]}"#)), shown(&create(r#"{"a":1,"b":[2,1]}"#)));
         assert_ne!(shown(&create("{}")), shown(&Ok(Ok(Outcome::default()))));
     }
 
     #[test]
-    fn what_changes_nothing_in_the_cluster_is_left_out() {
+    fn parts_without_effect_on_the_cluster_are_left_out() {
         let observation = Observation { metric: "m".into(), labels: Vec::new(), value: 1.0 };
         let outcome = Outcome { observations: vec![observation], ..Outcome::default() };
         assert_eq!(shown(&Ok(Ok(outcome))), json!({}));

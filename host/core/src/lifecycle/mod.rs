@@ -1,14 +1,13 @@
-//! The life of a plugin while the host runs: what an operator says of it, how a new version takes over, and what is told of it.
+//! Life cycle of a plugin in a running host: the operator's spec, the takeover of a new version, and the status.
 //!
 //! ```text
 //! spec + component ──> validate ──> compile ──> sync ──> shadow? ──> switch ──> probation ──> proven
-//!                        └──────────┴───────────┴─────────┴─> refused             └─> rolled back
+//!                        └──────────┴───────────┴─────────┴─> rejected            └─> rolled back
 //! ```
 //!
-//! The shapes here are those of the `ControllerPlugin` resource, of files beside components in a plugin folder, and of the admin
-//! API: three ways in, one vocabulary.
+//! These types are the shapes of the `ControllerPlugin` resource, of the files in a plugin folder, and of the admin API.
 //!
-//! Not here: carrying any of it out (`pintle-runtime`), where components come from (`pintle`).
+//! Not here: carrying it out (`pintle-runtime`), sources of components (`pintle-sources`).
 
 pub mod comparison;
 pub mod probation;
@@ -22,45 +21,45 @@ use serde::{Deserialize, Serialize};
 use crate::contract::manifest::{Grant, Limits};
 use crate::object::id::Kind;
 
-/// The resource by which a cluster says what a host runs, cluster-scoped; its name is the plugin's. Events about plugins are about
-/// it, whether it is there or not.
+/// The cluster-scoped resource that declares a plugin; its name is the plugin's. Events about plugins refer to it, even if it
+/// does not exist.
 pub fn resource_kind() -> Kind {
     Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin")
 }
 
-/// What the operator says of one plugin, besides where its component comes from.
+/// The operator's spec of one plugin, except where its component comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Spec {
-    /// SHA-256 of the component in hexadecimal, with or without `sha256:` before it. Another component is refused.
+    /// SHA-256 of the component in hexadecimal, with or without the prefix `sha256:`. Another component is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Its settings: an object, or null for the defaults.
+    /// Settings: an object, or null for the defaults.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub config: serde_json::Value,
-    /// What it may read and write. Absent: what its manifest asks for, but only where the host was told to grant that
-    /// (see `ungranted` for what is asked for and not given).
+    /// What the plugin may read and write. If absent: what its manifest requests, but only if the host is configured to grant
+    /// that (`ungranted` decides about requests that are not granted).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grants: Option<Vec<Grant>>,
-    /// What becomes of a component that asks for more than it is given.
+    /// What happens to a component that requests more than it is granted.
     pub ungranted: Ungranted,
-    /// Limits in place of the manifest's.
+    /// Limits that replace the manifest's.
     pub limits: Limits,
     /// How a new version takes over.
     pub strategy: Strategy,
-    /// What repeated faults lead to.
+    /// Reaction to repeated faults.
     pub failure_policy: FailurePolicy,
-    /// Does not run, but stays loaded.
+    /// Whether it is stopped, but stays loaded.
     pub disabled: bool,
 }
 
-/// What becomes of a component that asks for more than it is given.
+/// What happens to a component that requests more than it is granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ungranted {
-    /// It is not loaded.
+    /// It is rejected.
     #[default]
     Refuse,
-    /// It runs; each write that is not granted is refused when it comes. Watches must be granted all the same.
+    /// It runs; each ungranted write is denied. Watches must be granted in any case.
     Deny,
 }
 
@@ -68,26 +67,26 @@ pub enum Ungranted {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Strategy {
-    /// Run it beside the old one first; what it wants is compared and never written. Absent: switch at once.
+    /// Runs the new version beside the old one first; its outcomes are compared and never written. If absent, it takes over
+    /// at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Shadow>,
-    /// When it counts as proven, and when it is rolled back.
+    /// When the version counts as proven, and when it is rolled back.
     pub probation: Probation,
-    /// Longest wait for the caches of watches that the old version did not have, in milliseconds. Default 60,000. Then the new
-    /// version is refused.
+    /// Longest wait for the caches of new watches, in milliseconds. Default 60,000. Afterwards the new version is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_timeout_ms: Option<u32>,
 }
 
-/// Old and new version run on the same views; only what the old one wants is written.
+/// The old and the new version run on the same views; only the old one's outcomes are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Shadow {
-    /// Runs that are compared. Default 100.
+    /// Number of runs to compare. Default 100.
     pub runs: u32,
-    /// Shadowing ends after so many milliseconds, however many runs there were; 0: it waits for the runs. Default 60,000.
+    /// Longest duration of the shadow run in milliseconds, whatever the number of runs; 0 means no limit. Default 60,000.
     pub for_ms: u32,
-    /// Runs that may differ. More of them, or any fault of the new version, and it is refused. Default 0.
+    /// Maximum runs that may differ. More differences, or any fault of the new version, reject it. Default 0.
     pub max_differences: u32,
 }
 
@@ -97,19 +96,19 @@ impl Default for Shadow {
     }
 }
 
-/// The time in which a new version is watched. It is proven when both the runs and the time are over; until then the version
-/// before it stays compiled.
+/// The probation of a new version. The version is proven when both the number of runs and the time are reached; until then
+/// the previous version stays compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Probation {
-    /// Default 100.
+    /// Number of runs. Default 100.
     pub runs: u32,
-    /// Default 60,000.
+    /// Duration in milliseconds. Default 60,000.
     pub for_ms: u32,
-    /// Faults (writes that are not granted included) that are still borne; one more rolls back. Default 2.
+    /// Tolerated faults (ungranted writes included); one more rolls the version back. Default 2.
     pub max_faults: u32,
-    /// Of at least 20 runs, at most so many per cent may fail for other reasons than conflicts, unless the version before
-    /// failed as often. Default 50.
+    /// Maximum percentage of runs, of at least 20, that may fail for reasons other than conflicts, unless the previous
+    /// version failed as often. Default 50.
     pub max_error_percent: u32,
 }
 
@@ -119,43 +118,43 @@ impl Default for Probation {
     }
 }
 
-/// What repeated faults of a plugin lead to. The faulting keys back off under each of them.
+/// Reaction to repeated faults of a plugin. The faulting keys back off in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailurePolicy {
-    /// Nothing else.
+    /// No further reaction.
     Retry,
     /// The plugin pauses, longer each time.
     #[default]
     Quarantine,
-    /// The plugin stops until somebody enables it.
+    /// The plugin stops until it is enabled.
     Disable,
 }
 
-/// What a plugin is doing.
+/// Phase of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Its caches fill.
+    /// Its caches are not synced yet.
     Starting,
-    /// It takes keys.
+    /// It runs.
     Running,
-    /// It pauses because of repeated faults.
+    /// It is paused because of repeated faults.
     Quarantined,
-    /// It takes no keys until somebody enables it.
+    /// It is stopped until it is enabled.
     Disabled,
 }
 
-/// How far a new version has come.
+/// Stage of a new version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Contract, imports, manifest, grants, limits.
+    /// Checks of contract, imports, manifest, grants and limits.
     Validating,
-    /// Machine code is made.
+    /// Compilation.
     Compiling,
-    /// The caches of its watches fill.
+    /// The caches of its watches are syncing.
     Syncing,
     /// It runs beside the old version.
     Shadowing,
-    /// It runs, and is watched.
+    /// It runs on probation.
     Probation,
 }
 
@@ -163,17 +162,17 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionInfo {
-    /// As its manifest says.
+    /// Version in its manifest.
     pub version: String,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
-    /// Where the component came from: a path, `built-in NAME`, ...
+    /// Origin of the component: a path, `built-in NAME` and so on.
     pub origin: String,
     /// When it took over: RFC 3339.
     pub since: String,
 }
 
-/// How a swap ended.
+/// Result of a swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SwapResult {
     /// The new version runs, and is on probation.
@@ -186,60 +185,61 @@ pub enum SwapResult {
     RolledBack,
 }
 
-/// The last attempt to replace a version.
+/// An attempt to replace a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SwapReport {
-    /// The version before, absent if the plugin was new.
+    /// The previous version; absent if the plugin was new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<VersionInfo>,
-    /// The version that was to take over; absent if the component could not even be read.
+    /// The new version; absent if the component could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<VersionInfo>,
-    /// How it ended.
+    /// The result.
     pub result: SwapResult,
-    /// One word in CamelCase: `Requested`, `FaultsInProbation`, `ShadowDiffers`, `NotGranted`, `DigestMismatch`, ...
+    /// Reason as one word in CamelCase: `Requested`, `FaultsInProbation`, `ShadowDiffers`, `NotGranted`, `DigestMismatch` and
+    /// so on.
     pub reason: String,
     /// For humans.
     pub message: String,
     /// When it ended: RFC 3339.
     pub at: String,
-    /// How long no key of the plugin could be taken, in microseconds.
+    /// How long no key of the plugin could start, in microseconds.
     pub pause_micros: u64,
 }
 
-/// A condition, as `metav1.Condition` has it.
+/// A condition, like `metav1.Condition`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// `Ready` (takes keys, caches filled), `Healthy` (no recent fault), `Progressing` (a version is about to take over).
+    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word in CamelCase.
+    /// Reason as one word in CamelCase.
     pub reason: String,
     /// For humans.
     pub message: String,
-    /// RFC 3339.
+    /// Last transition time: RFC 3339.
     pub last_transition_time: String,
 }
 
-/// Where the outcome of a new version differs from that of the old one, for one run.
+/// A run for which the outcomes of the old and the new version differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// The key.
     pub key: String,
-    /// When: RFC 3339.
+    /// Time: RFC 3339.
     pub at: String,
-    /// What the old version wanted.
+    /// Outcome of the old version.
     pub old: serde_json::Value,
-    /// What the new version wanted.
+    /// Outcome of the new version.
     pub new: serde_json::Value,
 }
 
-/// What shadowing has shown so far.
+/// Result of a shadow run so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowReport {
@@ -247,7 +247,7 @@ pub struct ShadowReport {
     pub n_runs: u32,
     /// Runs that differed.
     pub n_differences: u32,
-    /// Runs that were not compared, because the comparison of earlier ones was still going on.
+    /// Runs that were not compared, because earlier comparisons were still in progress.
     pub n_skipped: u32,
     /// Some of the differences.
     pub differences: Vec<Difference>,

@@ -1,33 +1,34 @@
-//! Whether a new version has proven itself, or must be taken back.
+//! Probation: decides whether a new version is proven or rolled back.
 //!
 //! Invariants:
-//! 1. Proven once both the runs and the time are over; taken back as soon as one rule is broken; never both.
-//! 2. Errors that the version before made as often are not held against the new one.
+//! 1. A version is proven once both the number of runs and the time are reached; it is rolled back as soon as one rule is
+//!    violated; never both.
+//! 2. Errors that the previous version had as often do not count.
 //! 3. No clock: the time is an argument.
 //!
-//! Not here: taking it back (the controller), faults of proven versions (`supervisor`).
+//! Not here: the rollback itself (the controller), faults of proven versions (`supervisor`).
 
 use std::time::{Duration, Instant};
 
 use crate::lifecycle;
 
-/// Runs after which the share of errors says something.
+/// Runs after which the error rate is significant.
 pub const MIN_RUNS: u32 = 20;
-/// Runs over which errors of the present version are remembered; older ones fade.
+/// Runs over which the error rate of the present version is averaged; older runs decay.
 const MEMORY: f64 = 200.0;
 
-/// How a run ended, as far as it speaks for or against a version.
+/// The result of a run, as probation counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Well, or with conflicts only.
+    /// Success, or only conflicts.
     Well,
-    /// With a declared error, or a write that failed.
+    /// A declared error, or a failed write.
     Error,
-    /// With a fault of the plugin, ungranted writes included.
+    /// A fault of the plugin, including ungranted writes.
     Fault,
 }
 
-/// The share of runs that end with errors, by recent runs.
+/// The rate of recent runs that ended with errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorShare {
     share: f64,
@@ -35,34 +36,34 @@ pub struct ErrorShare {
 }
 
 impl ErrorShare {
-    /// Takes in a run.
+    /// Counts a run.
     pub fn ran(&mut self, ended: Ended) {
         self.n_runs = (self.n_runs + 1.0).min(MEMORY);
         let now = if ended == Ended::Error { 1.0 } else { 0.0 };
         self.share += (now - self.share) / self.n_runs;
     }
 
-    /// In per cent.
+    /// The rate in per cent.
     pub fn percent(self) -> f64 {
         self.share * 100.0
     }
 }
 
-/// What probation has come to.
+/// The verdict of a probation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The version stays.
+    /// The version is proven.
     Proven,
-    /// The version before takes over again.
+    /// The previous version takes over again.
     TakeBack {
-        /// One word in CamelCase.
+        /// Reason as one word in CamelCase.
         reason: &'static str,
-        /// For humans.
+        /// Message for humans.
         message: String,
     },
 }
 
-/// One version on probation.
+/// The probation of one version.
 #[derive(Clone, Debug)]
 pub struct Probation {
     rules: lifecycle::Probation,
@@ -70,23 +71,23 @@ pub struct Probation {
     n_runs: u32,
     n_faults: u32,
     n_errors: u32,
-    /// Per cent of errors of the version before.
+    /// Error rate of the previous version, in per cent.
     before: f64,
 }
 
 impl Probation {
-    /// Begins now. `before`: how the present version did.
+    /// Starts a probation. `before`: the error rate of the present version.
     pub fn begin(rules: lifecycle::Probation, before: ErrorShare, now: Instant) -> Self {
         let until = now + Duration::from_millis(rules.for_ms.into());
         Self { rules, until, n_runs: 0, n_faults: 0, n_errors: 0, before: before.percent() }
     }
 
-    /// Runs so far.
+    /// Number of runs so far.
     pub fn n_runs(&self) -> u32 {
         self.n_runs
     }
 
-    /// Takes in a run of the version. `what` says what went wrong, for the message.
+    /// Counts a run of the version. `what` is the error, for the message.
     pub fn ran(&mut self, ended: Ended, what: &str, now: Instant) -> Option<Judgement> {
         self.n_runs = self.n_runs.saturating_add(1);
         match ended {
@@ -115,12 +116,12 @@ impl Probation {
         self.check(now)
     }
 
-    /// Whether it is over by now.
+    /// The verdict at this time, if any.
     pub fn check(&self, now: Instant) -> Option<Judgement> {
         (now >= self.until && self.n_runs >= self.rules.runs).then_some(Judgement::Proven)
     }
 
-    /// When [`Probation::check`] may answer differently without a run.
+    /// The time at which [`Probation::check`] may change without a run.
     pub fn next_wakeup(&self) -> Option<Instant> {
         (self.n_runs >= self.rules.runs).then_some(self.until)
     }
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_too_many_takes_it_back() {
+    fn a_fault_over_the_limit_rolls_it_back() {
         let now = Instant::now();
         let mut probation = Probation::begin(rules(), ErrorShare::default(), now);
         assert_eq!(probation.ran(Ended::Fault, "trap", now), None);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_errors_forgets() {
+    fn the_error_rate_decays() {
         let mut share = ErrorShare::default();
         share.ran(Ended::Error);
         share.ran(Ended::Well);

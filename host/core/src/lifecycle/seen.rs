@@ -1,7 +1,7 @@
-//! What a run has read, kept so that the run can be had again.
+//! The read set of a run: everything that it read, kept for a replay.
 //!
-//! *Flow*: the view of a run notes its reads; after a failure it gives the objects that they found, in the form in which the caches
-//! hold them; [`SeenObject::value`] makes of each the object that another cache would take in as the same.
+//! *Flow*: the view of a run logs its reads; after a failure it returns the objects that they found, in their cached form;
+//! [`SeenObject::value`] turns each into an object that another cache would store equally.
 //!
 //! *Not here*: which runs are kept, and for how long (`pintle-runtime`'s `failures`).
 
@@ -17,39 +17,39 @@ use crate::object::id::Kind;
 use crate::object::{Object, OwnerRef};
 use crate::ports::api::ApiResource;
 
-/// What an object costs besides its text: its metadata and the references to it.
+/// Bytes of an object besides its text: its metadata and the references to it.
 const OBJECT_BYTES: usize = 256;
 
-/// What a run has read of its view.
+/// Everything that a run read through its view.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Objects that its reads of the caches gave or counted, each once, in the order of the reads.
+    /// Objects that its reads returned or counted, each once, in the order of the reads.
     pub objects: Vec<SeenObject>,
-    /// What the API server has been found to offer, if the run asked.
+    /// Result of discovery, if the run requested it.
     pub resources: Option<Arc<[ApiResource]>>,
-    /// The state under each name that the run asked for; nothing for names without.
+    /// The state under each name that the run read; `None` for names without a value.
     pub state: BTreeMap<Arc<str>, Arc<str>>,
-    /// What its needs were answered.
+    /// Answers to its needs.
     pub answers: Answers,
-    /// Something is left out, for it would have been too much.
+    /// Whether something is left out because of the size limit.
     pub is_incomplete: bool,
 }
 
-/// A cached object that a run has read.
+/// A cached object that a run read.
 #[derive(Clone, Debug)]
 pub struct SeenObject {
     /// Shared by the objects of a kind.
     pub form: Arc<Form>,
-    /// As it was then.
+    /// The object at that time.
     pub object: Arc<Object>,
     /// The fullest text that the plugin may read.
     pub text: Arc<str>,
 }
 
-/// How a plugin's watch keeps the objects of a kind.
+/// How a plugin's watch stores the objects of a kind.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// Of the objects.
+    /// Kind of the objects.
     pub kind: Kind,
     /// Declared indexes: where the values come from, and their slot.
     pub indexes: Vec<(FieldPath, usize)>,
@@ -60,15 +60,15 @@ pub struct Form {
 }
 
 impl SeenObject {
-    /// What keeping it costs at most; less as long as the caches have the same.
+    /// Upper bound of its bytes; it costs less while the caches share the object.
     pub fn n_bytes(&self) -> usize {
         self.text.len() + OBJECT_BYTES
     }
 
     /// An object that the same watch finds by the same queries, and shows in the same way.
     ///
-    /// A projection is not all that queries go by: labels, owners, and values of indexes and selectors that it leaves out are put back.
-    /// Of a field selector, what must be equal is put back.
+    /// Queries use more than the projection: labels, owners, and values of indexes and selectors that it leaves out are added
+    /// again, and so are the equality terms of a field selector.
     pub fn value(&self) -> Value {
         let Ok(mut value) = serde_json::from_str::<Value>(&self.text) else { return Value::Null };
         let meta = &self.object.meta;
@@ -102,13 +102,13 @@ fn names(path: &FieldPath) -> Vec<&str> {
     path.names().iter().map(|name| &**name).collect()
 }
 
-/// The terms of a field selector that say what a field is.
+/// The equality terms of a field selector.
 fn equal_terms(selector: &str) -> impl Iterator<Item = (&str, &str)> {
     let terms = selector.split(',').filter(|term| !term.contains("!="));
     terms.filter_map(|term| term.split_once("==").or_else(|| term.split_once('=')))
 }
 
-/// Puts a field where there is none yet. Of a list on the way the first element gets it, which is enough to be found by it.
+/// Sets a missing field. In a list on the path, the first element gets it, which is enough for an index.
 fn put(value: &mut Value, path: &[&str], field: impl FnOnce() -> Value) {
     let Some((name, rest)) = path.split_first() else { return };
     match value {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_queries_go_by_is_put_back_into_a_projection() {
+    fn fields_that_queries_use_are_restored_in_a_projection() {
         let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"web"}},"spec":{"volumes":[{"name":"v"}]}}"#;
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_as_it_is() {
+    fn existing_fields_are_unchanged() {
         let text = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

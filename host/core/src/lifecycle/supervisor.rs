@@ -1,4 +1,4 @@
-//! When a plugin that faults may take keys.
+//! Quarantine: decides when a plugin with faults may run.
 //!
 //! ```text
 //! open ──faults in a row──> paused ──pause over──> trial (one run) ──success──> open
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. One key that always faults pauses nobody: it takes faults of [`MIN_KEYS`] keys, and no success between them. Otherwise who can
-//!    make one bad object could stop a controller for everybody.
-//! 2. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and are short again after [`FORGIVEN`] without a pause.
+//! 1. A single key that always faults does not pause the plugin: faults of [`MIN_KEYS`] keys without a success between them
+//!    are required. Otherwise whoever can create one bad object could stop a controller.
+//! 2. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and restart short after [`FORGIVEN`] without a pause.
 //! 3. No clock: the time is an argument.
 //!
-//! Not here: the backoff of single keys (`ratelimit`), taking back a version that faults (`probation`).
+//! Not here: the backoff of single keys (`ratelimit`), rollback of a faulty version (`probation`).
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 
 use crate::lifecycle::FailurePolicy;
 
-/// Faults without a success between them that pause a plugin.
+/// Consecutive faults that pause a plugin.
 pub const FAULTS_IN_A_ROW: u32 = 10;
-/// Of so many keys at least.
+/// Minimum number of keys among them.
 pub const MIN_KEYS: usize = 3;
 /// The first pause.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// No pause is longer.
+/// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Time without a pause after which the next one is a first one.
+/// Time without a pause after which the next one is as short as the first.
 pub const FORGIVEN: Duration = Duration::from_secs(600);
 
 /// Whether keys may be taken.
@@ -37,44 +37,44 @@ enum State {
     Paused {
         until: Instant,
     },
-    /// The pause is over; `taken`: the one key that tries is running.
+    /// The pause is over; `taken`: the trial key is running.
     Trial {
         taken: bool,
     },
     Disabled,
 }
 
-/// What has changed.
+/// A change of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// No keys for so long.
+    /// Paused for this long.
     Paused(Duration),
-    /// The trial went well.
+    /// The trial succeeded.
     Recovered,
-    /// No keys until somebody enables the plugin.
+    /// Disabled until it is enabled.
     Disabled,
 }
 
-/// Watches over the runs of one plugin.
+/// Supervises the runs of one plugin.
 #[derive(Debug)]
 pub struct Supervisor<K> {
     policy: FailurePolicy,
     state: State,
     n_in_a_row: u32,
-    /// Keys that faulted since the last success, [`MIN_KEYS`] of them at most.
+    /// Keys that faulted since the last success, at most [`MIN_KEYS`].
     keys: HashSet<K>,
     n_pauses: u32,
     last_pause: Option<Instant>,
 }
 
 impl<K: Clone + Eq + Hash> Supervisor<K> {
-    /// A plugin that has done nothing wrong yet.
+    /// Creates the state of a plugin without faults.
     pub fn new(policy: FailurePolicy) -> Self {
         let keys = HashSet::new();
         Self { policy, state: State::Open, n_in_a_row: 0, keys, n_pauses: 0, last_pause: None }
     }
 
-    /// Another policy from now on.
+    /// Sets the policy.
     pub fn set_policy(&mut self, policy: FailurePolicy) {
         self.policy = policy;
     }
@@ -89,7 +89,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         }
     }
 
-    /// A key was taken.
+    /// Counts a taken key.
     pub fn took(&mut self) {
         match self.state {
             State::Paused { .. } | State::Trial { .. } => self.state = State::Trial { taken: true },
@@ -97,7 +97,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         }
     }
 
-    /// When [`Supervisor::is_open`] may change by itself.
+    /// When [`Supervisor::is_open`] may change without a run.
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self.state {
             State::Paused { until } => Some(until),
@@ -105,7 +105,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         }
     }
 
-    /// How long the present pause still takes; absent if there is none. A trial counts as the end of a pause.
+    /// Remaining time of the pause; absent if there is none. A trial counts as the end of a pause.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Paused { until } => Some(until.saturating_duration_since(now)),
@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         }
     }
 
-    /// Whether somebody, or the policy, has disabled it.
+    /// Whether the operator or the policy has disabled it.
     pub fn is_disabled(&self) -> bool {
         self.state == State::Disabled
     }
@@ -124,11 +124,11 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         self.n_in_a_row
     }
 
-    /// A run of a key has ended. Runs that were in flight when a pause began count, but change nothing.
+    /// Counts a run. Runs that were in flight when a pause began count, but change nothing.
     pub fn ran(&mut self, key: &K, faulted: bool, now: Instant) -> Option<Change> {
         if !faulted {
             self.forgive();
-            // Of those in flight when the pause began, none says that the plugin has recovered: they may be lucky keys.
+            // Runs that were in flight when the pause began do not prove a recovery: their keys may be unaffected.
             if self.state == (State::Trial { taken: true }) {
                 self.state = State::Open;
                 return Some(Change::Recovered);
@@ -170,19 +170,19 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         }
     }
 
-    /// Takes no keys until it is enabled.
+    /// Disables the plugin until it is enabled.
     pub fn disable(&mut self) {
         self.state = State::Disabled;
     }
 
-    /// Takes keys, whatever was before; faults so far are forgotten.
+    /// Enables the plugin and resets its faults.
     pub fn enable(&mut self) {
         self.state = State::Open;
         self.n_pauses = 0;
         self.forgive();
     }
 
-    /// Another version runs from now on: it starts with a clean slate, but a disabled plugin stays disabled.
+    /// Another version takes over: faults are reset, but a disabled plugin stays disabled.
     pub fn start_anew(&mut self) {
         if !self.is_disabled() {
             self.enable();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_in_a_row_pause_and_a_trial_frees() {
+    fn consecutive_faults_pause_and_a_successful_trial_ends_the_pause() {
         let mut f = Fixture::new(FailurePolicy::Quarantine);
         assert_eq!(f.faults(9, 3), []);
         assert_eq!(f.run(0, true), Some(Some(Change::Paused(FIRST_PAUSE))));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_their_bound_and_are_forgiven() {
+    fn pauses_grow_to_their_bound_and_become_short_again() {
         let mut f = Fixture::new(FailurePolicy::Quarantine);
         let mut pauses = f.faults(10, 3);
         for _ in 0..10 {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_key_or_a_success_between_pauses_nobody() {
+    fn one_bad_key_or_a_success_in_between_does_not_pause() {
         let mut f = Fixture::new(FailurePolicy::Quarantine);
         assert_eq!(f.faults(1000, 2), []);
         f.run(0, false);

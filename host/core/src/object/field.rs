@@ -1,10 +1,10 @@
-//! Field paths and masks: which parts of an object somebody wants.
+//! Field paths and masks: the parts of an object that a reader declares.
 //!
-//! A path is names joined by dots; a name that holds a dot or slash stands in `['...']`: `spec.nodeName`,
-//! `metadata.annotations['example.com/x'].y`. A list on the way is passed through: the rest of the path holds for each element.
-//! Where the path meets something that has no fields, that something is left out.
+//! A path is names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
+//! `metadata.annotations['example.com/x'].y`. A path continues into each element of a list. A value without fields where the
+//! path continues is left out.
 //!
-//! Not here: how a mask is applied to JSON text (`project`).
+//! Not here: applying a mask to JSON text (`project`).
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct FieldPath {
     names: Vec<Box<str>>,
 }
 
-/// A path that does not parse.
+/// A path that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field path {path:?} is not valid: {why}; write spec.nodeName or metadata.labels['example.com/x']")]
 pub struct FieldPathError {
@@ -28,33 +28,33 @@ pub struct FieldPathError {
 }
 
 impl FieldPath {
-    /// The path of these names.
+    /// The path with these names.
     pub fn of(names: &[&str]) -> Self {
         Self { names: names.iter().map(|&name| name.into()).collect() }
     }
 
-    /// Names from the root down.
+    /// Names from the root.
     pub fn names(&self) -> &[Box<str>] {
         &self.names
     }
 
-    /// Whether whoever has this field has the other one too.
+    /// Whether this field contains the other one.
     pub fn covers(&self, other: &Self) -> bool {
         other.names.starts_with(&self.names)
     }
 
-    /// Whether it leads into the metadata, or is one of the fields that every object has.
+    /// Whether it leads into the metadata, or is a field that every object has.
     pub fn in_metadata(&self) -> bool {
         matches!(&*self.names[0], "metadata" | "apiVersion" | "kind")
     }
 
-    /// The scalars at this path, in the order of the text: strings unescaped, numbers and booleans as they are written,
-    /// elements of a list each, nothing for null. Nothing if the text is not JSON.
+    /// The scalars at this path, in text order: strings unescaped, numbers and booleans verbatim, each element of a list,
+    /// nothing for null. Empty if the text is not JSON.
     pub fn values(&self, json: &str) -> Vec<String> {
         crate::object::project::scalars(self, json)
     }
 
-    /// Whether there is something other than null at this path. Not if the text is not JSON.
+    /// Whether there is a value other than null at this path. False if the text is not JSON.
     pub fn is_present(&self, json: &str) -> bool {
         crate::object::project::is_present(self, json)
     }
@@ -123,26 +123,26 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// A set of paths: a projection. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}` always belong to it.
+/// A set of paths: a projection. It always includes `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldMask {
     paths: BTreeSet<FieldPath>,
 }
 
 impl FieldMask {
-    /// The mask of these paths.
+    /// Creates a mask from paths.
     pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Self {
         let mut mask = Self::default();
         mask.extend(paths);
         mask
     }
 
-    /// The paths, none of which covers another.
+    /// The paths; none covers another.
     pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
         self.paths.iter()
     }
 
-    /// Whether the mask has the whole field.
+    /// Whether the mask contains the whole field.
     pub fn covers(&self, path: &FieldPath) -> bool {
         (1..=path.names.len()).any(|n| self.paths.contains(&path.names[..n]))
     }

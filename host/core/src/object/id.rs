@@ -8,7 +8,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A kind as the API server names it.
+/// A kind, as the API server names it.
 ///
 /// Its text form is `v1/Pod` for the core group and `apps/v1/Deployment` for the others.
 #[doc(alias = "GroupVersionKind")]
@@ -23,7 +23,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind of the given group (empty: core), version and name.
+    /// A kind with this group (empty: core), version and name.
     pub fn new(group: &str, version: &str, name: &str) -> Self {
         Self { group: group.into(), version: version.into(), name: name.into() }
     }
@@ -33,7 +33,7 @@ impl Kind {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Builds a kind from the `apiVersion` and `kind` fields of an object or owner reference.
+    /// Parses the `apiVersion` and `kind` fields of an object or owner reference.
     pub fn from_api_version(api_version: &str, name: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         Self::new(group, version, name)
@@ -112,7 +112,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The object of this name; `namespace` is empty for cluster-scoped kinds.
+    /// The object with this name; `namespace` is empty for cluster-scoped kinds.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -124,14 +124,14 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// One entry of one work queue of one plugin: the root object of a run.
+/// An entry of a plugin's work queue: the root object of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Name of the queue, as the manifest declares it.
     pub queue: Arc<str>,
     /// Kind of the root object.
     pub kind: Kind,
-    /// The root object; it may be gone.
+    /// The root object, which may have been deleted.
     pub object: ObjectKey,
 }
 

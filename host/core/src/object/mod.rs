@@ -1,10 +1,10 @@
-//! A cached object: its metadata, and a few JSON texts, which have every field that somebody declared.
+//! A cached object: its metadata, and one JSON text per declared projection.
 //!
 //! Invariants:
-//! 1. An object never changes once it is made; the store shares it.
-//! 2. No `managedFields` in any text.
+//! 1. An object is immutable; the store shares it.
+//! 2. No text contains `managedFields`.
 //!
-//! Not here: how JSON text becomes an object (`ingest`), where objects are kept (`pintle-runtime`'s store).
+//! Not here: parsing JSON text into an object (`ingest`), storage (`pintle-cache`).
 
 pub mod field;
 pub mod id;
@@ -24,7 +24,7 @@ use crate::object::version::{ResourceVersion, Uid};
 /// Labels of an object, in the server's order (sorted by key).
 pub type Labels = Box<[(Arc<str>, Arc<str>)]>;
 
-/// What the host itself needs to know of every object.
+/// The metadata that the host uses of every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Namespace and name.
@@ -44,9 +44,9 @@ pub struct Meta {
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerRef {
-    /// Kind of the owner, in the version that the reference names.
+    /// Kind of the owner, in the version of the reference.
     pub kind: Kind,
-    /// Name of the owner; it is in the object's namespace, or cluster-scoped.
+    /// Name of the owner, which is in the object's namespace or cluster-scoped.
     pub name: Arc<str>,
     /// Uid of the owner.
     pub uid: Uid,
@@ -60,7 +60,7 @@ impl Meta {
         self.owners.iter().find(|owner| owner.controller)
     }
 
-    /// The label's value.
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
     }
@@ -75,8 +75,8 @@ pub struct Object {
     pub text_set: Arc<TextSet>,
     /// One text for each projection of the text set.
     pub texts: Box<[Arc<str>]>,
-    /// (index slot, value) of the declared indexes, sorted, each once.
+    /// (index slot, value) of the declared indexes, sorted, without duplicates.
     pub index_values: Box<[(usize, Arc<str>)]>,
-    /// The object's own selector for each selector slot; absent if the object has none, or one that is not valid.
+    /// The object's own selector per selector slot; absent if the object has no valid one.
     pub selectors: Box<[Option<Selector>]>,
 }

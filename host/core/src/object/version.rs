@@ -1,7 +1,7 @@
 //! Resource versions and uids, compact and comparable.
 //!
-//! Versions of objects of one resource compare as numbers, whatever their length; anything else than a positive decimal
-//! number without leading zeros only equals itself.
+//! Versions of one resource compare as numbers of any length; a text that is not a positive decimal number without leading
+//! zeros only equals itself.
 //!
 //! Source: `k8s.io/apimachinery/pkg/util/resourceversion`.
 
@@ -12,17 +12,17 @@ use std::sync::Arc;
 /// A `metadata.resourceVersion`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ResourceVersion {
-    /// No version is known: older than any number.
+    /// Unknown version: older than any number.
     #[default]
     Unknown,
-    /// A number, as etcd gives them.
+    /// A number, as etcd generates it.
     Number(u64),
-    /// A longer number, or a text that has no order.
+    /// A longer number, or a text without an order.
     Text(Arc<str>),
 }
 
 impl ResourceVersion {
-    /// From the text in an object, list or bookmark.
+    /// Parses the text in an object, list or bookmark.
     pub fn parse(text: &str) -> Self {
         if text.is_empty() {
             return Self::Unknown;
@@ -33,7 +33,7 @@ impl ResourceVersion {
         }
     }
 
-    /// The order of both, if they have one.
+    /// The order of two versions, if they have one.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Unknown, Self::Unknown) => Some(Ordering::Equal),
@@ -49,7 +49,7 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether this version is `other` or a later one. Versions without an order are not.
+    /// Whether this version is `other` or later. False for versions without an order.
     pub fn reaches(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
     }
@@ -69,7 +69,7 @@ fn is_number(text: &str) -> bool {
     !text.starts_with('0') && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// A `metadata.uid`: 16 bytes for what the API server makes, text for anything else.
+/// A `metadata.uid`: 16 bytes for uids from the API server, text for others.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Uid {
     /// A UUID in its canonical form, big-endian.
@@ -79,15 +79,15 @@ pub enum Uid {
 }
 
 impl Uid {
-    /// Smallest uid in the order of the type.
+    /// The smallest uid in the order of the type.
     pub const MIN: Self = Self::Uuid([0; 16]);
 
-    /// From the text in an object or owner reference.
+    /// Parses the text in an object or owner reference.
     pub fn parse(text: &str) -> Self {
         parse_uuid(text.as_bytes()).map_or_else(|| Self::Text(text.into()), Self::Uuid)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -122,7 +122,7 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Canonical form only: what does not print as it was read must stay text.
+/// Canonical form only: a uid that would not print as it was parsed must stay text.
 fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
     if text.len() != 36 {
         return None;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn uids_print_as_they_were_read() {
+    fn uids_print_as_they_were_parsed() {
         let uuid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
         assert!(matches!(Uid::parse(uuid), Uid::Uuid(_)));
         for text in [uuid, "", "my-uid", "0F1E2D3C-4b5a-6978-8796-a5b4c3d2e1f0", "0f1e2d3c04b5a-6978-8796-a5b4c3d2e1f0"]

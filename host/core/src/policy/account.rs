@@ -1,19 +1,19 @@
-//! Which service account a plugin writes under, where each has its own.
+//! Service accounts of plugins, on hosts where each plugin writes under its own.
 //!
-//! Invariant: a plugin gets the account of one of kube-controller-manager's controllers only if it has the name of a controller that
-//! this host carries. Whoever names a plugin cannot name an account: those of kube-system may do much. So a component that takes the
-//! place of a built-in controller has that controller's account, whatever its own manifest says.
+//! Invariant: a plugin gets the account of a kube-controller-manager controller only if it has the name of a controller that
+//! this host carries. A component cannot choose its account, because the accounts of kube-system have many permissions: a
+//! component that replaces a built-in controller gets that controller's account, whatever its own manifest requests.
 //!
-//! Source: kube-controller-manager's `--use-service-account-credentials`; names as its controllers ask for clients with.
+//! Source: kube-controller-manager's `--use-service-account-credentials`; the names are its controllers' client names.
 
 use std::collections::BTreeMap;
 
 use crate::contract::manifest::Manifest;
 
-/// Where the accounts are.
+/// Namespace of the accounts.
 pub const NAMESPACE: &str = "kube-system";
 
-/// Accounts of plugins, by the names of the plugins.
+/// Accounts of plugins, by plugin name.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     /// Plugin -> account. The roles of kube-controller-manager's accounts are `system:controller:ACCOUNT`.
@@ -21,7 +21,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The accounts that these manifests name, which must be those of components that the host carries.
+    /// The accounts in these manifests, which must be those of components that the host carries.
     pub fn of_built_ins<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> Self {
         let account = |manifest: &Manifest| manifest.built_in.as_ref()?.service_account.clone();
         let named = manifests.into_iter().filter_map(|manifest| Some((manifest.name.clone(), account(manifest)?)));
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_of_a_plugin_gives_the_account_of_somebody_else() {
+    fn a_plugin_name_cannot_select_the_account_of_another_controller() {
         let carried = json!({
             "name": "garbage-collector-controller", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
             "builtIn": {"serviceAccount": "generic-garbage-collector"},
@@ -49,7 +49,7 @@ mod tests {
         let carried = Manifest::parse(carried.to_string().as_bytes()).unwrap();
         let accounts = Accounts::of_built_ins([&carried]);
         assert_eq!(accounts.of("garbage-collector-controller"), "generic-garbage-collector");
-        // An account that may grant anything.
+        // An account that may grant any permission.
         assert_eq!(accounts.of("clusterrole-aggregation-controller"), "pintle-clusterrole-aggregation-controller");
         assert_eq!(accounts.of("generic-garbage-collector"), "pintle-generic-garbage-collector");
         assert_eq!(Accounts::default().of("garbage-collector-controller"), "pintle-garbage-collector-controller");

@@ -1,6 +1,7 @@
 //! The `--controllers` flag: which controllers run.
 //!
-//! Source: kube-controller-manager, where the first item that names a controller decides, and `*` stands for those that are on by default.
+//! Source: kube-controller-manager: the first item that names a controller decides, and `*` means those that are on by
+//! default.
 
 use std::str::FromStr;
 
@@ -18,7 +19,7 @@ enum Item {
 }
 
 impl Default for ControllersFlag {
-    /// `*`.
+    /// Whether the flag contains `*`.
     fn default() -> Self {
         Self { items: vec![Item::All] }
     }
@@ -44,18 +45,18 @@ impl FromStr for ControllersFlag {
     }
 }
 
-/// Names in the flag that no controller has.
+/// The flag names unknown controllers.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--controllers: {} not known; known are {}", .unknown.join(", "), .known.join(", "))]
 pub struct UnknownControllers {
-    /// As written.
+    /// The names, as given.
     pub unknown: Vec<String>,
     /// The valid names.
     pub known: Vec<String>,
 }
 
 impl ControllersFlag {
-    /// Whether the controller of this name, also known by these aliases, runs.
+    /// Whether the controller with this name and these aliases is enabled.
     pub fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
         let means = |item: &str| item == name || aliases.iter().any(|alias| alias == item);
         let explicit = self.items.iter().find_map(|item| match item {
@@ -66,10 +67,10 @@ impl ControllersFlag {
         explicit.unwrap_or_else(|| on_by_default && self.items.contains(&Item::All))
     }
 
-    /// Checks that every name means something. `known` yields names with their aliases.
+    /// Checks that every name is known. `known` yields names with their aliases.
     ///
     /// # Errors
-    /// [`UnknownControllers`]; retrying does not help.
+    /// [`UnknownControllers`]; a retry does not help.
     pub fn check<'a>(&self, known: impl Iterator<Item = (&'a str, &'a [String])>) -> Result<(), UnknownControllers> {
         let known: Vec<(&str, &[String])> = known.collect();
         let unknown: Vec<String> = self
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_mean_nothing_are_refused_with_the_valid_ones() {
+    fn unknown_names_are_rejected_with_the_valid_ones() {
         let aliases = ["deployment".to_owned()];
         let known = || [("deployment-controller", aliases.as_slice()), ("job-controller", &[])].into_iter();
         "*,-deployment,job-controller".parse::<ControllersFlag>().unwrap().check(known()).unwrap();

@@ -1,13 +1,13 @@
-//! Which events reach the API server, and as what: a new Event, or one more count of an old one.
+//! Event correlation: an event becomes a new Event, increments the count of an earlier one, or is dropped.
 //!
 //! ```text
 //! event ──> aggregate (ten that differ in their message only become one) ──> count ──> spam filter ──> create | count | drop
 //! ```
 //!
 //! Invariants:
-//! 1. Memory is bounded: each stage remembers at most [`CACHE_ENTRIES`] keys, the longest unused go first.
-//! 2. A name is never given out twice by one correlator.
-//! 3. An event that the filter drops is counted all the same, so that the next one that passes tells the truth.
+//! 1. Memory is bounded: each stage keeps at most [`CACHE_ENTRIES`] keys, and evicts the least recently used.
+//! 2. A correlator never generates a name twice.
+//! 3. The filter counts the events that it drops, so that the next one that passes has the right count.
 //!
 //! Not here: writing, retries and the queue (the recorder).
 //!
@@ -25,22 +25,22 @@ use crate::object::id::{Kind, ObjectKey};
 use crate::policy::grants::is_path_segment;
 use crate::policy::ratelimit::TokenBucket;
 
-/// Keys that each stage remembers.
+/// Maximum keys of each stage.
 pub const CACHE_ENTRIES: usize = 4096;
-/// Different messages of otherwise equal events after which they become one.
+/// Number of different messages of otherwise equal events that are aggregated.
 pub const AGGREGATE_AFTER: usize = 10;
-/// Time without a similar event after which aggregation starts anew.
+/// Time without a similar event after which aggregation starts again.
 pub const AGGREGATE_INTERVAL: Duration = Duration::from_secs(600);
-/// Events about one object at once.
+/// Burst of events about one object.
 pub const SPAM_BURST: u32 = 25;
-/// Events about one object per second, afterwards: one in five minutes.
+/// Events per second about one object after the burst: one in five minutes.
 pub const SPAM_RATE: f64 = 1.0 / 300.0;
-/// Longest message of an event in bytes; the API server refuses longer ones of newer Events.
+/// Longest message of an event in bytes; the API server rejects longer ones in events.k8s.io/v1.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What the event is about; with the type, the key of the spam filter.
+/// The object and source of an event; with its type, the key of the spam filter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct About {
     kind: Kind,
@@ -75,29 +75,29 @@ struct Observed {
     first: Timestamp,
 }
 
-/// What to write.
+/// The event to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Name of the Event object.
     pub name: String,
-    /// When it happened first.
+    /// First occurrence.
     pub first: Timestamp,
-    /// When it happened last.
+    /// Last occurrence.
     pub last: Timestamp,
-    /// How often.
+    /// Number of occurrences.
     pub count: u32,
-    /// For humans; of an aggregate, that of its latest event behind a prefix.
+    /// Message; of an aggregate, that of its latest event after a prefix.
     pub message: String,
 }
 
-/// What becomes of an event.
+/// The decision about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventDecision {
-    /// The object has had its share of events.
+    /// Do not write it: the object exceeded its rate.
     Drop,
     /// Write a new Event.
     Create(Record),
-    /// Patch count, message and time of the Event of this name; create it if it is gone.
+    /// Patch count, message and time of the Event with this name; create it if it does not exist.
     Count(Record),
 }
 
@@ -117,7 +117,7 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// Nothing seen yet.
+    /// Creates a correlator without history.
     pub fn new() -> Self {
         const ENTRIES: NonZeroUsize = NonZeroUsize::new(CACHE_ENTRIES).unwrap();
         Self {
@@ -128,7 +128,7 @@ impl Correlator {
         }
     }
 
-    /// Decides about one event. `at` is the wall clock, for what is written; `now` measures intervals.
+    /// Decides about one event. `at` is the wall clock time to write; `now` measures intervals.
     pub fn correlate(&mut self, event: &Event, now: Instant, at: Timestamp) -> EventDecision {
         let about = About {
             kind: event.regarding_kind.clone(),
@@ -164,7 +164,7 @@ impl Correlator {
         if record.count > 1 { EventDecision::Count(record) } else { EventDecision::Create(record) }
     }
 
-    /// Whether this event is one of many that differ in their message only.
+    /// Whether this event is one of many that differ only in their message.
     fn aggregate(&mut self, similar: &Similar, message: &str, now: Instant) -> bool {
         let fresh = || Aggregate { messages: HashSet::new(), last: now };
         let aggregate = self.aggregates.get_or_insert_mut_ref(similar, fresh);
@@ -178,12 +178,12 @@ impl Correlator {
         if aggregate.messages.len() < AGGREGATE_AFTER {
             return false;
         }
-        // The set never grows beyond the threshold; which message makes room does not matter.
+        // The set never exceeds the threshold; any message may be evicted.
         aggregate.messages.remove(message);
         true
     }
 
-    /// `OBJECT.HEX`, the number being the time in nanoseconds, or the next one that is free.
+    /// `OBJECT.HEX`: the time in nanoseconds, or the next free number.
     fn name(&mut self, regarding: &ObjectKey, at: Timestamp) -> String {
         self.last_nanos = at.as_nanosecond().max(self.last_nanos + 1);
         let name = format!("{}.{:x}", regarding.name, self.last_nanos);
@@ -191,7 +191,7 @@ impl Correlator {
     }
 }
 
-/// Whether an object of most kinds may have this name (names of some kinds are freer than those of Events).
+/// Whether this is a valid name for objects of most kinds (some kinds allow names that Events do not).
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -200,7 +200,7 @@ fn is_subdomain(name: &str) -> bool {
     is_path_segment(name) && name.split('.').all(label)
 }
 
-/// The longest beginning of at most so many bytes that is whole characters.
+/// The longest prefix of at most this many bytes with whole characters.
 pub fn cut(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn the_tenth_message_within_ten_minutes_begins_an_aggregate() {
+    fn the_tenth_message_within_ten_minutes_starts_an_aggregate() {
         let mut fixture = Fixture::new();
         for i in 0..9 {
             assert_eq!(summary(&fixture.event("a", "R", &format!("m{i}"))), format!("create m{i}"));
         }
         assert_eq!(summary(&fixture.event("a", "R", "m9")), "create (combined from similar events): m9");
         assert_eq!(summary(&fixture.event("a", "R", "m10")), "count 2 (combined from similar events): m10");
-        // Another reason and another object are not similar.
+        // An event with another reason or object is not similar.
         assert_eq!(summary(&fixture.event("a", "Other", "m11")), "create m11");
         assert_eq!(summary(&fixture.event("b", "R", "m11")), "create m11");
         fixture.elapsed = Duration::from_secs(601);
@@ -277,7 +277,7 @@ mod tests {
         fixture.elapsed = Duration::from_secs(299);
         assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
         fixture.elapsed = Duration::from_secs(301);
-        // Dropped ones were counted: 40 and the one before.
+        // Dropped events were counted: 40 and the previous one.
         assert_eq!(summary(&fixture.event("a", "R", "m")), "count 42 m");
         assert_eq!(fixture.event("a", "R", "m"), EventDecision::Drop);
     }

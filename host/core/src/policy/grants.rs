@@ -1,14 +1,14 @@
-//! What a plugin may write, and read.
+//! Permissions of a plugin: what it may write and read.
 //!
-//! Flow: the manifest asks, the operator may narrow; each mutation and need is checked before anything leaves the process, and what
-//! the manifest asks for is compared with what the operator gives before the plugin is loaded.
+//! Flow: the manifest requests grants and the operator may restrict them; each mutation and need is checked before it leaves
+//! the process. Before a plugin is loaded, the manifest's requests are compared with the operator's grants.
 //!
 //! Invariants:
-//! 1. Nothing is allowed that the manifest does not ask for; what the operator gives can only take away from that.
-//! 2. The check is on what the plugin answered, never on what it claims to intend: names come from the request that will be sent.
-//! 3. A refusal names the grant that is missing, and where to add it.
+//! 1. Nothing is allowed that the manifest does not request; the operator's grants can only restrict it.
+//! 2. The check applies to the request that will be sent, including its names, never to a declared intention.
+//! 3. A denial names the missing grant, and where to add it.
 //!
-//! Not here: who owns what (the writer knows the caches), RBAC of the API server (which holds besides).
+//! Not here: ownership (the writer knows the caches), RBAC of the API server (which applies as well).
 
 mod denial;
 mod missing;
@@ -22,10 +22,10 @@ pub use denial::Denial;
 use denial::Why;
 pub use missing::{Missing, asked_by};
 
-/// One request, as far as grants care.
+/// A request, as grants see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// As in [`Grant::VERBS`].
+    /// One of [`Grant::VERBS`].
     pub verb: &'a str,
     /// Kind of the object.
     pub kind: &'a Kind,
@@ -51,7 +51,7 @@ impl std::fmt::Display for Access<'_> {
     }
 }
 
-/// Values of which one must match, or all.
+/// Values of which one must match, or any value.
 #[derive(Clone, Debug)]
 enum Only {
     Any,
@@ -77,7 +77,7 @@ struct Rule {
     verbs: Only,
     /// `None` for all kinds.
     kinds: Option<Vec<Kind>>,
-    /// `None`: the objects themselves.
+    /// `None`: the main resource.
     subresources: Option<Only>,
     namespaces: Only,
     names: Only,
@@ -114,7 +114,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about such requests, whoever owns the object.
+    /// Whether it covers such requests, before the owner is checked.
     fn matches(&self, access: &Access<'_>) -> bool {
         self.paths.is_empty()
             && self.verbs.matches(access.verb)
@@ -137,35 +137,35 @@ impl Rule {
     }
 }
 
-/// How a request is allowed.
+/// The basis on which a request is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// Whoever owns the object.
+    /// For any owner.
     Freely,
-    /// Because of what the object is to the key.
+    /// Because of the object's relation to the key.
     Owned,
 }
 
-/// What a plugin may do. The default allows nothing.
+/// The permissions of a plugin. The default allows nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     asked: Vec<Rule>,
-    /// The operator's word, if it was given.
+    /// The operator's grants, if any were given.
     given: Option<Vec<Rule>>,
 }
 
 impl Grants {
-    /// What the manifest asks for, within what the operator gives (all that is asked for, if absent).
+    /// The manifest's requests, restricted to the operator's grants (unrestricted if absent).
     pub fn new(asked: &[Grant], given: Option<&[Grant]>) -> Self {
         let rules = |grants: &[Grant]| grants.iter().map(Rule::new).collect();
         Self { asked: rules(asked), given: given.map(rules) }
     }
 
-    /// Whether the request may be sent. `owned` says whether the object is [`Of::Key`] or [`Of::Controlled`], and why not; it is
-    /// asked only if that decides.
+    /// Checks whether the request may be sent. `owned` returns whether the object is [`Of::Key`] or [`Of::Controlled`], or
+    /// why not; it is called only if that decides.
     ///
     /// # Errors
-    /// [`Denial`]: which grant is missing. Trying again helps only where `owned` may change.
+    /// [`Denial`]: the missing grant. A retry helps only where `owned` may change.
     pub fn check(
         &self,
         access: &Access<'_>,
@@ -194,15 +194,16 @@ impl Grants {
         Ok(if asked == given { asked } else { Allowed::Owned })
     }
 
-    /// Whether the request may be sent whoever owns the object.
+    /// Whether the request may be sent for any owner.
     pub fn allow(&self, access: &Access<'_>) -> bool {
         self.check(access, |_| Err(String::new())).is_ok()
     }
 
-    /// Whether a GET of this path (which may have a query) may be sent. Paths that a server could read as another one are refused.
+    /// Checks whether a GET of this path (with an optional query) may be sent. Paths that a server could normalise to another
+    /// one are rejected.
     ///
     /// # Errors
-    /// [`Denial`]; trying again does not help.
+    /// [`Denial`]; a retry does not help.
     pub fn check_path(&self, path: &str) -> Result<(), Denial> {
         let among = |rules: &[Rule]| rules.iter().any(|rule| rule.allows_path(path));
         if !is_plain_path(path) {
@@ -223,7 +224,7 @@ impl Grants {
     }
 }
 
-/// Starts with `/`, printable ASCII, and nothing that normalises to another path.
+/// Whether the path starts with `/`, is printable ASCII, and does not normalise to another path.
 fn is_plain_path(path: &str) -> bool {
     let (route, query) = path.split_once('?').unwrap_or((path, ""));
     let printable = |text: &str| text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\'));
@@ -235,7 +236,7 @@ fn is_plain_path(path: &str) -> bool {
         && route.split('/').all(|segment| !matches!(segment, "." | ".."))
 }
 
-/// Whether a name or namespace can stand in a path as one segment of it, and means itself there.
+/// Whether a name or namespace is safe as one path segment.
 pub fn is_path_segment(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 253

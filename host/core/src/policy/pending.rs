@@ -1,19 +1,20 @@
-//! Read-your-writes: which writes of a key the caches must show before the key runs again.
+//! Read-your-writes: the writes that the caches must show before their key runs again.
 //!
-//! Flow: the writer reports what the API server accepted; the dispatcher asks [`Pending::wait`] whether the key may run again, and
-//! [`Pending::recheck`] whenever the cache of a kind has moved on. [`Pending::expire`] gives up on writes that never show.
+//! Flow: the writer reports accepted writes; the dispatcher calls [`Pending::wait`] to learn whether the key may run again,
+//! and [`Pending::recheck`] whenever the cache of a kind has advanced. [`Pending::expire`] ends waits that never complete.
 //!
-//! The answer to a write may be lost. Then nobody knows what the caches must show: the key's wait is *open* until somebody has
-//! asked the API server and tells [`Pending::settle`].
+//! The answer to a write may be lost. Then it is unknown what the caches must show: the key's wait is *open* until a probe
+//! has asked the API server and [`Pending::settle`] receives the result.
 //!
 //! Invariants:
-//! 1. Of each kind that a key waits for, at least one write is unseen.
-//! 2. A recheck looks at one unseen write per waiting key, besides those that it finds seen: writes are checked newest first.
-//! 3. A key whose wait is open is not free, whatever the caches show.
+//! 1. A key waits for a kind only while at least one write of that kind is unseen.
+//! 2. A recheck examines one unseen write per waiting key, plus those that it finds seen: writes are checked newest first.
+//! 3. A key with an open wait is not free, whatever the caches show.
 //!
 //! Not here: whether a cache shows a write (the subscription), the queue's `held` state (`queue`).
 //!
-//! Source: kube-controller-manager's `pkg/controller/util/consistency`; there each controller refuses to sync, here the key is not run.
+//! Source: kube-controller-manager's `pkg/controller/util/consistency`; there each controller refuses to sync, here the key
+//! does not run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -28,30 +29,30 @@ pub struct PendingWrite {
     pub kind: Kind,
     /// Its name.
     pub object: ObjectKey,
-    /// Its uid; empty if the answer did not say.
+    /// Its uid; empty if the answer did not contain it.
     pub uid: String,
-    /// Its version after the write; empty if the object was removed.
+    /// Its version after the write; empty if the object was deleted.
     pub resource_version: String,
-    /// It was deleted (and is gone, or terminating).
+    /// Whether it was deleted (or is terminating).
     pub gone: bool,
 }
 
-/// One wait of one key; a later wait of the same key is another one.
+/// Identity of a wait; a later wait of the same key has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitId(u64);
 
-/// What one key waits for.
+/// The wait of one key.
 #[derive(Debug)]
 struct Wait {
-    /// Unseen writes by kind, in the order of writing.
+    /// Unseen writes by kind, in write order.
     writes: BTreeMap<Kind, Vec<PendingWrite>>,
-    /// It is not known yet what became of some writes.
+    /// Whether the fate of some writes is unknown.
     open: bool,
     /// Its entry in `deadlines`.
     deadline: (Instant, u64),
 }
 
-/// The keys that may not run yet because the caches have not seen their writes.
+/// Keys that may not run until the caches show their writes.
 #[derive(Debug)]
 pub struct Pending<K> {
     waits: HashMap<K, Wait>,
@@ -68,13 +69,13 @@ impl<K> Default for Pending<K> {
 }
 
 impl<K: Clone + Eq + Hash> Pending<K> {
-    /// Nothing pending.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Remembers the writes of a run that are not seen yet. `open`: what became of others is not known yet, and
-    /// [`Pending::settle`] will tell. `None`: all are seen, the key may run.
+    /// Starts a wait for the writes of a run that are not seen yet. `open`: the fate of other writes is unknown, and
+    /// [`Pending::settle`] will report it. `None`: all are seen, the key may run.
     pub fn wait(
         &mut self,
         key: &K,
@@ -98,8 +99,8 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         Some(WaitId(self.n_waits))
     }
 
-    /// What became of the writes of an open wait is known now: these are what the caches must show as well. Says whether the key
-    /// waits for nothing any more. Nothing happens if that wait is over.
+    /// Resolves an open wait: the caches must show these writes as well. Returns whether the key is free. Does nothing if
+    /// that wait is over.
     pub fn settle(
         &mut self,
         key: &K,
@@ -123,7 +124,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         free
     }
 
-    /// The cache of `kind` has moved on: answers the keys that wait for nothing any more.
+    /// Handles an advance of the cache of `kind`: returns the keys that are free now.
     pub fn recheck(&mut self, kind: &Kind, sees: impl Fn(&PendingWrite) -> bool) -> Vec<K> {
         let Some(keys) = self.by_kind.get_mut(kind) else { return Vec::new() };
         let mut free = Vec::new();
@@ -146,18 +147,18 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         free
     }
 
-    /// Kinds that some key waits for.
+    /// Kinds for which keys wait.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.by_kind.keys()
     }
 
-    /// Gives up on the keys whose deadline has passed; answers them with the writes that were never seen.
+    /// Ends the waits whose deadline has passed; returns their keys with the unseen writes.
     pub fn expire(&mut self, now: Instant) -> Vec<(K, Vec<PendingWrite>)> {
         let late: Vec<K> = self.deadlines.range(..=(now, u64::MAX)).map(|(_, key)| key.clone()).collect();
         late.into_iter().map(|key| (key.clone(), self.forget(&key))).collect()
     }
 
-    /// When [`Pending::expire`] has something to do.
+    /// The next deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first_key_value().map(|((deadline, _), _)| *deadline)
     }
@@ -176,18 +177,18 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         wait.writes.into_values().flatten().collect()
     }
 
-    /// Keys that wait.
+    /// Number of waiting keys.
     pub fn len(&self) -> usize {
         self.waits.len()
     }
 
-    /// No key waits.
+    /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty()
     }
 }
 
-/// The writes that are not seen, by kind.
+/// The unseen writes by kind.
 fn unseen(writes: Vec<PendingWrite>, sees: impl Fn(&PendingWrite) -> bool) -> BTreeMap<Kind, Vec<PendingWrite>> {
     let mut unseen: BTreeMap<Kind, Vec<PendingWrite>> = BTreeMap::new();
     for write in writes {
@@ -202,8 +203,8 @@ fn unseen(writes: Vec<PendingWrite>, sees: impl Fn(&PendingWrite) -> bool) -> BT
     unseen
 }
 
-/// Drops seen writes from the end; says whether any is left. An unseen one keeps the key waiting whatever became of the rest, so
-/// the rest is not looked at.
+/// Drops seen writes from the end; returns whether any is left. One unseen write keeps the key waiting, so the earlier ones
+/// are not checked.
 fn drop_seen(writes: &mut Vec<PendingWrite>, sees: &impl Fn(&PendingWrite) -> bool) -> bool {
     while writes.last().is_some_and(sees) {
         writes.pop();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_settlement_means_nothing_to_the_next_wait() {
+    fn a_late_settlement_does_not_affect_the_next_wait() {
         let mut pending = Pending::new();
         let now = Instant::now();
         let first = pending.wait(&"a", vec![], true, now, |_| false).unwrap();

@@ -9,30 +9,30 @@
 //! 1. A key is at most once in `ready`, and never while it runs or is held.
 //! 2. A key that is added while it runs or is held becomes ready exactly once afterwards.
 //! 3. Of several delays of one key the earliest counts.
-//! 4. Low priority never starves: of [`LOW_SHARE`] keys taken while both are ready, one is low.
+//! 4. Low priority never starves: of [`LOW_SHARE`] keys taken while both priorities are ready, one is low.
 //!
-//! Not here: how long a failed key waits (`ratelimit`), how many keys run at once (the dispatcher), threads and locks.
+//! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and locks.
 //!
-//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Different on purpose: priorities, and `held`, the state of
-//! a key that has run and whose writes the caches have not seen yet.
+//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, and `held`, the
+//! state of a key that has run and whose writes the caches do not show yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// One of so many keys is of low priority while keys of both priorities are ready.
+/// While keys of both priorities are ready, one of this many is of low priority.
 pub const LOW_SHARE: u32 = 16;
 
-/// Which keys go first.
+/// Priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Floods that nobody waits for: the initial list, resyncs.
+    /// Bulk work without urgency: the initial list, resyncs.
     Low,
-    /// Changes as they happen, retries, delays that a plugin asked for.
+    /// Live changes, retries, requested requeues.
     Normal,
 }
 
-/// What a key that is known to the queue is doing, apart from waiting for a delay.
+/// State of a known key, apart from its delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Idle,
@@ -45,7 +45,7 @@ enum Stage {
 struct Dirty {
     priority: Priority,
     since: Instant,
-    /// Place in `ready`; meaningless while the key runs or is held.
+    /// Position in `ready`; unused while the key runs or is held.
     place: u64,
 }
 
@@ -55,23 +55,23 @@ struct Item {
     dirty: Option<Dirty>,
 }
 
-/// A key taken from the queue; it must be given back by [`WorkQueue::done`] or [`WorkQueue::hold`].
+/// A key taken from the queue; return it with [`WorkQueue::done`] or [`WorkQueue::hold`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken<K> {
     /// The key.
     pub key: K,
     /// How long it was dirty.
     pub waited: Duration,
-    /// What it was queued with.
+    /// Its priority in the queue.
     pub priority: Priority,
 }
 
-/// Work that has been taken and not given back.
+/// Work in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Sum of the times of all running keys.
+    /// Sum of the durations of all running keys.
     pub total: Duration,
-    /// The longest of them.
+    /// The longest of these durations.
     pub longest: Duration,
 }
 
@@ -79,10 +79,10 @@ pub struct Unfinished {
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     items: HashMap<K, Item>,
-    /// Place -> key, by priority; the smallest place is next.
+    /// Position -> key, by priority; the smallest position is next.
     ready: [BTreeMap<u64, K>; 2],
     waiting: BTreeMap<(Instant, u64), K>,
-    /// Key -> its entry in `waiting`, and the priority it will have.
+    /// Key -> its entry in `waiting`, and its priority afterwards.
     delays: HashMap<K, (Instant, u64, Priority)>,
     next_place: u64,
     /// Keys of normal priority taken since the last one of low priority.
@@ -109,7 +109,7 @@ impl<K> Default for WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
@@ -119,7 +119,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.next_place
     }
 
-    /// The key must run. Says whether that is news (for the counter of additions).
+    /// Adds a key. Returns whether it was not queued yet (for the counter of additions).
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         let place = self.place();
         let Some(item) = self.items.get_mut(&key) else {
@@ -140,7 +140,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 false
             }
             Some(_) => false,
-            // An item without a mark is running or held: it becomes ready later.
+            // A key without a mark is running or held: it becomes ready later.
             None => {
                 item.dirty = Some(Dirty { priority, since: now, place });
                 self.n_dirty += 1;
@@ -149,12 +149,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// The key must run after a delay, if nothing makes it run before; that one does not cancel this one.
+    /// Adds a key after a delay. Adding it earlier does not cancel the delay.
     pub fn add_after(&mut self, key: K, delay: Duration, priority: Priority, now: Instant) -> bool {
         if delay.is_zero() {
             return self.add(key, priority, now);
         }
-        // A delay beyond what the clock can say is a delay for ever; a year is as good.
+        // A delay beyond the range of the clock is capped at a year.
         let due = now.checked_add(delay).unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3600));
         let place = self.place();
         match self.delays.get_mut(&key) {
@@ -174,7 +174,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         false
     }
 
-    /// Makes the keys ready whose delay has passed; says how many of them are news.
+    /// Makes the keys ready whose delay has passed; returns how many were not queued yet.
     pub fn advance(&mut self, now: Instant) -> usize {
         let mut n_added = 0;
         while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -185,12 +185,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         n_added
     }
 
-    /// When [`WorkQueue::advance`] has something to do.
+    /// When [`WorkQueue::advance`] has work.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// The next key to run, which now counts as running.
+    /// Takes the next key, which counts as running from now on.
     pub fn take(&mut self, now: Instant) -> Option<Taken<K>> {
         let [low, normal] = &mut self.ready;
         let low_is_due = normal.is_empty() || self.since_low + 1 >= LOW_SHARE;
@@ -211,21 +211,21 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         Some(Taken { key, waited: now.saturating_duration_since(dirty.since), priority: dirty.priority })
     }
 
-    /// The run is over. Says how long it took, or nothing if the key was not running.
+    /// Ends a run. Returns its duration, or nothing if the key was not running.
     pub fn done(&mut self, key: &K, now: Instant) -> Option<Duration> {
         let took = self.stop_running(key, Stage::Idle, now)?;
         self.settle(key);
         Some(took)
     }
 
-    /// The run is over, but the key must not run again before [`WorkQueue::release`].
+    /// Ends a run, and holds the key until [`WorkQueue::release`].
     pub fn hold(&mut self, key: &K, now: Instant) -> Option<Duration> {
         let took = self.stop_running(key, Stage::Held, now)?;
         self.n_held += 1;
         Some(took)
     }
 
-    /// A held key may run again.
+    /// Releases a held key.
     pub fn release(&mut self, key: &K) {
         if let Some(item) = self.items.get_mut(key).filter(|item| item.stage == Stage::Held) {
             item.stage = Stage::Idle;
@@ -242,7 +242,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         Some(now.saturating_duration_since(since))
     }
 
-    /// A key that has become idle is ready if it is dirty, and forgotten otherwise.
+    /// Makes an idle key ready if it is dirty; forgets it otherwise.
     fn settle(&mut self, key: &K) {
         let place = self.place();
         match self.items.get_mut(key).map(|item| &mut item.dirty) {
@@ -257,37 +257,37 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Keys that must run, running and held ones that were added again included (`workqueue_depth`).
+    /// Number of dirty keys, including running and held ones (`workqueue_depth`).
     pub fn n_dirty(&self) -> usize {
         self.n_dirty
     }
 
-    /// Keys that could be taken now.
+    /// Number of ready keys.
     pub fn n_ready(&self) -> usize {
         self.ready.iter().map(BTreeMap::len).sum()
     }
 
-    /// Keys with a delay.
+    /// Number of delayed keys.
     pub fn n_waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Keys with a delay that ends before `limit`. O(those keys).
+    /// Number of keys whose delay ends before `limit`. O(those keys).
     pub fn n_waiting_until(&self, limit: Instant) -> usize {
         self.waiting.range(..(limit, 0)).count()
     }
 
-    /// Keys taken and not given back.
+    /// Number of running keys.
     pub fn n_running(&self) -> usize {
         self.n_running
     }
 
-    /// Keys that have run and may not run again yet.
+    /// Number of held keys.
     pub fn n_held(&self) -> usize {
         self.n_held
     }
 
-    /// How long work has been going on. O(keys known).
+    /// Durations of the work in progress. O(known keys).
     pub fn unfinished(&self, now: Instant) -> Unfinished {
         let mut unfinished = Unfinished::default();
         for item in self.items.values() {
@@ -300,7 +300,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         unfinished
     }
 
-    /// Everything that would run some day: ready, delayed, and dirty keys.
+    /// All keys that will run: ready, delayed and dirty.
     pub fn keys(&self) -> BTreeSet<K>
     where
         K: Ord,
@@ -316,7 +316,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a script of `add K`, `low K`, `after K MS`, `at MS`, `get`, `done K`, `hold K`, `release K`, and prints what happened.
+    /// Runs a script of `add K`, `low K`, `after K MS`, `at MS`, `get`, `done K`, `hold K`, `release K`, and prints the
+    /// results.
     fn check(script: &str, expect: expect_test::Expect) {
         let start = Instant::now();
         let mut now = start;
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn live_changes_overtake_the_initial_flood() {
+    fn live_changes_overtake_the_initial_list() {
         check(
             "low a | low b | add c | get | get | get",
             expect_test::expect!["c a b; dirty 0 ready 0 waiting 0 running 3 held 0"],
@@ -442,7 +443,7 @@ mod tests {
         ]
     }
 
-    /// The same rules in lists, as slowly and plainly as possible.
+    /// A naive model of the same rules, on lists.
     #[derive(Default)]
     struct Naive {
         ready: Vec<(u8, Priority)>,
@@ -497,7 +498,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_queue_behaves_as_plain_lists_do(ops in prop::collection::vec(op(), 1..300)) {
+        fn the_queue_agrees_with_a_naive_model(ops in prop::collection::vec(op(), 1..300)) {
             let mut now = Instant::now();
             let mut queue = WorkQueue::new();
             let mut naive = Naive::default();

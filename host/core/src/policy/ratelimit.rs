@@ -1,14 +1,15 @@
-//! How long a key waits after a failure, and how often anything may happen.
+//! Rate limits: the delay of a failed key, and token buckets.
 //!
-//! Flow: the dispatcher asks [`RateLimiter::when`] for the delay of a failed key and tells [`RateLimiter::forget`] of a success.
+//! Flow: the dispatcher calls [`RateLimiter::when`] for the delay of a failed key and [`RateLimiter::forget`] after a
+//! success.
 //!
 //! Invariants:
-//! 1. No clock: the time is an argument, and going backwards counts as standing still.
-//! 2. Only keys that have failed since they last succeeded take memory.
+//! 1. No clock: the time is an argument; a time that goes backwards counts as unchanged.
+//! 2. Only keys that have failed since their last success take memory.
 //!
-//! Not here: the delayed keys themselves (`queue`).
+//! Not here: the delayed keys (`queue`).
 //!
-//! Source: client-go's `workqueue` rate limiters; its token bucket is that of `golang.org/x/time/rate`.
+//! Source: client-go's `workqueue` rate limiters; the token bucket is that of `golang.org/x/time/rate`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::contract::manifest::Backoff;
 
-/// A token bucket that may run into debt, so that whoever waits its turn is told how long.
+/// A token bucket that can go into debt, so that a caller learns how long it must wait.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     per_second: f64,
@@ -26,7 +27,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket. A rate that is not a positive number means no limit.
+    /// Creates a full bucket. A rate that is not a positive number means no limit.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Self { per_second, burst: f64::from(burst), tokens: f64::from(burst), last: None }
     }
@@ -43,7 +44,7 @@ impl TokenBucket {
         self.last = Some(self.last.map_or(now, |last| last.max(now)));
     }
 
-    /// Takes a token, now or later: the answer is how long the caller must wait for it.
+    /// Takes a token, now or in the future; returns how long the caller must wait for it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         if self.unlimited() {
             return Duration::ZERO;
@@ -53,7 +54,7 @@ impl TokenBucket {
         if self.tokens >= 0.0 { Duration::ZERO } else { seconds(-self.tokens / self.per_second) }
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if there is one now.
     pub fn try_take(&mut self, now: Instant) -> bool {
         if self.unlimited() {
             return true;
@@ -67,22 +68,22 @@ impl TokenBucket {
     }
 }
 
-/// `Duration::from_secs_f64` without its panics: what cannot be said becomes the longest time that can.
+/// `Duration::from_secs_f64` without its panics: values out of range become the longest duration.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Delay after the n-th failure in a row of one key.
+/// Delay after the n-th consecutive failure of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerItem {
     /// `base * 2^failures`, at most `max`.
     Exponential {
-        /// After the first failure.
+        /// Delay after the first failure.
         base: Duration,
-        /// Never longer.
+        /// Longest delay.
         max: Duration,
     },
-    /// Always the same.
+    /// Fixed delay.
     Fixed(Duration),
 }
 
@@ -95,7 +96,7 @@ impl PerItem {
         }
     }
 
-    /// The delay of a key that had failed so often before.
+    /// The delay after this many earlier failures.
     pub fn delay(self, failures: u32) -> Duration {
         match self {
             Self::Fixed(delay) => delay,
@@ -106,7 +107,7 @@ impl PerItem {
     }
 }
 
-/// The rate limiter of one queue: the longer delay of the key's own and of the whole queue's counts.
+/// The rate limiter of one queue: the longer delay of the key's and the queue's rule applies.
 #[derive(Clone, Debug)]
 pub struct RateLimiter<K> {
     per_item: PerItem,
@@ -115,13 +116,13 @@ pub struct RateLimiter<K> {
 }
 
 impl<K: Clone + Eq + Hash> RateLimiter<K> {
-    /// As the manifest declares it.
+    /// Creates the limiter that a manifest declares.
     pub fn new(backoff: &Backoff) -> Self {
         let overall = TokenBucket::new(f64::from(backoff.qps), backoff.burst);
         Self { per_item: PerItem::of(backoff), overall, failures: HashMap::new() }
     }
 
-    /// Another declaration holds from now on; failures so far still count, and so does what was taken of an equal bucket.
+    /// Adopts another declaration; failures are kept, and so is the debt of an equal bucket.
     pub fn retune(&mut self, backoff: &Backoff) {
         self.per_item = PerItem::of(backoff);
         let overall = TokenBucket::new(f64::from(backoff.qps), backoff.burst);
@@ -130,14 +131,14 @@ impl<K: Clone + Eq + Hash> RateLimiter<K> {
         }
     }
 
-    /// Counts a failure and says how long the key waits.
+    /// Counts a failure; returns the key's delay.
     #[doc(alias = "AddRateLimited")]
     pub fn when(&mut self, key: &K, now: Instant) -> Duration {
         let own = self.per_item.delay(self.count(key));
         own.max(self.overall.reserve(now))
     }
 
-    /// Counts a failure whose delay somebody else decides; answers how many failures there were before.
+    /// Counts a failure whose delay is decided elsewhere; returns the number of earlier failures.
     pub fn count(&mut self, key: &K) -> u32 {
         match self.failures.get_mut(key) {
             Some(failures) => {
@@ -152,12 +153,12 @@ impl<K: Clone + Eq + Hash> RateLimiter<K> {
         }
     }
 
-    /// The key succeeded, or is given up.
+    /// Forgets a key that succeeded or was dropped.
     pub fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
 
-    /// Failures in a row so far.
+    /// Consecutive failures so far.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self, key: &K) -> u32 {
         self.failures.get(key).copied().unwrap_or(0)
@@ -177,7 +178,7 @@ mod tests {
         let mut limiter = RateLimiter::new(&backoff);
         limiter.when(&"a", now);
         limiter.retune(&Backoff { base_ms: 20, ..backoff.clone() });
-        // The second failure of the key, with the new base; and the bucket is still empty.
+        // The key's second failure, with the new base; the bucket is still empty.
         assert_eq!(limiter.when(&"a", now), Duration::from_secs(1));
         limiter.retune(&Backoff { base_ms: 20, qps: 0.0, ..backoff });
         assert_eq!((limiter.when(&"a", now), limiter.failures(&"a")), (Duration::from_millis(80), 3));
@@ -192,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_both_rules_counts_and_success_forgets() {
+    fn the_longer_delay_applies_and_success_resets_it() {
         let backoff = Backoff { qps: 1.0, burst: 2, ..Backoff::default() };
         let mut limiter = RateLimiter::new(&backoff);
         let now = Instant::now();
         assert_eq!(limiter.when(&"a", now), Duration::from_millis(5));
         assert_eq!(limiter.when(&"b", now), Duration::from_millis(5));
-        // The bucket is empty: the third failure of the queue waits for it, however young the key.
+        // The bucket is empty: the third failure of the queue waits for it, whatever the key's own failures.
         assert_eq!(limiter.when(&"c", now), Duration::from_secs(1));
         assert_eq!(limiter.when(&"c", now), Duration::from_secs(2));
         assert_eq!(limiter.failures(&"c"), 2);

@@ -1,7 +1,7 @@
-//! From a changed object to keys, by the rules of the manifest.
+//! Maps a changed object to keys, by the rules of the manifest.
 //!
-//! Flow: a change of the cache -> the rules of the object's watch -> keys for the work queue. Old and new state are both mapped,
-//! so that a key that lost the object hears of it as well.
+//! Flow: a change of the cache -> the rules of the object's watch -> keys for the work queue. Both old and new state are
+//! mapped, so that a key that lost the object is enqueued as well.
 //!
 //! Not here: `to: plugin`, which only the plugin can map.
 
@@ -21,9 +21,9 @@ use crate::policy::queue::Priority;
 pub struct Enqueued {
     /// The key.
     pub key: Key,
-    /// Only after this time.
+    /// Delay before it is added.
     pub delay: Option<Duration>,
-    /// How urgent.
+    /// Priority.
     pub priority: Priority,
 }
 
@@ -32,11 +32,11 @@ pub struct Enqueued {
 pub struct Delta {
     /// Kind of the object.
     pub kind: Kind,
-    /// Before; absent if it is new.
+    /// Old state; absent if the object is new.
     pub old: Option<Arc<Object>>,
-    /// After; absent if it is gone.
+    /// New state; absent if the object was deleted.
     pub new: Option<Arc<Object>>,
-    /// Not a change: part of the first sight of the cache.
+    /// Whether it belongs to the initial list.
     pub initial: bool,
 }
 
@@ -47,19 +47,19 @@ impl Delta {
     }
 }
 
-/// What rules look up besides the changed object.
+/// Lookups that rules need besides the changed object.
 pub trait RuleCache {
-    /// The watched kind of this group and name, in whatever version it is watched.
+    /// The watched kind of this group and name, in the version of the watch.
     fn watched(&self, group: &str, name: &str) -> Option<&Kind>;
-    /// Whether objects of the kind live in namespaces.
+    /// Whether the kind is namespaced.
     fn namespaced(&self, kind: &Kind) -> bool;
     /// A cached object.
     fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>>;
-    /// Objects of a namespace; of all if absent.
+    /// Objects of a namespace; of all namespaces if absent.
     fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey>;
     /// Objects of `kind` in the namespace of `selected` whose own selector matches its labels.
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey>;
-    /// A cached object with this uid, of whatever watched kind, and the kind.
+    /// A cached object with this uid, of any watched kind, and the kind.
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)>;
     /// Objects that have this uid among their owner references.
     fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)>;
@@ -96,7 +96,7 @@ impl Rules {
     /// Prepares the rules of a watch.
     ///
     /// # Errors
-    /// If a field path does not parse; retrying does not help.
+    /// A field path is not valid; a retry does not help.
     pub fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
         let first = manifest.queues.first().map_or("", |queue| queue.name.as_str());
         let mut fields = FieldMask::default();
@@ -127,24 +127,24 @@ impl Rules {
         Ok(Self { rules, fields })
     }
 
-    /// Fields that the rules look at; the watch must keep them.
+    /// Fields that the rules read; the watch must keep them.
     pub fn fields(&self) -> &FieldMask {
         &self.fields
     }
 
-    /// Queues that get the objects of the watch themselves.
+    /// Queues whose keys are objects of the watch.
     pub fn own_queues(&self) -> impl Iterator<Item = &Arc<str>> {
         self.rules.iter().filter(|rule| rule.to == To::This).map(|rule| &rule.queue)
     }
 
-    /// Whether the plugin maps this change by itself.
+    /// Whether the plugin maps this change.
     pub fn wants_mapping(&self, delta: &Delta, cache: &dyn RuleCache) -> bool {
         self.rules.iter().any(|rule| {
             rule.to == To::Plugin && rule.applies(delta, cache) && rule.states(delta, cache).next().is_some()
         })
     }
 
-    /// Keys that the change touches, each once for each queue (with the shortest delay).
+    /// Keys of a change, each once per queue (with the shortest delay).
     pub fn keys(&self, delta: &Delta, cache: &dyn RuleCache) -> Vec<Enqueued> {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
         let mut keys: Vec<Enqueued> = Vec::new();
@@ -170,7 +170,7 @@ impl Rule {
         match (&delta.old, &delta.new) {
             (None, Some(_)) => on(Change::Add),
             (Some(_), None) => on(Change::Delete),
-            // Another object of the same name: what happened in between was missed.
+            // Another object with the same name: the changes in between were missed.
             (Some(old), Some(new)) if old.meta.uid != new.meta.uid => on(Change::Delete) || on(Change::Add),
             (Some(old), Some(new)) => on(Change::Update) && self.differs(&delta.kind, old, new, cache),
             (None, None) => false,
@@ -188,7 +188,7 @@ impl Rule {
         }
     }
 
-    /// Old and new state, as far as the rule is about them.
+    /// Old and new state, as far as the rule applies to them.
     fn states<'d>(&'d self, delta: &'d Delta, cache: &'d dyn RuleCache) -> impl Iterator<Item = &'d Object> {
         [&delta.old, &delta.new]
             .into_iter()
@@ -249,12 +249,12 @@ impl Rule {
                     add(Kind::new("", "v1", "Namespace"), ObjectKey { namespace: "".into(), name });
                 }
             }
-            // The manifest's check asks for the kind where it is needed.
+            // Validation of the manifest ensures the kind where it is required.
             (To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys, None) | (To::Plugin, _) => {}
         }
     }
 
-    /// The object of `wanted` that controls the object, over the controllers in between.
+    /// The object of kind `wanted` that controls the object, through the controllers in between.
     fn controller(&self, wanted: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<ObjectKey> {
         let mut between: Option<Arc<Object>> = None;
         for kind in &self.via {
@@ -265,7 +265,8 @@ impl Rule {
     }
 }
 
-/// Whether the cache does not hold the owner, or as something else than the reference says. Versions of a kind are the same.
+/// Whether the cache does not contain the owner, or contains another object than the reference names. Versions of a kind are
+/// equal.
 fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     cache.by_uid(&owner.uid).is_none_or(|(kind, found)| {
         let place = &found.meta.key;
@@ -276,7 +277,7 @@ fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     })
 }
 
-/// The controller if it is of this kind; one of a watched kind must be in the cache and be the very object of the reference.
+/// The controller if it is of this kind; one of a watched kind must be in the cache and be the object of the reference.
 fn controller_of(kind: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<ObjectKey> {
     let owner = meta.controller().filter(|owner| owner.kind.group == kind.group && owner.kind.name == kind.name)?;
     let key = beside(meta, kind, &owner.name, cache);
@@ -285,7 +286,7 @@ fn controller_of(kind: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<Obje
     is_the_one.then_some(key)
 }
 
-/// The object of this kind and name in the namespace of another, or cluster-scoped.
+/// The object of this kind and name in the other object's namespace, or cluster-scoped.
 fn beside(meta: &Meta, kind: &Kind, name: &Arc<str>, cache: &dyn RuleCache) -> ObjectKey {
     let namespace = if cache.namespaced(kind) { meta.key.namespace.clone() } else { "".into() };
     ObjectKey { namespace, name: name.clone() }

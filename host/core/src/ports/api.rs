@@ -1,6 +1,6 @@
-//! The API server as the runtime sees it: the port between `pintle-runtime` and `pintle-kube`.
+//! Port to the API server, between `pintle-runtime` and `pintle-kube`.
 //!
-//! Objects are JSON text all the way: nothing is parsed into a tree on behalf of somebody who may not need it.
+//! Objects stay JSON text: nothing is parsed into a tree that the caller may not need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use futures::stream::BoxStream;
 use crate::contract::outcome::{PatchType, Preconditions, Propagation, Refusal};
 use crate::object::id::{Kind, ObjectKey};
 
-/// A resource that the API server offers.
+/// A resource of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
-    /// The kind of its objects.
+    /// Kind of its objects.
     pub kind: Kind,
     /// Name in paths, for example `deployments`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
     /// For example `list`, `watch`, `delete`, `deletecollection`.
     pub verbs: Vec<String>,
@@ -28,7 +28,7 @@ pub struct ApiResource {
     pub preferred: bool,
 }
 
-/// What discovery found. Groups that could not be asked (an aggregated API that is down) are named, not dropped silently.
+/// The result of discovery. Groups that did not answer (an aggregated API that is down) are listed, not dropped silently.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// All resources of all versions.
@@ -53,11 +53,11 @@ pub struct Target {
     pub kind: Kind,
     /// Name in paths.
     pub plural: String,
-    /// All namespaces if absent, or cluster-scoped.
+    /// One namespace; all namespaces, or cluster-scoped, if absent.
     pub namespace: Option<String>,
-    /// All objects if absent.
+    /// Label selector; all objects if absent.
     pub label_selector: Option<String>,
-    /// All objects if absent.
+    /// Field selector; all objects if absent.
     pub field_selector: Option<String>,
     /// How much of each object.
     pub detail: Detail,
@@ -68,20 +68,20 @@ pub struct Target {
 pub struct ListPage {
     /// One JSON text per object; `apiVersion` and `kind` may be missing.
     pub items: Vec<Box<str>>,
-    /// Of the whole list.
+    /// Version of the whole list.
     pub resource_version: String,
     /// Token of the next page.
     pub next: Option<String>,
 }
 
-/// How long a watch lasts: readers ask the server to end it then, so that a hidden limit of a load balancer never does.
-/// kube-controller-manager asks for five to ten minutes as well.
+/// Requested duration of a watch, so that it ends before a load balancer's limit would end it silently.
+/// kube-controller-manager requests five to ten minutes as well.
 pub const WATCH_DURATION: Duration = Duration::from_secs(290);
-/// A connection on which nothing has arrived for so long is dead: an idle watch has a bookmark about once a minute, and ends after
-/// [`WATCH_DURATION`]. Readers give a request up then, informers a watch.
+/// Read timeout: a connection without data for this long is dead, because an idle watch has a bookmark about once a minute
+/// and ends after [`WATCH_DURATION`]. Readers then abandon a request, informers a watch.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_DURATION.as_secs() + 40);
 
-/// How to start a watch.
+/// Where a watch starts.
 #[derive(Clone, Debug)]
 pub enum WatchStart {
     /// After this version.
@@ -93,48 +93,48 @@ pub enum WatchStart {
 /// One line of a watch.
 #[derive(Debug)]
 pub enum WatchFrame {
-    /// New, or newly matching the selector. The JSON text of the object.
+    /// A new object, or one that newly matches the selector. The JSON text of the object.
     Added(Box<str>),
-    /// Changed.
+    /// A changed object.
     Modified(Box<str>),
-    /// Gone, or no longer matching. The last state.
+    /// A deleted object, or one that no longer matches. Its last state.
     Deleted(Box<str>),
-    /// Nothing up to this version that has not been sent.
+    /// A bookmark: everything up to this version has been sent.
     Bookmark {
         /// The version.
         resource_version: String,
-        /// The streaming list is complete.
+        /// Whether the streaming list is complete.
         initial_events_end: bool,
     },
 }
 
-/// Frames until the server ends the watch (an ordinary event) or an error.
+/// Frames until the server ends the watch (which is normal) or an error.
 pub type WatchStream = BoxStream<'static, Result<WatchFrame, ApiError>>;
 
-/// Reads for informers, discovery and needs.
+/// Read access for informers, discovery and needs.
 pub trait ApiReader: Send + Sync {
-    /// Asks the server for its resources.
+    /// Fetches the server's resources.
     fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>>;
-    /// One page of at most `limit` objects; `page` is the token of the page before. `resource_version=0` is never used.
+    /// Lists one page of at most `limit` objects; `page` is the token of the previous page. Never uses `resource_version=0`.
     fn list<'a>(
         &'a self,
         target: &'a Target,
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>>;
-    /// A watch with bookmarks.
+    /// Opens a watch with bookmarks.
     fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>>;
-    /// The object as the server has it now (quorum read).
+    /// Reads the current object from the server (quorum read).
     fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey)
     -> BoxFuture<'a, Result<Box<str>, ApiError>>;
-    /// GET of a path (beginning with `/`), at most `limit_bytes` of body.
+    /// GET of a path (beginning with `/`); reads at most `limit_bytes` of the body.
     fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
 }
 
-/// A write request, checked against grants already.
+/// A write request that has passed the check of grants.
 #[derive(Clone, Debug)]
 pub struct WriteRequest {
-    /// Where.
+    /// The resource.
     pub resource: Arc<ApiResource>,
     /// Empty for cluster-scoped.
     pub namespace: String,
@@ -142,11 +142,11 @@ pub struct WriteRequest {
     pub name: String,
     /// For example `status`.
     pub subresource: Option<String>,
-    /// What.
+    /// The verb and its body.
     pub verb: WriteVerb,
 }
 
-/// What a write does. Bodies are JSON text.
+/// The verb of a write. Bodies are JSON text.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "as in `outcome::Action`")]
 pub enum WriteVerb {
@@ -157,105 +157,106 @@ pub enum WriteVerb {
     DeleteCollection { label_selector: Option<String>, propagation: Option<Propagation> },
 }
 
-/// What the server answered to a write: only the metadata that the host needs.
+/// The server's answer to a write: only the metadata that the host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Name of the object (which may have been generated); empty for collections.
+    /// Name of the object, possibly generated; empty for collections.
     pub name: String,
-    /// Uid of the object; empty if the answer did not say.
+    /// Uid of the object; empty if the answer did not contain it.
     pub uid: String,
-    /// Version after the write; empty when an object was removed.
+    /// Version after the write; empty if the object was deleted.
     pub resource_version: String,
-    /// The object is being deleted, but still there.
+    /// The object is terminating, but still exists.
     pub terminating: bool,
 }
 
-/// Writes of one identity (one plugin): a connection pool, a rate limit and a user agent of its own.
+/// Write access of one identity (one plugin), with its own connection pool, rate limit and user agent.
 pub trait ApiWriter: Send + Sync {
-    /// Carries out one write. Waits for the rate limit first. Not retried here, but for 429 and 503 with `Retry-After`
-    /// where nothing was written.
+    /// Sends one write, after a wait for the rate limit. The only retries are for 429 and 503 with `Retry-After`, where
+    /// nothing was written.
     ///
     /// # Cancel safety
-    /// Dropping it after the first poll leaves open whether the write happened.
+    /// Dropping the future after the first poll leaves open whether the write happened.
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>>;
 }
 
-/// Who writes.
+/// Identity of a writer.
 #[derive(Clone, Debug)]
 pub struct WriterIdentity {
-    /// Appears in the user agent, as with kube-controller-manager: `pintle/VERSION NAME`; also the default field manager.
+    /// Part of the user agent, as in kube-controller-manager: `pintle/VERSION NAME`; also the default field manager.
     pub name: String,
     /// Requests per second; no limit if absent.
     pub qps: Option<f32>,
-    /// Requests at once.
+    /// Burst.
     pub burst: u32,
-    /// Its service account in [`account::NAMESPACE`](crate::policy::account::NAMESPACE). Absent: it writes as the host.
+    /// Service account in [`account::NAMESPACE`](crate::policy::account::NAMESPACE). If absent, it writes as the host.
     pub account: Option<String>,
 }
 
-/// Makes writers.
+/// Creates writers.
 pub trait ApiWriters: Send + Sync {
-    /// A writer for this identity.
+    /// Creates a writer for this identity.
     fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter>;
-    /// A reader for this identity's live reads. Absent: they are the host's own, as those of informers always are.
+    /// A reader for this identity's live reads. If absent, live reads use the host's identity, as informers always do.
     fn live_reader(&self, _identity: &WriterIdentity) -> Option<Arc<dyn ApiReader>> {
         None
     }
 }
 
-/// Hears of every request to the API server, for metrics. Called on the way of the request: it must be quick and never block.
+/// Observes every request to the API server, for metrics. It is called on the request path: it must be fast and never block.
 pub trait RequestObserver: Send + Sync {
-    /// One attempt was answered with this status code, or by nothing. `sent_bytes` is the length of its body; absent for a
-    /// request that is answered by a stream.
+    /// An attempt ended with this status code, or without an answer. `sent_bytes` is the length of its body; absent for
+    /// streams.
     fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>);
-    /// A request waited so long for its client's rate limit before an attempt.
+    /// A request waited this long for its client's rate limit before an attempt.
     fn delayed(&self, method: &'static str, host: &str, waited: Duration);
-    /// A request is over, with all its attempts and delays; not called for streams. `received_bytes` is absent if no answer came.
+    /// A request has ended, including all attempts and delays; not called for streams. `received_bytes` is absent without an
+    /// answer.
     fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>);
 }
 
-/// Why a request failed, classified once.
+/// A failed request, classified once.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    /// What kind of failure.
+    /// Class of the failure.
     pub class: ApiErrorClass,
     /// HTTP status code; 0 if no answer came.
     pub code: u16,
     /// `reason` of the server's Status, or `Transport`.
     pub reason: String,
-    /// The server's message, or what went wrong on the way.
+    /// The server's message, or the transport error.
     pub message: String,
     /// Reasons of the causes in the Status' details.
     pub causes: Vec<String>,
 }
 
-/// Classes of failures.
+/// Classes of API failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiErrorClass {
     /// 404.
     NotFound,
     /// 409 of a create.
     AlreadyExists,
-    /// 409 otherwise: read again, then decide again.
+    /// Other 409: read again, then decide again.
     Conflict,
-    /// 410, or a resourceVersion that is too old: list again.
+    /// 410, or a resourceVersion that is too old: relist.
     Gone,
-    /// 422, 400: the request is wrong.
+    /// 422, 400: the request is invalid.
     Invalid,
     /// 401.
     Unauthorized,
     /// 403.
     Forbidden,
-    /// 429, 503: try again after this time, or with backoff.
+    /// 429, 503: retry after this time, or with backoff.
     Throttled(Option<Duration>),
     /// 5xx.
     Server,
-    /// The server gave up waiting, or we did: the write may have happened.
+    /// Timeout of the server or the client: the write may have happened.
     Timeout,
     /// No answer: connection refused or broken. The write may have happened.
     Transport,
-    /// The answer could not be understood.
+    /// The answer could not be parsed.
     Malformed,
 }
 
@@ -271,8 +272,8 @@ impl ApiError {
         }
     }
 
-    /// How long the server asks to wait before another try; the usual backoff if absent. Another try may help after every
-    /// failure: what makes a request wrong today (a schema, a missing namespace) may change.
+    /// The delay that the server requests before a retry; the usual backoff if absent. A retry may help after every failure:
+    /// what makes a request invalid now (a schema, a missing namespace) may change.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.class {
             ApiErrorClass::Throttled(after) => after,
@@ -280,7 +281,7 @@ impl ApiError {
         }
     }
 
-    /// Whether it is this refusal.
+    /// Whether it is one of the failures that the mutation tolerates.
     pub fn is(&self, refusal: Refusal) -> bool {
         match refusal {
             Refusal::NotFound => self.class == ApiErrorClass::NotFound,

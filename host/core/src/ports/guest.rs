@@ -1,4 +1,4 @@
-//! A loaded plugin: the port between the dispatcher (`pintle-runtime`) and the sandbox (`pintle-wasm`).
+//! Port to the sandbox: a loaded plugin, between `pintle-runtime` and `pintle-wasm`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::contract::outcome::{Outcome, ReconcileError};
 use crate::object::id::{Key, Kind};
 use crate::ports::view::View;
 
-/// The plugin broke a rule of the contract. The run's instance is gone; nothing of its outcome is carried out.
+/// A violation of the contract by the plugin. The run's instance is dropped; nothing of its outcome is carried out.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct PluginFault {
-    /// What kind of fault; the label of the metric.
+    /// Kind of fault; the label of the metric.
     pub kind: FaultKind,
-    /// For the log; untrusted text in part.
+    /// Message for the log; partly untrusted text.
     pub message: String,
 }
 
@@ -28,20 +28,20 @@ pub enum FaultKind {
     Trap,
     /// It ran longer than its deadline.
     Deadline,
-    /// It asked for more memory, tables or stack than its limit.
+    /// The run exceeded its memory, table or stack limit.
     Memory,
-    /// Its output was too large or broke a rule.
+    /// The output was too large or violated the contract.
     Output,
-    /// It read or wrote what it is not granted.
+    /// The plugin read or wrote something that is not granted.
     Grant,
     /// Too many host calls, or too many bytes read.
     HostCall,
-    /// The instance could not be made; not necessarily the plugin's fault.
+    /// The instance could not be created; not necessarily the plugin's fault.
     Instantiate,
 }
 
 impl FaultKind {
-    /// The metric's label.
+    /// The label of the metric.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Trap => "trap",
@@ -61,21 +61,21 @@ impl std::fmt::Display for FaultKind {
     }
 }
 
-/// What one call cost.
+/// Cost of one call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
-    /// Wall time of the call, instance creation included.
+    /// Wall time of the call, including instance creation.
     pub elapsed: Duration,
     /// Peak linear memory of the instance.
     pub memory_bytes: u64,
-    /// Calls of the lister.
+    /// Number of lister calls.
     pub host_calls: u32,
-    /// Bytes that those calls handed over.
+    /// Bytes that the lister returned.
     pub bytes_read: u64,
 }
 
 impl Usage {
-    /// The most of each in two calls.
+    /// The maximum of each value of two calls.
     pub fn most(self, other: Usage) -> Usage {
         Usage {
             elapsed: self.elapsed.max(other.elapsed),
@@ -86,36 +86,36 @@ impl Usage {
     }
 }
 
-/// A line that a plugin has logged.
+/// A line that a plugin logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// `debug`, `info`, `warn` or `error`.
     pub level: &'static str,
-    /// Untrusted text, cut, without characters that steer terminals or forge lines.
+    /// Untrusted text: shortened, with control characters escaped.
     pub message: String,
 }
 
-/// What a call of `reconcile` answered. Outer error: the plugin's fault. Inner error: what it declared.
+/// The answer of `reconcile`. Outer error: a fault. Inner error: declared by the plugin.
 pub type Answer<O = CheckedOutcome> = Result<Result<O, ReconcileError>, PluginFault>;
 
-/// Result of one call of `reconcile`.
+/// The result of one call of `reconcile`.
 #[derive(Debug)]
 pub struct Run {
-    /// What it answered.
+    /// The answer.
     pub result: Answer,
-    /// What it cost.
+    /// The cost.
     pub usage: Usage,
-    /// What it logged; of very much the end.
+    /// The log; of a long log the last lines.
     pub log: Vec<LogLine>,
 }
 
 impl Run {
-    /// A run that cost nothing and logged nothing.
+    /// A run without cost and log.
     pub fn of(result: Answer) -> Self {
         Self { result, usage: Usage::default(), log: Vec::new() }
     }
 
-    /// The same for an answer that nobody has checked yet; an outcome that breaks a rule is a fault.
+    /// A run whose answer is not validated yet; an outcome that violates the contract becomes a fault.
     pub fn checked(answer: Answer<Outcome>, manifest: &Manifest, limits: &EffectiveLimits) -> Self {
         Self::of(answer.and_then(|answer| match answer {
             Ok(outcome) => match check::outcome(outcome, manifest, limits) {
@@ -129,20 +129,20 @@ impl Run {
 
 /// A loaded plugin.
 pub trait Guest: Send + Sync {
-    /// Its manifest.
+    /// The manifest.
     fn manifest(&self) -> &Arc<Manifest>;
 
-    /// What binds its runs. Default: what its manifest asks for.
+    /// The limits of its runs. Default: those that its manifest requests.
     fn limits(&self) -> EffectiveLimits {
         self.manifest().limits.effective()
     }
 
-    /// Whether it exports `mapping`. Default: no.
+    /// Whether it exports `mapping`. Default: false.
     fn maps(&self) -> bool {
         false
     }
 
-    /// Instances that there are now: running, interrupted and idle ones.
+    /// Number of instances: running, preempted and idle.
     fn n_instances(&self) -> usize {
         0
     }
@@ -150,10 +150,10 @@ pub trait Guest: Send + Sync {
     /// Calls `reconcile` with a view.
     ///
     /// # Cancel safety
-    /// Must be polled to its end: an unfinished call in flight is never dropped. It always ends, by the deadline at the latest.
+    /// Must be polled to completion: an unfinished call is never dropped. It always ends, at the deadline at the latest.
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run>;
 
-    /// Calls `keys-of`. The objects are projections. Default, for guests that do not map: no keys.
+    /// Calls `keys-of`. The objects are projections. Default, for guests without a mapping: no keys.
     ///
     /// # Cancel safety
     /// As for `reconcile`.
@@ -168,32 +168,32 @@ pub trait Guest: Send + Sync {
     }
 }
 
-/// A component cannot be used. Trying again does not help.
+/// A component that cannot be used. A retry does not help.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadFailure(pub String);
 
-/// What a component says of itself, before it is compiled.
+/// Metadata of a component, before compilation.
 #[derive(Debug, Clone)]
 pub struct Looked {
-    /// Its manifest.
+    /// The manifest.
     pub manifest: Arc<Manifest>,
     /// SHA-256 of its bytes, in hexadecimal.
     pub digest: String,
 }
 
-/// Makes plugins of components: the port to the sandbox for whoever loads while the host runs.
+/// Creates plugins from components: port to the sandbox for components that arrive while the host runs.
 pub trait Loader: Send + Sync {
-    /// Checks contract version, imports, exports and manifest; quick. `origin` is for errors.
+    /// Checks contract version, imports, exports and manifest; fast. Errors contain `origin`.
     ///
     /// # Errors
-    /// [`LoadFailure`] says what is wrong.
+    /// [`LoadFailure`] describes what is wrong.
     fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure>;
 
-    /// Checks and compiles. Blocks for as long as compiling takes: seconds for large language runtimes. `given` are the limits that
-    /// the operator gives this plugin; they and the manifest's stay within the host's maximum.
+    /// Checks and compiles a component. Blocks while it compiles: seconds for large language runtimes. `given` are the
+    /// operator's limits for this plugin; they and the manifest's are capped by the host's maximum.
     ///
     /// # Errors
-    /// [`LoadFailure`] says what is wrong.
+    /// [`LoadFailure`] describes what is wrong.
     fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure>;
 }

@@ -1,4 +1,4 @@
-//! What a run can see: the port between the caches (`pintle-runtime`) and the sandbox (`pintle-wasm`).
+//! Port to the caches: the reads of a run, between `pintle-cache` and `pintle-wasm`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ports::api::ApiResource;
 pub enum OwnedBy {
     /// The controller reference has this uid.
     Controller(String),
-    /// The same, or there is no controller reference.
+    /// The controller reference has this uid, or is missing.
     ControllerOrOrphan(String),
     /// Any owner reference has this uid.
     Any(String),
@@ -24,7 +24,7 @@ pub enum OwnedBy {
 pub struct Query {
     /// All namespaces if absent.
     pub namespace: Option<String>,
-    /// In the syntax of kubectl.
+    /// Label selector in kubectl's syntax.
     pub label_selector: Option<String>,
     /// By owner references.
     pub owner: Option<OwnedBy>,
@@ -34,46 +34,46 @@ pub struct Query {
     pub whole: bool,
 }
 
-/// A read that a plugin may not make: a fault.
+/// A read that the plugin may not perform: a fault.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
-    /// The manifest declares no watch of the kind (the text lists those that it declares).
+    /// The manifest declares no watch of the kind (the message lists the declared ones).
     #[error(
         "kind {kind} is not watched by this plugin; its manifest watches {watched}. Add `- {{kind: {kind}, fields: [...]}}` with the fields \
          that are read to `watches`, or `whole: true`"
     )]
     NotWatched {
-        /// What was asked for.
+        /// The kind.
         kind: Kind,
-        /// What the manifest declares, comma separated.
+        /// The declared watches, comma separated.
         watched: String,
     },
     /// The operator's grants do not allow the read.
     #[error("reading {0} is not granted to this plugin")]
     NotGranted(String),
-    /// The selector does not parse.
+    /// The label selector is not valid.
     #[error("label selector {0:?} is not valid: {1}")]
     BadSelector(String, String),
-    /// No such index.
+    /// There is no such index.
     #[error("watch of {kind} declares no index {index:?}")]
     NoSuchIndex {
-        /// The kind asked for.
+        /// The kind.
         kind: Kind,
-        /// The index asked for.
+        /// The index.
         index: String,
     },
-    /// Whole objects of a watch that keeps projections only.
+    /// Whole objects were requested of a watch that keeps only projections.
     #[error("watch of {0} does not declare `whole`")]
     NotWhole(Kind),
-    /// The watch declares no selector of its own.
+    /// The watch declares no `selects`.
     #[error("watch of {0} does not declare `selects`")]
     NoSelector(Kind),
-    /// The manifest does not ask for discovery.
+    /// The manifest does not declare discovery.
     #[error("the manifest does not declare `discovery: true`")]
     NoDiscovery,
 }
 
-/// The world at one instant, for one run. `wit/controller.wit` documents each read.
+/// A consistent snapshot of the cluster, for one run. `wit/controller.wit` documents each read.
 ///
 /// Implementations are cheap to create and never wait: every read is answered from memory.
 #[allow(missing_docs, reason = "documented in wit/controller.wit")]
@@ -92,12 +92,12 @@ pub trait View: Send + Sync {
     fn attempt(&self) -> u32;
     fn failures(&self) -> &[MutationFailure];
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>>;
-    /// What the caches know of an object, for the host's own judgement of who owns it; in whatever version it is watched. Nothing
-    /// is known of what is not watched, and then nothing is owned.
+    /// The cached metadata of an object in any watched version, for the host's own check of ownership. Nothing is known of
+    /// unwatched objects, so they count as not owned.
     fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
         None
     }
-    /// What has been read so far, to have the run again. Costs as much as those reads did.
+    /// Everything that was read so far, for a replay. Costs as much as those reads did.
     fn seen(&self) -> Seen {
         Seen::default()
     }

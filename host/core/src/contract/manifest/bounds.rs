@@ -1,29 +1,29 @@
-//! How much a manifest may ask for: each watch costs the API server and the cache, each queue and metric the host, and periods and
-//! delays decide how often a plugin's keys come.
+//! Bounds of a manifest's requests: each watch costs the API server and the cache, each queue and metric the host, and
+//! periods and delays decide how often keys run.
 //!
-//! The built-in plugins need a fraction of each.
+//! The built-in plugins need a fraction of each bound.
 
 use super::{Backoff, Manifest, Queue, Watch};
 
-/// Items of a list, if there is no bound of its own.
+/// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
 const MAX_QUEUES: usize = 16;
-/// Runs of one queue at once.
+/// Maximum concurrent runs of a queue.
 const MAX_CONCURRENCY: u32 = 1_000;
-/// Bytes of a name that becomes a label of metrics or a source of events.
+/// Longest name that becomes a metric label or an event source, in bytes.
 const MAX_NAME_BYTES: usize = 128;
-/// Labels and buckets of a metric.
+/// Maximum labels and buckets of a metric.
 const MAX_LABELS: usize = 16;
 const MAX_BUCKETS: usize = 64;
-/// All keys are enqueued again.
+/// Minimum resync period, which enqueues all keys.
 const MIN_RESYNC_MS: u32 = 1_000;
 const MIN_TICK_MS: u32 = 10;
-/// client-go's first delay.
+/// Minimum delay after a failure: client-go's first delay.
 const MIN_BACKOFF_MS: u32 = 5;
 const MAX_QPS: f32 = 10_000.0;
 
 /// # Errors
-/// Which field asks for too much, and how much it may be.
+/// The field that exceeds its bound, and the bound.
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     name("version", &manifest.version)?;
     if let Some(source) = &manifest.event_source {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_cannot_come_again_and_again_without_a_pause() {
+    fn keys_cannot_run_repeatedly_without_a_delay() {
         let queue = |field: &str, value: Value, expect: Expect| check(|m| m["queues"][0][field] = value, expect);
         queue("resyncMs", json!(1_000), expect!["ok"]);
         queue("resyncMs", json!(999), expect!["queues[0].resyncMs: 999 is too little, at least 1000"]);

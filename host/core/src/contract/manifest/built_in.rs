@@ -1,10 +1,10 @@
-//! What a controller of the host's own adds to the host: flags, a service account, limits of its client, inputs.
+//! Additions of a built-in controller to the host: flags, a service account, client limits, inputs.
 //!
 //! Invariants:
-//! 1. The host reads this of components that its binary carries, and of no others: it decides about accounts of `kube-system`.
-//! 2. The default of a flag is the value that the manifest gives to the queue or setting which the flag sets.
+//! 1. The host reads this section only of components that its binary carries: it decides about accounts of `kube-system`.
+//! 2. The default of a flag equals the manifest's value of the queue or setting that the flag sets.
 //!
-//! Not here: the command line (`pintle`), which name has which account (`account`).
+//! Not here: the command line (`pintle`), the mapping of names to accounts (`account`).
 //!
 //! Source: `cmd/kube-controller-manager/app/options`, and the clients' names and limits in `cmd/kube-controller-manager/app`.
 
@@ -18,24 +18,25 @@ use serde_json::Value;
 use super::{Manifest, SettingType, is_label, is_true, yes};
 use crate::duration;
 
-/// What a controller of the host's own adds to the host.
+/// Additions of a built-in controller to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct BuiltIn {
-    /// Name of its service account in `kube-system`, as kube-controller-manager has it; `pintle-` and the plugin's name if absent.
+    /// Name of its service account in `kube-system`, as in kube-controller-manager; `pintle-` and the plugin's name if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// Whether `*` of `--controllers` includes it. Default true.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub on_by_default: bool,
-    /// Limits of its client.
+    /// Rate limits of its client.
     #[serde(skip_serializing_if = "ClientLimits::is_default")]
     pub client: ClientLimits,
-    /// Settings that the host fills in, by their names. If the host has no such input, and the operator gives no value, the plugin
+    /// Settings that the host fills in, by name. If the host has no such input, and the operator sets no value, the plugin
     /// does not run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, Input>,
-    /// Its flags of `pintle run` and `pintle dev`.
+    /// Its flags for `pintle run` and `pintle dev`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<Flag>,
     /// Feature gates of Kubernetes that it reads; `--feature-gates` sets them.
@@ -56,13 +57,13 @@ impl Default for BuiltIn {
     }
 }
 
-/// Limits of a client, as multiples of those that every controller has.
+/// Rate limits of a client, as multiples of every controller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct ClientLimits {
-    /// Of `--kube-api-qps`. Default 1, at most 1,000.
+    /// Multiple of `--kube-api-qps`. Default 1, at most 1,000.
     pub qps: u16,
-    /// Of `--kube-api-burst`. Default 1, at most 1,000.
+    /// Multiple of `--kube-api-burst`. Default 1, at most 1,000.
     pub burst: u16,
 }
 
@@ -78,7 +79,7 @@ impl ClientLimits {
     }
 }
 
-/// What the host can fill a setting with.
+/// Inputs that the host has for settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Input {
@@ -86,16 +87,16 @@ pub enum Input {
     ClusterCa,
 }
 
-/// A flag of kube-controller-manager. Two controllers may declare the same flag, if they declare all but `sets` alike.
+/// A flag of kube-controller-manager. Two controllers may declare the same flag with equal declarations except `sets`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Flag {
-    /// Name without the leading dashes. The host takes `_` for `-`, as kube-controller-manager does.
+    /// Name without the leading dashes. The host accepts `_` for `-`, as kube-controller-manager does.
     pub name: String,
     /// Type of the value.
     #[serde(rename = "type")]
     pub kind: FlagType,
-    /// The value without the flag, which must be what the manifest says of what the flag sets. Durations are strings such as `5m`.
+    /// Value without the flag, equal to the manifest's value of its target. Durations are strings such as `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// Smallest number.
@@ -104,9 +105,9 @@ pub struct Flag {
     /// Largest number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<f64>,
-    /// For `--help`, in kube-controller-manager's words.
+    /// Help text, in kube-controller-manager's words.
     pub help: String,
-    /// What the value goes to.
+    /// Targets of the value.
     pub sets: Sets,
 }
 
@@ -118,32 +119,32 @@ pub enum FlagType {
     Int32,
     /// A number.
     Float32,
-    /// A duration, which a setting has in milliseconds.
+    /// A duration; as a setting, in milliseconds.
     Duration,
     /// `true` or `false`; the flag alone is `true`.
     Bool,
-    /// A text.
+    /// A string.
     String,
-    /// Path of a file, whose text becomes the value.
+    /// Path of a file, whose content becomes the value.
     File,
-    /// Path of a file with certificates in PEM, whose text becomes the value.
+    /// Path of a file with certificates in PEM, whose content becomes the value.
     Certificates,
 }
 
-/// What the value of a flag goes to: at least one of these.
+/// Targets of a flag's value: at least one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Sets {
-    /// Queues whose concurrency it is; an `int32`.
+    /// Queues whose concurrency it sets; an `int32`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub concurrency: Vec<String>,
-    /// Queues whose keys run again after this `duration`; never if 0.
+    /// Queues whose resync period it sets, as a `duration`; no resync if 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resync: Vec<String>,
-    /// The setting (of `config`) whose value it is.
+    /// The setting (of `config`) that it sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// It says whether the plugin runs; a `bool`.
+    /// Whether it enables or disables the plugin; a `bool`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runs: bool,
 }
@@ -189,7 +190,7 @@ pub enum FlagValue {
 }
 
 impl FlagValue {
-    /// As a setting has it. Of a file, the path.
+    /// The value as a setting. Of a file, the path.
     pub fn to_setting(&self) -> Value {
         match self {
             Self::Int32(value) => (*value).into(),
@@ -202,7 +203,7 @@ impl FlagValue {
 }
 
 impl Flag {
-    /// Whether both say the same of the flag; what it sets is each controller's own.
+    /// Whether both declarations of a flag are equal, except for their targets.
     pub fn agrees_with(&self, other: &Self) -> bool {
         Self { sets: Sets::default(), ..self.clone() } == Self { sets: Sets::default(), ..other.clone() }
     }
@@ -210,7 +211,7 @@ impl Flag {
     /// The value without the flag.
     ///
     /// # Errors
-    /// The default is of another type than the flag. Retrying does not help.
+    /// The default has another type than the flag. A retry does not help.
     pub fn default_value(&self) -> Result<Option<FlagValue>, String> {
         let Some(default) = &self.default else { return Ok(None) };
         let wrong = |wanted: &str| format!("default: {default} is not {wanted}");
@@ -321,7 +322,7 @@ impl Sets {
 }
 
 /// # Errors
-/// Which field is wrong, and how.
+/// The wrong field, and the cause.
 pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), String> {
     if let Some(account) = built_in.service_account.as_ref().filter(|account| !is_label(account)) {
         return Err(format!("serviceAccount: {account:?} must be lower-case letters, digits and '-', at most 63"));
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_sets_what_there_is_and_defaults_to_what_it_has() {
+    fn a_flag_sets_existing_targets_and_has_their_default() {
         check(
             flag(json!({"sets": {"concurrency": ["x"]}})),
             expect![[r#"builtIn.flags[0].sets.concurrency: there is no queue "x""#]],
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_agree_whatever_they_set() {
+    fn flags_agree_whatever_their_targets() {
         let of = |change| manifest(&flag(change)).unwrap().built_in.unwrap().flags.remove(0);
         let one = of(json!({}));
         assert!(one.agrees_with(&Flag { sets: Sets { runs: true, ..Sets::default() }, ..one.clone() }));

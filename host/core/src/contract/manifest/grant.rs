@@ -1,6 +1,6 @@
-//! Grants, as manifests ask for them and operators give them.
+//! Grants, as manifests request them and operators give them.
 //!
-//! Not here: what they allow (`grants`).
+//! Not here: their evaluation (`grants`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::serde_name;
 use crate::object::id::Kind;
 
-/// What a plugin may write, or read. `*` stands for all.
+/// Permission to write or read. `*` means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
-    /// Of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants for its
-    /// watches, which ask by themselves; an operator gives them as `list` and `watch`.
+    /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
+    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`.
     pub verbs: Vec<String>,
     /// Kinds in text form, or `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
-    /// Subresources, or `*`. Empty: the objects themselves.
+    /// Subresources, or `*`. Empty: the main resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subresources: Vec<String>,
     /// Empty: all namespaces, and cluster-scoped objects.
@@ -27,26 +27,26 @@ pub struct Grant {
     /// Empty: all names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Paths for needs of raw GETs, a trailing `*` stands for any rest; then `kinds` is empty and `verbs` is `[get]`.
+    /// Paths for needs of raw GETs; a trailing `*` matches any rest. Then `kinds` is empty and `verbs` is `[get]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Which of these objects.
+    /// The objects that it covers.
     #[serde(default, skip_serializing_if = "Of::is_any")]
     pub of: Of,
 }
 
-/// Which objects a grant is about, by what they are to the key of the run. What the plugin's caches show decides: it needs a watch
-/// of the key's kind, and for `controlled` one of the written kind.
+/// The objects that a grant covers, by their relation to the key of the run. The plugin's caches decide: `of` requires a
+/// watch of the key's kind, and `controlled` also one of the written kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
-    /// All.
+    /// All objects.
     #[default]
     Any,
     /// The key's own object.
     Key,
     /// Objects that the key's object controls: those whose controller reference has its uid. A create must carry exactly that
-    /// reference; so must a server-side apply of what is not there, which takes the verbs `create` and `patch`. Updates and
+    /// reference; so must a server-side apply of a missing object, which requires the verbs `create` and `patch`. Updates and
     /// patches also reach objects without a controller, to adopt them. No other controller can be set.
     Controlled,
 }
@@ -58,12 +58,12 @@ impl Of {
 }
 
 impl Grant {
-    /// The verbs that there are, besides `*`.
+    /// All verbs, besides `*`.
     pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-    /// Verbs that are about many objects at once.
+    /// Verbs for many objects at once.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
-    /// Checks what the types leave open.
+    /// Checks the constraints that the types do not express.
     ///
     /// # Errors
     /// The field, and what is wrong with it.
@@ -81,7 +81,7 @@ impl Grant {
             ("names", &self.names),
             ("paths", &self.paths),
         ];
-        // It would stand for what has no namespace or name.
+        // An empty text would mean objects without a namespace or name.
         if let Some((list, _)) = lists.into_iter().find(|(_, values)| values.iter().any(String::is_empty)) {
             return Err(format!("{list}: an empty text names nothing; leave the list out to mean all"));
         }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_that_cannot_hold_is_refused() {
+    fn a_contradictory_grant_is_rejected() {
         let check = |grant| serde_json::from_value::<Grant>(grant).unwrap().check();
         assert_eq!(check(json!({"verbs": ["get", "delete"], "kinds": ["v1/Pod"], "of": "controlled"})), Ok(()));
         assert_eq!(check(json!({"verbs": ["*"], "kinds": ["v1/Pod"], "of": "key"})), Ok(()));

@@ -1,20 +1,20 @@
-//! Limits of one run, as manifests ask for them and operators give them.
+//! Limits of one run, as manifests request them and operators set them.
 //!
-//! Not here: what keeps them (`pintle-wasm`, `check`).
+//! Not here: their enforcement (`pintle-wasm`, `check`).
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Limits of one run. Absent fields take the host's default.
+/// Limits of one run. Absent fields have the host's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Limits {
-    /// Wall time of a run. Default 10,000; at most 300,000.
+    /// Wall time of a run in milliseconds. Default 10,000; at most 300,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u32>,
-    /// Linear memory. Default 64 MiB, at most 1 GiB.
+    /// Linear memory in bytes. Default 64 MiB, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Mutations in one outcome. Default 1,000.
@@ -23,21 +23,21 @@ pub struct Limits {
     /// Bytes of one outcome. Default 8 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome_bytes: Option<u64>,
-    /// Calls of the lister. Default 100,000.
+    /// Lister calls. Default 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_calls: Option<u32>,
-    /// Bytes that the lister hands over. Default 256 MiB.
+    /// Bytes that the lister returns. Default 256 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
     /// Log lines. Default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_lines: Option<u32>,
-    /// Keyed state of the plugin in all. Default 1 MiB.
+    /// Bytes of the plugin's whole keyed state. Default 1 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<u64>,
 }
 
-/// [`Limits`] with every field decided.
+/// [`Limits`] with a value in every field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in `Limits`")]
 pub struct EffectiveLimits {
@@ -51,31 +51,32 @@ pub struct EffectiveLimits {
     pub state_bytes: u64,
 }
 
-/// A limit that is more than the operator's maximum. Retrying does not help.
+/// A limit above the operator's maximum. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("limits.{name}: {asked} is more than the operator's maximum of {maximum}; ask for less, or raise the maximum")]
 pub struct LimitError {
     /// The limit's name, as in the manifest.
     pub name: &'static str,
-    /// What was asked for.
+    /// The requested value.
     pub asked: u64,
-    /// What there is.
+    /// The maximum.
     pub maximum: u64,
 }
 
 impl Limits {
-    /// What holds for a run by the manifest alone.
+    /// The limits of a run that follow from the manifest alone.
     pub fn effective(&self) -> EffectiveLimits {
-        // Without a maximum of the operator there is nothing to be refused: the host's own bounds cut silently.
+        // Without an operator's maximum nothing is rejected: the host's own bounds cap the values silently.
         let decided: Result<_, std::convert::Infallible> =
             self.decide(|_, asked, default, bound| Ok(asked.unwrap_or(default).min(bound)));
         decided.unwrap_or_else(|never| match never {})
     }
 
-    /// What holds for a run: what the operator gives this plugin, else what its manifest asks for, else the default, which is cut
-    /// to the operator's maximum.
+    /// The limits of a run: the operator's for this plugin, else the manifest's, else the default, capped by the operator's
+    /// maximum.
     ///
     /// # Errors
+    /// [`LimitError`]: the requested value exceeds the maximum.
     /// [`LimitError`]: more is asked for than the maximum.
     pub fn within(&self, given: &Limits, maximum: &Limits) -> Result<EffectiveLimits, LimitError> {
         let asked = given.over(self);
@@ -90,7 +91,7 @@ impl Limits {
         })
     }
 
-    /// These limits, and the other ones where these say nothing.
+    /// These limits, with the other ones for absent fields.
     fn over(&self, other: &Self) -> Self {
         Self {
             deadline_ms: self.deadline_ms.or(other.deadline_ms),
@@ -117,7 +118,7 @@ impl Limits {
         ]
     }
 
-    /// Decides each field from its name, what is asked for, the default and the host's own bound.
+    /// Computes each field from its name, the request, the default and the host's bound.
     fn decide<E>(
         &self,
         decide: impl Fn(&'static str, Option<u64>, u64, u64) -> Result<u64, E>,
@@ -126,7 +127,7 @@ impl Limits {
         const U32: u64 = u32::MAX as u64;
         let [deadline, memory, mutations, outcome, calls, read, lines, state] = self.fields();
         let of = |(name, asked), default, bound| decide(name, asked, default, bound);
-        // Bounds make them fit.
+        // The bounds ensure that it fits.
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(EffectiveLimits {
             deadline: Duration::from_millis(of(deadline, 10_000, 300_000)?.max(1)),
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_maximum_binds_what_is_asked_for() {
+    fn the_operators_maximum_limits_requests() {
         let limits = |json: serde_json::Value| serde_json::from_value::<Limits>(json).unwrap();
         let asked = limits(serde_json::json!({"deadlineMs": 2000, "mutations": 5}));
         let given = limits(serde_json::json!({"deadlineMs": 3000}));

@@ -1,6 +1,6 @@
-//! Watches, as manifests declare them: what is read, and which keys its changes touch.
+//! Watches, as manifests declare them: the objects to read, and the keys that their changes map to.
 //!
-//! Not here: what the rules give (`rules`).
+//! Not here: evaluation of the rules (`rules`).
 
 use std::collections::BTreeSet;
 
@@ -17,45 +17,45 @@ pub struct Watch {
     /// For example `apps/v1/ReplicaSet`. Absent if `every` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Every kind with these verbs (besides list and watch), also those that appear later: metadata only.
+    /// Every kind with these verbs (besides list and watch), including later ones: metadata only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Every>,
     /// One namespace instead of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// In the syntax of kubectl.
+    /// Label selector in kubectl's syntax.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// In the syntax of kubectl.
+    /// Field selector in kubectl's syntax.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
-    /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`
-    /// are always kept. A path is names joined by dots; a name that holds a dot or slash stands in `['...']`: `spec.nodeName`,
-    /// `metadata.annotations['example.com/x']`. A list on the way is passed through: the rest of the path holds for each element.
+    /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}` are
+    /// always kept. A path is names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
+    /// `metadata.annotations['example.com/x']`. A path continues into each element of a list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Keep whole objects (without managedFields); `get` then gives them.
+    /// Keep whole objects (without managedFields), so that `get` can return them.
     #[serde(default)]
     pub whole: bool,
-    /// Ways to find objects by the value of a field.
+    /// Indexes, to find objects by the value of a field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     /// The object's own selector, for `lister.selecting`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selects: Option<Selects>,
-    /// Which keys a change of such an object touches.
+    /// The keys that a change of such an object maps to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub enqueue: Vec<Enqueue>,
 }
 
-/// Which kinds `every` means.
+/// The kinds that `every` includes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Every {
     /// Verbs that the resource must have besides `list` and `watch`, for example `delete`.
     #[serde(default)]
     pub verbs: Vec<String>,
-    /// Kinds that are left out.
+    /// Kinds to exclude.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<Kind>,
 }
@@ -70,17 +70,17 @@ pub struct Index {
     pub field: String,
 }
 
-/// Where an object keeps its own selector.
+/// The object's own selector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Selects {
     /// Path, for example `spec.selector`.
     pub field: String,
-    /// Its form.
+    /// Format of the selector.
     pub form: SelectorForm,
 }
 
-/// Forms of selectors inside objects.
+/// Formats of selectors inside objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
@@ -90,16 +90,17 @@ pub enum SelectorForm {
     Map,
 }
 
-/// One rule from a changed object to keys. Old and new state of the object are both mapped.
+/// A rule that maps a changed object to keys. Both old and new state are mapped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Enqueue {
-    /// Whose keys.
+    /// The keys.
     pub to: To,
     /// The kind of the keys for `controller`, `selecting`, `field`, `label`, `namespaceKeys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// For `controller`: the owner's controllers of these kinds in turn (a Pod's ReplicaSet's Deployment: `via: [apps/v1/ReplicaSet]`).
+    /// For `controller`: the owner's controllers of these kinds in turn (a Pod's ReplicaSet's Deployment: `via:
+    /// [apps/v1/ReplicaSet]`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<Kind>,
     /// For `field` and `label`: the path or label whose value is the name (`name` or `namespace/name`) of the key's object.
@@ -108,39 +109,39 @@ pub struct Enqueue {
     /// The queue; the plugin's first if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Which changes; all if empty.
+    /// The changes that it applies to; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<Change>,
-    /// For updates: only if one of these fields (paths within the projection) differs. All updates if empty.
+    /// For updates: only if one of these fields (paths within the projection) changed. All updates if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// Only objects that no controller owns.
+    /// Only objects without a controller.
     #[serde(default)]
     pub orphans: bool,
-    /// Only objects with an owner reference to what the cache does not hold: its owner is gone, not seen yet, not watched,
-    /// in another namespace, or of another kind or name.
+    /// Only objects with an owner reference to an object that the cache does not contain: it was deleted, is not seen yet, is
+    /// not watched, is in another namespace, or has another kind or name.
     #[serde(default)]
     pub dangling: bool,
-    /// Only objects that have this field (a path), for example `metadata.deletionTimestamp`.
+    /// Only objects with this field (a path), for example `metadata.deletionTimestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<String>,
-    /// Enqueue only after this many milliseconds (changes until then are one run).
+    /// Delay in milliseconds (further changes until then cause no further run).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u32>,
 }
 
-/// Whose keys a change touches.
+/// The keys that a change maps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum To {
     /// The object itself.
     #[serde(rename = "self")]
     This,
-    /// Its controller, if it is of `kind` (and still has the uid that the reference names).
+    /// Its controller, if it is of `kind` (and has the uid of the reference).
     Controller,
-    /// Every owner, by any owner reference, of any watched kind.
+    /// Every owner of a watched kind, by any owner reference.
     Owners,
-    /// Every object that names it as an owner.
+    /// Every object with an owner reference to it.
     Dependents,
     /// Objects of `kind` in its namespace whose own selector matches its labels.
     Selecting,
@@ -150,7 +151,7 @@ pub enum To {
     Label,
     /// Every object of `kind` in its namespace (in all, if it is cluster-scoped).
     NamespaceKeys,
-    /// The Namespace that it lives in, as a key of kind `v1/Namespace`.
+    /// Its Namespace, as a key of kind `v1/Namespace`.
     Namespace,
     /// The plugin's `mapping` decides.
     Plugin,
@@ -160,11 +161,11 @@ pub enum To {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// It is new.
+    /// The object is new.
     Add,
-    /// It differs.
+    /// The object changed.
     Update,
-    /// It is gone.
+    /// The object was deleted.
     Delete,
 }
 

@@ -1,4 +1,4 @@
-//! What is told of a refusal: which grant is missing, and where to add it.
+//! The message of a denial: the missing grant, and where to add it.
 
 use super::Access;
 use crate::contract::manifest::{Grant, Of};
@@ -6,31 +6,31 @@ use crate::contract::manifest::{Grant, Of};
 /// A request that is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The request, in words.
+    /// Text of the request.
     request: String,
     why: Why,
-    /// What would allow it.
+    /// The grant that would allow it.
     grant: Box<Grant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The manifest does not ask for it.
+    /// The manifest does not request it.
     Unasked,
-    /// The operator does not give it.
+    /// The operator does not grant it.
     Ungiven,
-    /// It is granted for objects of the key only, and this is none.
+    /// It is granted only for objects of the key, and this is not one.
     Unowned {
-        /// The limit is the operator's, not the manifest's.
+        /// Whether the operator's limit applies, rather than the manifest's.
         given: bool,
         why: String,
     },
-    /// No grant allows it.
+    /// No grant can allow it.
     Unsound,
 }
 
 impl Why {
-    /// `whys`: why the grants that fit do not hold; empty if none fits.
+    /// `whys`: why the matching grants do not apply; empty if none matches.
     pub(super) fn new(given: bool, whys: Vec<String>) -> Self {
         match (whys.is_empty(), given) {
             (true, false) => Self::Unasked,
@@ -48,7 +48,7 @@ impl Denial {
             verbs: vec![access.verb.to_owned()],
             kinds: vec![access.kind.to_string()],
             subresources: access.subresource.map(one).unwrap_or_default(),
-            // Who writes a manifest knows no namespaces; who operates a cluster gives no more than is needed.
+            // A manifest's author does not know namespaces; an operator grants no more than necessary.
             namespaces: if given { one(access.namespace) } else { Vec::new() },
             ..Grant::default()
         };
@@ -61,7 +61,7 @@ impl Denial {
         Self { request: format!("get {path}"), why, grant: grant.into() }
     }
 
-    /// One line for people, about this plugin.
+    /// The message in one line, for this plugin.
     pub fn message(&self, plugin: &str) -> String {
         let Self { request, why, grant } = self;
         let line = line(grant);
@@ -87,12 +87,12 @@ impl Denial {
     }
 }
 
-/// Where an operator gives grants.
+/// Where an operator writes grants.
 pub(super) fn place(plugin: &str) -> String {
     format!("`grants` of ControllerPlugin/{plugin} or of the plugin's spec file")
 }
 
-/// A grant as an entry of a YAML list, ready to be pasted.
+/// A grant as an entry of a YAML list, for copying.
 pub(super) fn line(grant: &Grant) -> String {
     let lists = [
         ("verbs", &grant.verbs),
@@ -116,7 +116,7 @@ pub(super) fn line(grant: &Grant) -> String {
     format!("- {{{}}}", members.join(", "))
 }
 
-/// A string in a flow of YAML. What is not clearly a word is quoted as JSON does, which YAML reads too.
+/// A YAML flow string. Everything that is not clearly a word is quoted as in JSON, which YAML accepts too.
 fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');

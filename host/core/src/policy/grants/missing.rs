@@ -1,23 +1,23 @@
-//! What a manifest asks for and an operator does not give.
+//! Compares the manifest's requests with the operator's grants.
 //!
-//! Both sides are lists of grants. What is asked for is taken apart into atoms (one verb, kind, subresource, namespace and name
-//! each, where "all" is a value of its own), and each atom must be covered by a single grant of the operator. So "all" is covered
-//! by "all" alone, never by a list that happens to be complete today.
+//! Both sides are lists of grants. The requests are split into atoms (one verb, kind, subresource, namespace and name each,
+//! where "all" is a value), and a single grant of the operator must cover each atom. So only "all" covers "all", never a list
+//! that happens to be complete today.
 
 use super::denial::{line, place};
 use super::{Grants, PathPattern};
 use crate::contract::manifest::{Grant, Manifest, Of, Watch};
 
-/// What is asked for and not given.
+/// Requests that are not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What would have to be given.
+    /// The grants that are missing.
     pub grant: Grant,
-    /// A watch of the manifest asks for it, so that the plugin cannot even see what it works on.
+    /// Whether a watch of the manifest needs one of them: without it the plugin could not see its objects.
     pub watch: bool,
 }
 
-/// All that a manifest asks for: `list` and `watch` for each of its watches, then its grants.
+/// All requests of a manifest: `list` and `watch` for each of its watches, then its grants.
 pub fn asked_by(manifest: &Manifest) -> Vec<Grant> {
     manifest.watches.iter().map(of_watch).chain(manifest.grants.iter().cloned()).collect()
 }
@@ -41,7 +41,7 @@ fn of_watch(watch: &Watch) -> Grant {
 }
 
 impl Missing {
-    /// One line for people about all that is missing; empty if nothing is.
+    /// The message in one line; empty if nothing is missing.
     pub fn message(missing: &[Self], plugin: &str) -> String {
         if missing.is_empty() {
             return String::new();
@@ -52,8 +52,8 @@ impl Missing {
 }
 
 impl Grants {
-    /// What the manifest asks for and the operator's grants do not cover. It holds also for what a run would refuse one by one, so
-    /// that an operator hears of it before the plugin is loaded.
+    /// The manifest's requests that the operator's grants do not cover. This includes requests that would only be denied one
+    /// by one at run time, so that an operator learns of them before the plugin is loaded.
     pub fn missing(manifest: &Manifest, given: &[Grant]) -> Vec<Missing> {
         let watches = manifest.watches.iter().map(|watch| (of_watch(watch), true));
         let grants = manifest.grants.iter().map(|grant| (grant.clone(), false));
@@ -70,14 +70,14 @@ impl Grants {
     }
 }
 
-/// The parts of a grant that no grant of the operator covers, few of them.
+/// The parts of a grant that no grant of the operator covers, merged into few.
 fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     let mut parts: Vec<Grant> = Vec::new();
     for atom in atoms(asked) {
         if given.iter().any(|given| covers(given, &atom)) {
             continue;
         }
-        // Atoms of all verbs come in a row: one line for all of them.
+        // Atoms that differ only in the verb are adjacent: they become one line.
         match parts.last_mut().filter(|part| Grant { verbs: atom.verbs.clone(), ..(*part).clone() } == atom) {
             Some(part) => part.verbs.extend(atom.verbs),
             None => parts.push(atom),
@@ -94,7 +94,7 @@ fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     joined
 }
 
-/// One grant for each combination of values. An empty list of subresources, namespaces or names stays empty.
+/// One grant per combination of values. An empty list of subresources, namespaces or names stays empty.
 fn atoms(asked: &Grant) -> Vec<Grant> {
     let any = |values: &[String]| values.iter().any(|value| value == "*");
     let verbs: Vec<String> = if any(&asked.verbs) {
@@ -139,7 +139,7 @@ fn atoms(asked: &Grant) -> Vec<Grant> {
 }
 
 fn covers(given: &Grant, atom: &Grant) -> bool {
-    // What is asked for has one value, or none.
+    // Requests have one value, or none.
     let named = |given: &[String], asked: &[String]| {
         given.iter().any(|value| value == "*") || asked.iter().all(|asked| given.contains(asked))
     };

@@ -63,7 +63,7 @@ fn each_part_of_a_grant_must_match() {
 }
 
 #[test]
-fn the_operator_can_only_take_away() {
+fn the_operator_can_only_restrict() {
     let asked = json!([{"verbs": ["create", "delete"], "kinds": ["v1/Pod"]}]);
     let given = json!([{"verbs": ["*"], "kinds": ["*"], "namespaces": ["a"]}]);
     let grants = grants(asked.clone(), Some(given));
@@ -74,7 +74,7 @@ fn the_operator_can_only_take_away() {
 }
 
 #[test]
-fn paths_that_mean_another_path_are_refused() {
+fn paths_that_normalise_to_another_path_are_rejected() {
     let grants =
         grants(json!([{"verbs": ["get"], "kinds": [], "paths": ["/version", "/apis/metrics.k8s.io/*"]}]), None);
     for path in ["/version", "/apis/metrics.k8s.io/v1beta1/pods?limit=5&labelSelector=a%3Db"] {
@@ -130,7 +130,7 @@ fn ownership_decides_only_where_nothing_else_does() {
     assert!(!all.allow(&access("create")) && all.allow(&access("patch")));
     let why = all.check(&access("delete"), owned(&[])).unwrap_err().message("widgets");
     assert!(why.contains("Key does not hold; Controlled does not hold"), "{why}");
-    // The operator's limit counts as well as the manifest's.
+    // The operator's limit applies as well as the manifest's.
     let narrowed = grants(asked, Some(json!([{"verbs": ["*"], "kinds": ["*"], "of": "key"}])));
     assert_eq!(narrowed.check(&access("patch"), owned(&[Of::Key])), Ok(Allowed::Owned));
     assert!(narrowed.check(&access("patch"), owned(&[])).is_err());
@@ -139,7 +139,7 @@ fn ownership_decides_only_where_nothing_else_does() {
 }
 
 #[test]
-fn a_refusal_names_the_grant_and_where_to_add_it() {
+fn a_denial_names_the_grant_and_where_to_add_it() {
     let asked = json!([
         {"verbs": ["*"], "kinds": ["v1/Pod"], "subresources": ["status"]},
         {"verbs": ["delete"], "kinds": ["v1/Secret"], "of": "controlled"},
@@ -177,7 +177,7 @@ fn missing(manifest: &Manifest, given: serde_json::Value) -> String {
 }
 
 #[test]
-fn what_is_missing_can_be_pasted() {
+fn missing_grants_can_be_pasted() {
     let manifest = manifest(
         json!([
             {"kind": "v1/Secret"},
@@ -206,7 +206,7 @@ fn what_is_missing_can_be_pasted() {
 }
 
 #[test]
-fn all_is_covered_by_all_alone() {
+fn only_all_covers_all() {
     let manifest = manifest(json!([{"every": {"verbs": ["delete"]}}]), json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}]));
     let found = Grants::missing(&manifest, &[]);
     assert_eq!(found.iter().map(|one| one.watch).collect::<Vec<_>>(), [true, false]);
@@ -217,7 +217,7 @@ fn all_is_covered_by_all_alone() {
     );
 }
 
-/// What there is in the little world of the property below; the last value of each stands for whatever nobody names.
+/// Values of the property below; no grant names the last value of each.
 const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
 const SUBRESOURCES: [Option<&str>; 3] = [None, Some("status"), Some("other")];
 const NAMES: [&str; 3] = ["a", "b", "other"];
@@ -251,7 +251,7 @@ fn any_grant() -> impl Strategy<Value = Grant> {
 proptest! {
     /// Nothing is missing exactly if every request that the manifest's grants allow is allowed by the operator's.
     #[test]
-    fn missing_agrees_with_what_is_refused(
+    fn missing_grants_agree_with_denials(
         asked in proptest::collection::vec(any_grant(), 1..3),
         given in proptest::collection::vec(any_grant(), 0..5),
     ) {
