@@ -1,12 +1,13 @@
-//! The components that the binary carries, and what their controllers add to the host.
+//! The built-in components, and what their controllers add to the host.
 //!
-//! *Flow*: `build.rs` embeds the components with their manifests; [`Catalogue`] answers what the sections `builtIn` of these manifests
-//! say, by the names of plugins.
+//! *Flow*: `build.rs` embeds the components with their manifests; [`Catalogue`] returns the `builtIn` sections of these
+//! manifests by plugin name.
 //!
 //! *Invariants*:
-//! 1. Nothing but an embedded manifest reaches the [`Catalogue`]: no other component names accounts of `kube-system`, raises the limits
-//!    of its client or adds flags.
-//! 2. A component that takes the place of a built-in controller is treated by that controller's section, whatever its own one says.
+//! 1. Only embedded manifests reach the [`Catalogue`]: no other component can name accounts of `kube-system`, raise the
+//!    limits of its client or add flags.
+//! 2. A component that replaces a built-in controller is governed by that controller's section, whatever its own one
+//!    contains.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +18,7 @@ use pintle_core::policy::account::Accounts;
 /// File name (without `.wasm`), bytes and manifest of each built-in component; see `build.rs`.
 pub(crate) static BUILTINS: &[(&str, &[u8], &str)] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
-/// The manifests of the components that the binary carries.
+/// The manifests of the built-in components.
 pub(crate) struct Catalogue {
     by_name: BTreeMap<String, Manifest>,
     flags: Vec<CarriedFlag>,
@@ -28,15 +29,15 @@ pub(crate) struct CarriedFlag {
     /// The first controller that declares it.
     pub(crate) plugin: String,
     pub(crate) flag: Flag,
-    /// Its name with `_` for `-`, which kube-controller-manager takes as well.
+    /// Its name with `_` for `-`, which kube-controller-manager accepts as well.
     pub(crate) underscored: String,
 }
 
 impl Catalogue {
-    /// That of this binary.
+    /// The catalogue of this binary.
     pub(crate) fn carried() -> &'static Self {
         static CARRIED: LazyLock<Catalogue> = LazyLock::new(|| {
-            // What does not parse is refused with its name when it is loaded.
+            // Loading reports an invalid component with its name.
             Catalogue::new(BUILTINS.iter().filter_map(|(_, _, manifest)| Manifest::parse(manifest.as_bytes()).ok()))
         });
         &CARRIED
@@ -57,7 +58,7 @@ impl Catalogue {
         Self { by_name, flags }
     }
 
-    /// What the controller of this name adds to the host; nothing if the binary carries none of this name.
+    /// The additions of the controller with this name; empty if it is not built in.
     pub(crate) fn section(&self, plugin: &str) -> Option<&BuiltIn> {
         self.by_name.get(plugin)?.built_in.as_ref()
     }
@@ -77,15 +78,15 @@ impl Catalogue {
         Accounts::of_built_ins(self.by_name.values())
     }
 
-    /// What is to be told of a component whose manifest has a section `builtIn` that does not count.
+    /// The warning about a component whose `builtIn` section is ignored, if so.
     pub(crate) fn ignored(&self, manifest: &Manifest) -> Option<&'static str> {
         let section = manifest.built_in.as_ref()?;
         match self.by_name.get(&manifest.name) {
             Some(carried) if carried.built_in.as_ref() == Some(section) => None,
             Some(_) => Some(
-                "`builtIn` of the manifest is ignored: the section of the controller of this name that the host carries holds",
+                "`builtIn` of the manifest is ignored: the section of the built-in controller with this name applies",
             ),
-            None => Some("`builtIn` of the manifest is ignored: it is for controllers that the host carries"),
+            None => Some("`builtIn` of the manifest is ignored: it applies only to built-in controllers"),
         }
     }
 }
@@ -102,7 +103,7 @@ pub(crate) mod testing {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
     }
 
-    /// The manifests of the built-in controllers as they are in the repository; a binary that is built for tests may carry none.
+    /// The manifests of the built-in controllers in the repository; a test binary may carry none.
     pub(crate) fn manifests() -> Vec<Manifest> {
         let folders = fs::read_dir(root().join("plugins")).unwrap();
         let mut files: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path().join("manifest.yaml")).collect();
@@ -116,7 +117,7 @@ pub(crate) mod testing {
         Manifest::parse(json.to_string().as_bytes()).unwrap()
     }
 
-    /// A manifest of this name with these lines for its section `builtIn`.
+    /// A manifest with this name and this `builtIn` section.
     pub(crate) fn with_section(name: &str, section: &str) -> Manifest {
         manifest(&format!(
             "{{name: {name}, version: '1', contract: '0.1', watches: [], queues: [{{name: q}}, {{name: slow, concurrency: 1}}],
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_of_two_controllers_are_declared_alike() {
+    fn controllers_that_share_a_flag_declare_it_equally() {
         let manifests = manifests();
         assert!(manifests.len() > 5, "only {} manifests found", manifests.len());
         let flags = |manifest: &Manifest| manifest.built_in.clone().unwrap_or_default().flags;
@@ -149,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn only_the_section_of_a_carried_component_counts() {
+    fn only_the_section_of_a_built_in_component_applies() {
         let catalogue =
             Catalogue::new([with_section("widgets", "{serviceAccount: widget-controller, client: {qps: 20}}")]);
         let own = with_section("widgets", "{serviceAccount: widget-controller, client: {qps: 20}}");
         assert_eq!(catalogue.ignored(&own), None);
         let greedy =
             with_section("widgets", "{serviceAccount: clusterrole-aggregation-controller, client: {qps: 1000}}");
-        assert!(catalogue.ignored(&greedy).is_some_and(|why| why.contains("of this name that the host carries holds")));
-        let foreign = with_section("gadgets", "{serviceAccount: clusterrole-aggregation-controller}");
         assert!(
-            catalogue.ignored(&foreign).is_some_and(|why| why.contains("it is for controllers that the host carries"))
+            catalogue.ignored(&greedy).is_some_and(|why| why.contains("built-in controller with this name applies"))
         );
+        let foreign = with_section("gadgets", "{serviceAccount: clusterrole-aggregation-controller}");
+        assert!(catalogue.ignored(&foreign).is_some_and(|why| why.contains("it applies only to built-in controllers")));
         assert_eq!(catalogue.ignored(&Manifest { built_in: None, ..greedy }), None);
         assert_eq!(catalogue.section("widgets").map(|section| section.client.qps), Some(20));
         assert_eq!(catalogue.section("gadgets"), None);
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!((&*accounts.of("widgets"), &*accounts.of("gadgets")), ("widget-controller", "pintle-gadgets"));
     }
 
-    /// Calls `see` with each source file below `folder`, those of tests aside.
+    /// Calls `see` with each source file below `folder`, except tests.
     fn sources(folder: &Path, see: &mut dyn FnMut(&Path)) {
         for entry in fs::read_dir(folder).unwrap() {
             let path: PathBuf = entry.unwrap().path();
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What the host knows of a controller stands in the controller's own folder.
+    /// Only the controller's own folder contains knowledge about it.
     #[test]
     fn the_host_knows_no_controller_by_name() {
         let mut words = Vec::new();
@@ -199,7 +200,7 @@ mod tests {
         sources(&root().join("host"), &mut |path| {
             n_files += 1;
             let text = fs::read_to_string(path).unwrap();
-            // Unit tests stand last in a file.
+            // Unit tests are last in a file.
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             found.extend(
                 words.iter().filter(|word| text.contains(*word)).map(|word| format!("{}: {word}", path.display())),

@@ -72,7 +72,7 @@ pub enum Command {
     Version(VersionArgs),
 }
 
-/// Which controllers, from where, with which settings.
+/// Controllers to run: components, selection and settings.
 #[derive(Debug, Clone, Args)]
 pub struct PluginArgs {
     /// Component files, folders of component files, or components in registries. A component with the name of a built-in controller
@@ -186,7 +186,7 @@ pub struct DevArgs {
 
     /// A plugin under development. A folder with manifest.yaml and sources, in any language that `pintle build` supports, is rebuilt and
     /// swapped in on every save; a component file is swapped in when it changes. Repeatable.
-    // What is built here is not signed.
+    // Components built here are not signed.
     #[arg(long, value_name = "FOLDER|FILE", conflicts_with = "verify_key")]
     pub plugin: Vec<PathBuf>,
 
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_real_cluster_is_spared() {
+    fn only_a_real_cluster_has_a_rate_limit() {
         let parse = |command: &str| Cli::try_parse_from(["pintle", command]).map(|cli| cli.command);
         let Ok(Command::Dev(dev)) = parse("dev") else { panic!("dev does not parse") };
         let Ok(Command::Run(run)) = parse("run") else { panic!("run does not parse") };

@@ -24,7 +24,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let mut choice = plugins::choose(&args.plugins).await?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;
-    // Where the command line looks by itself need not be said.
+    // The default socket needs no option in hints.
     let socket =
         sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
     let has_socket = sources.socket().is_some();
@@ -65,12 +65,12 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         .await;
     nodes.stop().await;
     cluster.shutdown().await;
-    // The cluster is gone, so its kubeconfig leads nowhere; somebody may have removed it already.
+    // The cluster has ended, so its kubeconfig is useless; it may have been removed already.
     let _ = std::fs::remove_file(&args.kubeconfig);
     Ok(())
 }
 
-/// The embedded API server speaks plain HTTP on loopback and has no certificate authority; Pods still expect the file.
+/// The embedded API server serves plain HTTP on loopback and has no certificate authority; Pods still expect the file.
 const EMBEDDED_CA: &str = "# The embedded cluster serves plain HTTP on loopback: there is no certificate authority.\n";
 
 fn greeting(args: &DevArgs, url: &str, serving: SocketAddr) -> String {

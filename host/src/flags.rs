@@ -1,10 +1,9 @@
-//! Values of flags, checked before anything else happens.
+//! Parsers of flag values, which run before anything else.
 //!
-//! Flags of single controllers are in `controllers`, those of controllers that are not built yet in `upstream`, `--feature-gates` in
-//! `gates`.
+//! Flags of single controllers are in `controllers`, those of controllers that are not built yet in `upstream`.
 //!
-//! *Source*: `cmd/kube-controller-manager/app/options`. Upstream takes any number of workers, and runs nothing with 0; here that is
-//! refused.
+//! *Source*: `cmd/kube-controller-manager/app/options`. Upstream accepts any number of workers, and runs nothing with 0; here
+//! 0 is rejected.
 
 pub(crate) mod controllers;
 pub(crate) mod gates;
@@ -14,10 +13,10 @@ use pintle_core::contract::manifest::Limits;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
 
-/// Limits of runs: `NAME=NUMBER`, separated by commas.
+/// Parses limits of runs: `NAME=NUMBER`, separated by commas.
 ///
 /// # Errors
-/// What is wrong, and which names there are.
+/// What is wrong, with the valid names.
 pub(crate) fn limits(text: &str) -> Result<Limits, String> {
     let mut limits = serde_json::Map::new();
     for item in text.split(',').filter(|item| !item.is_empty()) {
@@ -32,10 +31,10 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
     serde_json::from_value(limits.into()).map_err(|why| why.to_string())
 }
 
-/// Requests per second.
+/// Parses requests per second.
 ///
 /// # Errors
-/// It is no finite number.
+/// The text is not a finite number.
 pub(crate) fn rate(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(rate) if rate.is_finite() => Ok(rate),

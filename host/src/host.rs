@@ -17,19 +17,19 @@ use crate::flags::controllers::Tuning;
 use crate::plugins::{Choice, Chosen};
 use crate::serve;
 
-/// Plugins wired to an API server, not running yet.
+/// A host that is wired to an API server and not running yet.
 pub(crate) struct Host {
     pub(crate) manager: Arc<Manager>,
-    /// What runs under which name.
+    /// Decides which component runs under each plugin name.
     pub(crate) control: Arc<Control>,
-    /// What pulls components.
+    /// Pulls components from registries.
     pub(crate) fetcher: Fetcher,
-    /// Where /metrics is served.
+    /// Address of /metrics.
     pub(crate) serving: SocketAddr,
 }
 
 impl Host {
-    /// Wires the parts and starts to serve metrics.
+    /// Wires the parts and starts the metrics endpoint.
     pub(crate) async fn new(
         connection: &Connection,
         choice: Choice,
@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-/// What holds for a plugin by the flags and by the controllers that the binary carries, whenever it comes.
+/// Options of a plugin by the flags and the built-in manifests, at any time of loading.
 fn options(tuning: &Tuning, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
     if let Some(why) = Catalogue::carried().ignored(manifest) {
         tracing::warn!(plugin = manifest.name, "{why}");

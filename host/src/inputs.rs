@@ -1,6 +1,6 @@
-//! What the host can fill settings of built-in controllers with.
+//! Inputs of the host for settings of built-in controllers.
 //!
-//! *Invariant*: a controller whose input is missing does not run, unless the operator gives the value.
+//! *Invariant*: a controller without its input does not run, unless the operator sets the value.
 
 use pintle_core::contract::manifest::Input;
 use serde_json::json;
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::builtins::Catalogue;
 use crate::plugins::Chosen;
 
-/// What this host has.
+/// Available inputs.
 pub(crate) struct Inputs {
     /// The certificate authority of the API server, in PEM.
     pub(crate) cluster_ca: Option<String>,
 }
 
 impl Inputs {
-    /// Fills the settings that no flag has filled, and leaves the plugins out that need what is not there.
+    /// Fills settings that no flag has set, and removes plugins whose input is missing.
     pub(crate) fn fill(&self, chosen: &mut Vec<Chosen>) {
         chosen.retain_mut(|plugin| {
             let manifest = plugin.guest.manifest();

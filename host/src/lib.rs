@@ -5,7 +5,7 @@
 //!
 //! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] those of [`pintle_author`].
 //!
-//! *Invariants*: whatever goes wrong ends in one line on standard error and exit code 1; decisions are made elsewhere.
+//! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
 mod author;
 mod builtins;
@@ -33,10 +33,10 @@ use anyhow::Context as _;
 
 use crate::cli::{Cli, Command};
 
-/// Runs one command to its end.
+/// Runs one command to completion.
 ///
 /// # Errors
-/// Whatever ended the command; the text is for the user.
+/// The error that ended the command; its text is for the user.
 pub fn execute(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Dev(args) => on_runtime(dev::dev(&args)),

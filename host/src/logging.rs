@@ -7,13 +7,13 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::{LogArgs, LogFormat};
 
-/// What a library says of its own trouble with folders that are gone already.
+/// Target of a library that warns about folders that no longer exist.
 const NOISE: &str = "notify=warn";
 
-/// Installs the log for the whole process.
+/// Installs the log for the process.
 ///
 /// # Errors
-/// The filter does not parse, or a log is installed already.
+/// The filter is not valid, or a log is already installed.
 pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(format!("{NOISE},{}", args.log)).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
@@ -27,10 +27,10 @@ pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
     installed.map_err(|why| anyhow::anyhow!("install the log: {why}"))
 }
 
-/// Only what plugins warn of, for commands that answer on standard output.
+/// Installs a log for commands that print to standard output: only warnings of plugins.
 ///
 /// # Errors
-/// A log is installed already.
+/// A log is already installed.
 pub(crate) fn quiet() -> anyhow::Result<()> {
     install(&LogArgs { log: "off,pintle::plugin=warn".to_owned(), log_format: LogFormat::Text })
 }

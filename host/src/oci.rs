@@ -35,7 +35,7 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     let key = args.sign_key.as_deref().map(SigningKey::read).transpose()?;
     let file = args.file.display().to_string();
     let component = read_component(&args.file)?;
-    // Whoever pulls it should be able to run it.
+    // Users who pull it should be able to run it.
     let found = pintle_wasm::inspect(&file, &component)?;
     let about = About { manifest: &found.manifest, imports: &found.imports, exports: &found.exports };
     let artifact = Artifact::new(&component, about, args.author.as_deref(), created()?).context("make the artifact")?;
@@ -45,7 +45,7 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     session.push_blob(artifact.config).await?;
     session.push_blob(component).await?;
     if let Some(key) = &key {
-        // First, so that the tag never leads to what is not signed.
+        // Signed first, so that the tag never points to an unsigned component.
         add_signature(&session, key, &pinned, digest).await?;
     }
     session.push_manifest(to, &artifact.manifest).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The time that an artifact says it was made at.
+/// Creation time of an artifact.
 fn created() -> anyhow::Result<Timestamp> {
     let Some(seconds) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(Timestamp::now()) };
     let parsed = seconds.to_str().and_then(|text| Timestamp::from_second(text.parse().ok()?).ok());

@@ -1,4 +1,4 @@
-//! What goes to the terminal.
+//! Output to the terminal.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::flags::upstream;
 
-/// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error of ours.
+/// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output is not writable.
 pub fn line(text: &str) -> anyhow::Result<()> {
     match writeln!(io::stdout(), "{text}") {
         Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -23,22 +23,22 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 /// Writes a JSON document to standard output.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output is not writable.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     line(&serde_json::to_string_pretty(value).context("write JSON")?)
 }
 
 /// Writes an error with its causes to standard error, in one line.
 pub fn error(why: &anyhow::Error) {
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no place left for errors.
     let _ = writeln!(io::stderr(), "pintle: {}", one_line(why));
 }
 
-/// Answers what is not a command: help and version as they are, a mistake in one line.
+/// Prints what the parser returns instead of a command: help and version unchanged, an error in one line.
 pub fn usage(why: &clap::Error) -> ExitCode {
     let asked = !why.use_stderr();
     if asked || why.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // With the terminal gone there is nobody left to tell.
+        // Without a terminal there is no place left for messages.
         let _ = why.print();
         return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -50,7 +50,7 @@ fn refused(why: &clap::Error) -> String {
     not_yet(why).unwrap_or_else(|| mistake(&why.to_string()))
 }
 
-/// Tells of a flag of kube-controller-manager whose controller is not there yet.
+/// Reports a flag of kube-controller-manager whose controller is not built yet.
 fn not_yet(why: &clap::Error) -> Option<String> {
     match (why.kind(), why.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag),
@@ -58,12 +58,13 @@ fn not_yet(why: &clap::Error) -> Option<String> {
     }
 }
 
-/// What is wrong and how to mend it, without the summary of all arguments that follows.
+/// The error and the remedy, without the usage summary that follows.
 fn mistake(text: &str) -> String {
-    let told = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    let told: Vec<&str> = told.map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = told.join("; ");
-    format!("{}; see --help", told.strip_prefix("error: ").unwrap_or(&told))
+    let lines =
+        text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = lines.join("; ");
+    format!("{}; see --help", text.strip_prefix("error: ").unwrap_or(&text))
 }
 
 fn one_line(why: &anyhow::Error) -> String {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_of_a_controller_that_is_not_there_yet_is_refused_with_its_name() {
+    fn a_flag_of_a_controller_that_is_not_built_yet_is_rejected_with_its_name() {
         let refused = |argument: &str| {
             let why = crate::cli::Cli::try_parse_from(["pintle", "run", argument, "5"]).unwrap_err();
             super::refused(&why)

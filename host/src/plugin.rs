@@ -1,4 +1,4 @@
-//! `pintle plugin`: what an operator does to the plugins of a running host.
+//! `pintle plugin`: manages the plugins of a running host.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -123,7 +123,7 @@ async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Resu
     fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof.clone()))?;
     let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
     if bytes.is_empty() {
-        bail!("{origin} is empty; a component has at most {MAX_COMPONENT_BYTES} bytes, and at least some");
+        bail!("{origin} is empty");
     }
     let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let origin = match &args.component {
@@ -137,7 +137,7 @@ fn said(stage: Stage) -> &'static str {
     match stage {
         Stage::Validating => "validating ...",
         Stage::Compiling => "compiling ...",
-        Stage::Syncing => "filling the caches of new watches ...",
+        Stage::Syncing => "syncing the caches of new watches ...",
         Stage::Shadowing => "running beside the old version ...",
         Stage::Probation => "on probation ...",
     }
@@ -145,6 +145,6 @@ fn said(stage: Stage) -> &'static str {
 
 /// Tells of progress, where it does not mix with the answer.
 fn tell(text: &str) {
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no place left for progress.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

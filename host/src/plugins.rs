@@ -1,7 +1,7 @@
-//! Which components run, and with which settings.
+//! Selects and loads the components of a host, with their settings.
 //!
-//! *Flow*: built-in components, then those of the command line (files, folders, registries), which take the place of a built-in of the same name;
-//! `--controllers` chooses among them; `--set` and flags of controllers give their settings.
+//! *Flow*: built-in components, then those of the command line (files, folders, registries), which replace built-in ones with
+//! the same name; `--controllers` selects among them; `--set` and flags of controllers give their settings.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::flags::controllers::Tuning;
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {
-    /// For messages: the file, or `built-in NAME`.
+    /// Origin for messages: the file, or `built-in NAME`.
     pub(crate) origin: String,
     pub(crate) bytes: Cow<'static, [u8]>,
     pub(crate) manifest: Arc<Manifest>,
@@ -31,7 +31,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether `--controllers` lets it run. Whoever names a component wants it, so only built-in ones may be off by default.
+    /// Whether `--controllers` enables it. Only built-in components may be off by default, because naming a component enables
+    /// it.
     pub(crate) fn is_enabled(&self, flag: &ControllersFlag) -> bool {
         let section = self.manifest.built_in.as_ref().filter(|_| self.builtin);
         let on_by_default = section.is_none_or(|section| section.on_by_default);
@@ -43,7 +44,7 @@ impl Candidate {
 pub(crate) struct Chosen {
     pub(crate) guest: Arc<dyn Guest>,
     pub(crate) settings: Value,
-    /// For messages: the file, or `built-in NAME`.
+    /// Origin for messages: the file, or `built-in NAME`.
     pub(crate) origin: String,
     /// SHA-256 of the component, in hexadecimal.
     pub(crate) digest: String,
@@ -53,20 +54,20 @@ pub(crate) struct Chosen {
     pub(crate) bytes: Cow<'static, [u8]>,
 }
 
-/// What the arguments ask for, and what loads more of it.
+/// The components of the arguments, and the means to load more.
 pub(crate) struct Choice {
     pub(crate) plugins: Vec<Chosen>,
     pub(crate) engine: WasmEngine,
-    /// What pulls components, and knows whose may run.
+    /// Pulls components and checks their signatures.
     pub(crate) fetcher: Fetcher,
-    /// What flags say of plugins, whenever they come.
+    /// Options of plugins by flags, at any time of loading.
     pub(crate) tuning: Tuning,
 }
 
-/// Loads what the arguments ask for.
+/// Loads the components of the arguments.
 ///
 /// # Errors
-/// One line that names the file or argument and what to do.
+/// One line that names the file or argument and the next step.
 pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     let tuning = args.controller_flags.read(Catalogue::carried())?;
     for gate in tuning.gates_without_effect() {
@@ -85,7 +86,7 @@ fn choose_among(
     args: &PluginArgs,
 ) -> anyhow::Result<Choice> {
     let candidates = gather(builtins, named)?;
-    // More may come while the host runs.
+    // More components may be loaded while the host runs.
     let may_be_none = args.plugin_dir.is_some();
     if candidates.is_empty() && !may_be_none {
         bail!(
@@ -120,26 +121,22 @@ fn choose_among(
         chosen.push(Chosen { guest, settings, origin, digest, label, bytes });
     }
     if chosen.is_empty() && !may_be_none {
-        bail!(
-            "no controller is left to run: --controllers is {:?}; known are {}",
-            args.controllers.join(","),
-            known.join(", ")
-        );
+        bail!("--controllers={:?} enables no controller; known are {}", args.controllers.join(","), known.join(", "));
     }
     Ok(Choice { plugins: chosen, engine, fetcher, tuning })
 }
 
-/// Components that the binary carries, by the names of their plugins.
+/// The built-in components, by plugin name.
 pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
     BUILTINS
         .iter()
         .filter_map(|(name, bytes, _)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
 }
 
-/// Components that the binary carries.
+/// The built-in components.
 ///
 /// # Errors
-/// One of them is no component.
+/// One of them is not a component.
 pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
     gather(BUILTINS, Vec::new())
 }
@@ -147,12 +144,12 @@ pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
 /// Every component that could run, by name.
 ///
 /// # Errors
-/// A file is missing, is no component, is not signed as it must be, or has the name of another file's plugin.
+/// A file is missing, is not a component, lacks a required signature, or has the same name as another file.
 pub(crate) async fn candidates(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Candidate>> {
     gather(BUILTINS, read_all(sources, fetcher).await?)
 }
 
-/// The components that are named, of which each may run.
+/// The named components, all of which are trusted.
 async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Pulled>> {
     let mut all = Vec::new();
     for source in sources {
@@ -198,7 +195,7 @@ fn add(by_name: &mut BTreeMap<String, Candidate>, candidate: Candidate) -> anyho
     Ok(())
 }
 
-/// The file itself, or the components of a folder in the order of their names.
+/// The file itself, or the components of a folder, by name.
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let kind = std::fs::metadata(path).with_context(|| format!("read {}", path.display()))?;
     if !kind.is_dir() {
@@ -219,7 +216,7 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// `CONTROLLER.SETTING=VALUE`, by the controller's name.
+/// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name.
 fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<BTreeMap<String, Map<String, Value>>> {
     let mut settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for text in given {
@@ -233,9 +230,9 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
             .find(|manifest| manifest.name == controller || manifest.aliases.iter().any(|alias| alias == controller));
         let Some(manifest) = found else {
             let known: Vec<&str> = candidates.iter().map(|candidate| candidate.manifest.name.as_str()).collect();
-            bail!("--set {text:?}: no controller is called {controller:?}; known are {}", known.join(", "));
+            bail!("--set {text:?}: there is no controller {controller:?}; known are {}", known.join(", "));
         };
-        // A string needs no quotes; whatever else must be JSON. The manifest's schema is checked later, for all at once.
+        // A string needs no quotes; other values must be JSON. The manifest's schema is checked later, for all settings.
         let is_string = manifest.config.get(name).is_some_and(|setting| setting.kind == SettingType::String);
         let value = match serde_json::from_str(value) {
             Ok(parsed) if !is_string || !matches!(parsed, Value::Number(_) | Value::Bool(_)) => parsed,
@@ -246,7 +243,7 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
     Ok(settings)
 }
 
-/// Where compiled code is kept between runs.
+/// Folder that keeps compiled code between starts.
 fn cache_dir(args: &PluginArgs) -> PathBuf {
     if let Some(folder) = &args.cache_dir {
         return folder.clone();
@@ -265,7 +262,7 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     #[test]
-    fn a_binary_without_built_in_controllers_says_how_to_get_some() {
+    fn a_binary_without_built_in_controllers_names_the_build_command() {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
         let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
         let tuning = args.plugins.controller_flags.read(Catalogue::carried()).unwrap();

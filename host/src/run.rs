@@ -15,7 +15,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
         None => Source::InCluster,
     };
-    // Whatever is wrong with components shows before the cluster is asked.
+    // Errors of components are reported before the cluster is contacted.
     let mut choice = plugins::choose(&args.plugins).await?;
     let sources = PluginSources::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz`, for now without authentication and therefore on loopback by default.
+//! `/metrics` and `/healthz`: without authentication, and therefore on loopback by default.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use pintle_runtime::manager::Manager;
 /// The content type of the OpenMetrics text format.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Starts serving; answers the address, whose port may have been chosen by the system.
+/// Starts to serve; returns the address, whose port the system may have chosen.
 ///
 /// # Errors
-/// The address cannot be used.
+/// The address is not usable.
 pub(crate) async fn start(address: SocketAddr, manager: Arc<Manager>) -> anyhow::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address)
         .await
@@ -40,13 +40,13 @@ pub(crate) async fn start(address: SocketAddr, manager: Arc<Manager>) -> anyhow:
     Ok(address)
 }
 
-/// Ready once the caches of every plugin are filled.
+/// Ready once the caches of every plugin are synced.
 fn ready(manager: &Manager) -> (StatusCode, String) {
     let waiting: Vec<String> =
         manager.status().into_iter().filter(|plugin| !plugin.synced).map(|plugin| plugin.name).collect();
     if waiting.is_empty() {
         (StatusCode::OK, "ok".into())
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("caches are not filled yet for: {}", waiting.join(", ")))
+        (StatusCode::SERVICE_UNAVAILABLE, format!("caches are not synced yet for: {}", waiting.join(", ")))
     }
 }

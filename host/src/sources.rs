@@ -1,4 +1,4 @@
-//! What the plugin sources need of this binary: its flags, its host, its format of cases.
+//! Parts that the plugin sources need of this binary: its flags, its host, its format of cases.
 
 use pintle_author::cases;
 use pintle_sources::{Options, Running};

@@ -3,10 +3,10 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Resolves at the first signal to end. A second one ends the process at once.
+/// Resolves at the first termination signal. A second one ends the process at once.
 ///
 /// # Errors
-/// The system does not let us listen.
+/// The system does not allow signal handlers.
 pub(crate) async fn requested() -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;

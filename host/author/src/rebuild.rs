@@ -1,8 +1,9 @@
 //! `pintle dev --plugin`: a running plugin is rebuilt and swapped whenever its author saves it.
 //!
-//! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin of its name is swapped, or loaded.
+//! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin with its name is swapped, or
+//! loaded.
 //!
-//! *Invariant*: what does not compile, or is refused, leaves the running version as it is.
+//! *Invariant*: a failed build or a rejected component leaves the running version in place.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub enum Followed {
     File(PathBuf),
 }
 
-/// What tells that there is something new.
+/// Wakes after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Source(String),
@@ -39,7 +40,7 @@ impl Followed {
     pub fn new(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let there = std::fs::metadata(path).with_context(|| format!("read --plugin {shown}"))?;
-        // Notices name files by whole paths.
+        // Notifications contain absolute paths.
         let path = std::path::absolute(path).with_context(|| format!("find out where {shown} is"))?;
         if !there.is_dir() {
             return Ok(Self::File(path));
@@ -68,7 +69,7 @@ impl Followed {
                     }
                 }
                 Ok(_) => {}
-                // A file that is being replaced is there again soon.
+                // A file that is being replaced exists again soon.
                 Err(why) => tracing::debug!(path = %self.path().display(), "{why:#}"),
             }
             watch.changed().await;
@@ -91,7 +92,7 @@ impl Followed {
         }
     }
 
-    /// Builds and swaps; says how long each took.
+    /// Builds and swaps the plugin; returns a message with both durations.
     async fn renew(&self, control: &Control) -> anyhow::Result<String> {
         let begun = Instant::now();
         let (built, verb) = match self.clone() {
@@ -109,7 +110,7 @@ impl Followed {
         let begun = Instant::now();
         let Built { name, bytes } = built;
         let origin = self.path().display().to_string();
-        // It is the command line's own.
+        // The component comes from the command line.
         let wanted = Wanted { origin, bytes, spec: None, overrides: &Overrides::NONE, evidence: Evidence::Own };
         let report = control.put(&name, wanted).await?;
         let swapped = if report.from.is_some() { "swapped in" } else { "loaded in" };
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_followed_is_a_plugin_or_a_component() {
+    fn only_plugins_and_components_are_watched() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         let why = |path: &Path| {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{Client, path};
 
-/// Characters of a message that a line of the list has room for.
+/// Characters of a message in a line of the list.
 const MAX_MESSAGE_CHARS: usize = 120;
 
 /// The failed runs of a plugin that the host keeps; of one object if a key is given.
@@ -67,19 +67,19 @@ pub fn saved(folder: &Path, cases: &[Case]) -> String {
     let mut text = String::new();
     for Case { case, is_old, failure } in cases {
         let was = if *is_old { " (was there already)" } else { "" };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}{was}: {}", case.display(), first_line(failure));
     }
     text + &format!("\nRun them in the plugin's folder: pintle test --cases {}", folder.display())
 }
 
-/// `default-web-trap-20261122T013000.123456Z`: the time tells apart what hosts have seen one after the other.
+/// `default-web-trap-20261122T013000.123456Z`: the time distinguishes failures of successive hosts.
 fn name_of(failure: &Failure) -> String {
     let FailureKey { namespace, name, .. } = &failure.key;
     let time = failure.first.replace(['-', ':'], "");
     let parts = [namespace.as_str(), name, &failure.failure, &time];
     let joined = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
-    // The host has checked none of these names for use in paths.
+    // These names come from the cluster and are not safe in paths.
     let harmless = |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };
     let name: String = joined.chars().map(harmless).collect();
     name.trim_start_matches('.').to_owned()
@@ -104,7 +104,7 @@ fn comments(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Writing to a String does not fail, so results are dropped here.
+/// Writing to a String cannot fail, so results are ignored here.
 fn failure_text(plugin: &str, saved: &SavedFailure) -> String {
     let SavedFailure { failure, log, masked, left_out, .. } = saved;
     let mut text = String::new();

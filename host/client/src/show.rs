@@ -1,4 +1,4 @@
-//! Answers of the admin API as text.
+//! Text output of the admin API's answers.
 
 use std::fmt::Write as _;
 
@@ -145,7 +145,7 @@ pub fn report(report: &SwapReport) -> String {
     let why = if report.message.is_empty() { String::new() } else { format!(": {}", report.message) };
     match report.result {
         SwapResult::Switched if report.from.is_none() => format!("loaded {way}; on probation"),
-        // What ran before has proven itself then.
+        // The previous version was proven.
         SwapResult::Switched if report.reason == "RollbackRequested" => format!("switched back {way}{pause}"),
         SwapResult::Switched => format!("switched {way}{pause}; on probation"),
         SwapResult::Proven => format!("proven {way}{pause}"),
@@ -157,7 +157,7 @@ pub fn report(report: &SwapReport) -> String {
 /// What a shadow found.
 pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
     let Some(shadow) = shadow else {
-        return format!("No version of {name} has been another one's shadow; see `pintle plugin swap --shadow`.");
+        return format!("Plugin {name} had no shadow run; see `pintle plugin swap --shadow`.");
     };
     let ShadowReport { n_runs, n_differences, n_skipped, differences } = shadow;
     let mut text = format!("{n_runs} runs compared, {n_differences} differ, {n_skipped} not compared");
@@ -175,7 +175,7 @@ pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
 }
 
 fn yaml(value: &Value) -> String {
-    // Values that came as JSON can be written as YAML.
+    // Values from JSON can be written as YAML.
     serde_norway::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_a_table_as_kubectls() {
+    fn a_listing_is_a_table_like_kubectls() {
         let now = "2026-01-02T03:09:05Z".parse().unwrap();
         let all = Listing { items: vec![plugin("p")], problems: vec![problem()] };
         expect![[r#"
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_tells_all() {
+    fn a_description_is_complete() {
         let found = Description { plugin: Some(plugin("p")), problems: vec![problem()] };
         expect![[r#"
             Name:          p
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_shown_as_such() {
+    fn differences_show_only_what_differs() {
         let shadow: ShadowReport = serde_json::from_value(json!({
             "nRuns": 10, "nDifferences": 2, "nSkipped": 1,
             "differences": [{"key": "apps/v1/ReplicaSet a/web", "at": "2026-01-02T03:04:05Z", "old": {"n": 1, "same": true}, "new": {"n": 2, "same": true}}],

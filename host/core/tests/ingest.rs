@@ -257,7 +257,7 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Of any field, those that every text has by itself among them.
+/// Of any field, including those that every text has.
 fn path() -> impl Strategy<Value = Vec<String>> {
     let own = prop::sample::select(vec!["name", "resourceVersion", "managedFields"]).prop_map(String::from);
     let below = |first: BoxedStrategy<String>| (first, prop::collection::vec(name(), 0..3));

@@ -213,6 +213,6 @@ fn authorities(file: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let pem = std::fs::read(file).with_context(|| format!("read --registry-ca-file {shown}"))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let found = found.ok().filter(|found| !found.is_empty());
-    let found = found.with_context(|| format!("--registry-ca-file {shown} holds no certificates in PEM"))?;
+    let found = found.with_context(|| format!("--registry-ca-file {shown} contains no certificates in PEM"))?;
     Ok(found.iter().map(|certificate| certificate.to_vec()).collect())
 }

@@ -311,7 +311,7 @@ async fn a_plugin_that_is_unloaded_meanwhile_stays_unloaded() {
     let applying = host.manager.apply(script("2.0.0", |_| {}), &spec, Some("widgets"));
     let unloading = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        // The second caller is told to wait.
+        // The second caller gets the error `Busy`.
         let why = host.manager.apply(script("3.0.0", |_| {}), &Spec::default(), Some("widgets")).await.unwrap_err();
         assert_eq!(why.reason, "Busy");
         assert!(host.manager.remove("widgets").await);

@@ -1,4 +1,4 @@
-//! Plugin sources: how plugins come into a running host.
+//! Plugin sources: where the plugins of a running host come from.
 //!
 //! ```text
 //! admin    (Unix socket, HTTP) ──┐
@@ -9,8 +9,8 @@
 //! [`plugin_sources`] opens all three. [`wire`] has the JSON of the admin API, for both of its ends.
 //!
 //! Invariants:
-//! 1. [`control`] decides which source a name belongs to, and whether a component may run: no source goes around it.
-//! 2. A source that fails leaves what runs as it is.
+//! 1. [`control`] decides which source owns a name, and whether a component may run: no source bypasses it.
+//! 2. A failing source leaves running plugins unchanged.
 //!
 //! Not here: the components that a host starts with, and the operator's end of the admin API (`pintle-client`).
 

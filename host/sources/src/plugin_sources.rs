@@ -1,4 +1,4 @@
-//! The sources of plugins while the host runs, opened together: socket, folder, resource.
+//! Starts all plugin sources of a running host: socket, folder, resource.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,58 +19,58 @@ use crate::folder::PluginFolder;
 use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher};
 
-/// Which sources an operator asks for.
+/// The sources that an operator configures.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The plugin folder; `None` for none.
+    /// The plugin folder, if any.
     pub plugin_dir: Option<PathBuf>,
-    /// The place of the admin API's socket; `None` for the default one.
+    /// Path of the admin socket; `None` for the default.
     pub admin_socket: Option<Place>,
 }
 
-/// The parts of a running host that the sources work on.
+/// The parts of a running host that the sources use.
 pub struct Running {
-    /// Who decides what runs under which name.
+    /// Decides which component runs under each name.
     pub control: Arc<Control>,
     /// The host's caches, in which the sources watch resources.
     pub caches: Arc<Caches>,
     /// Pulls components from registries.
     pub fetcher: Fetcher,
-    /// Components that the binary carries, by the names of their plugins.
+    /// Built-in components, by plugin name.
     pub builtins: BTreeMap<String, &'static [u8]>,
-    /// Converts runs that failed to cases.
+    /// Converts failed runs to cases.
     pub save_run: SaveRun,
 }
 
-/// The sources that an operator asks for, checked, and the socket taken.
+/// The configured sources: checked, and the socket bound.
 pub struct PluginSources {
     socket: Option<socket::AdminSocket>,
     folder: Option<PathBuf>,
 }
 
-/// They are open until this is dropped.
+/// Running sources; they stop when this is dropped.
 pub struct Open {
     _socket: Option<socket::Guard>,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl PluginSources {
-    /// Takes the socket, and looks whether the folder is one. To be called within a tokio runtime.
+    /// Binds the socket, and checks the folder. Call it within a tokio runtime.
     ///
     /// # Errors
-    /// One line that names the argument and what to do.
+    /// One line that names the argument and the next step.
     pub fn new(options: impl Into<Options>) -> anyhow::Result<Self> {
         let options = options.into();
         let folder = options.plugin_dir.as_deref().map(check_folder).transpose()?;
         Ok(Self { socket: socket::AdminSocket::open(options.admin_socket.as_ref())?, folder })
     }
 
-    /// Where the socket is.
+    /// Path of the socket.
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_ref().map(socket::AdminSocket::path)
     }
 
-    /// Opens them. The host must be running.
+    /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
         let Running { control, caches, fetcher, builtins, save_run } = host.into();
         let mut tasks = Vec::new();
@@ -93,20 +93,20 @@ impl PluginSources {
     }
 }
 
-/// The client for what is the host's own.
+/// Identity of the host's own writes.
 fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
     connection.writer(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None })
 }
 
-/// Creates the definition of the resource, or brings it up to date.
+/// Creates or updates the resource's definition.
 ///
 /// # Errors
-/// The API server refuses it, or does not answer.
+/// The API server rejects it, or does not answer.
 pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
     resource::crd::install(&writer(connection)).await
 }
 
-/// The folder by a path that says where it is, wherever it is read.
+/// The folder's absolute path, after a check that it is a directory.
 fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let shown = folder.display();
     let there = std::fs::metadata(folder).with_context(|| format!("read the plugin folder {shown}"))?;

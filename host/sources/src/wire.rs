@@ -1,6 +1,6 @@
-//! What the admin API says: the shapes of its JSON, for both of its ends.
+//! JSON types of the admin API, for server and client.
 //!
-//! *Invariant*: fields are added, never renamed: the command line of one version speaks to hosts of others.
+//! *Invariant*: fields are added, never renamed: a command line works with hosts of other versions.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use pintle_runtime::manager::SwapError;
 pub use pintle_runtime::manager::{PluginStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 
-/// All plugins, and what could not be loaded.
+/// All plugins, and problems of sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Listing {
-    /// By name.
+    /// Plugins by name.
     pub items: Vec<PluginStatus>,
-    /// What a source asks for and the host does not do, also of plugins that do not run at all.
+    /// Rejected requests of sources, including those for plugins that do not run.
     pub problems: Vec<Problem>,
 }
 
@@ -24,26 +24,26 @@ pub struct Listing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// The plugin that it is about.
+    /// Name of the plugin.
     pub plugin: String,
-    /// Who asks: a path, or `ControllerPlugin NAME`.
+    /// The source: a path, or `ControllerPlugin NAME`.
     pub source: String,
-    /// One word in CamelCase.
+    /// Reason as one word in CamelCase.
     pub reason: String,
-    /// For humans.
+    /// Message for humans.
     pub message: String,
-    /// Since when: RFC 3339.
+    /// First occurrence: RFC 3339.
     pub since: String,
 }
 
-/// One plugin, with what is wrong about its sources.
+/// One plugin, with the problems of its sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Description {
-    /// Absent if nothing of this name runs, and there are only problems.
+    /// Absent if no plugin of this name runs, and there are only problems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginStatus>,
-    /// What sources ask for and the host does not do.
+    /// Rejected requests of sources.
     #[serde(default)]
     pub problems: Vec<Problem>,
 }
@@ -52,22 +52,22 @@ pub struct Description {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApplyRequest {
-    /// Where the client has it from; for humans.
+    /// Origin at the client, for humans.
     pub origin: String,
     /// Its bytes, in base64.
     pub component: String,
-    /// What the operator says of it. Absent: as the version that runs has it, or the defaults for a new plugin.
+    /// The operator's spec. If absent: that of the running version, or the defaults for a new plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Spec>,
-    /// Takes the place of parts of the spec, this time.
+    /// Overrides parts of the spec, for this swap only.
     #[serde(default)]
     pub overrides: Overrides,
-    /// What can be shown for it, to a host that asks for signatures.
+    /// Proof of signatures, for hosts that require them.
     #[serde(default, skip_serializing_if = "Proof::is_empty")]
     pub proof: Proof,
 }
 
-/// Parts of a spec that hold for one swap.
+/// Parts of a spec that apply to one swap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs, reason = "as in `lifecycle::Spec`")]
@@ -89,7 +89,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Nothing is different.
+    /// Whether nothing is overridden.
     pub const NONE: Self = Self {
         digest: None,
         shadow_runs: None,
@@ -100,7 +100,7 @@ impl Overrides {
         max_faults: None,
     };
 
-    /// Takes the place of parts of this spec.
+    /// Applies the overrides to this spec.
     pub fn put_over(&self, spec: &mut Spec) {
         if self.digest.is_some() {
             spec.digest.clone_from(&self.digest);
@@ -124,23 +124,23 @@ fn set(field: &mut u32, value: Option<u32>) {
     }
 }
 
-/// Why a plugin is to stop.
+/// The reason to disable a plugin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct DisableRequest {
-    /// For humans.
+    /// Reason for humans.
     pub why: String,
 }
 
-/// What shadowing has shown; absent if there was none.
+/// Result of a shadow run; absent if there was none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiffAnswer {
-    /// Of the last or present shadowing.
+    /// Report of the last or present shadow run.
     pub shadow: Option<ShadowReport>,
 }
 
-/// The last runs of a plugin that failed.
+/// The last failed runs of a plugin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailureList {
@@ -148,32 +148,32 @@ pub struct FailureList {
     pub items: Vec<Failure>,
 }
 
-/// A run that failed, and how often it did.
+/// A failed run, and how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Of this host, as long as it runs.
+    /// Number of the failure, unique in this process of the host.
     pub id: u64,
-    /// Of the run.
+    /// Key of the run.
     pub key: FailureKey,
     /// The kind of the fault, or `retry` or `terminal` for what the plugin itself declared.
     pub failure: String,
-    /// For humans.
+    /// Message for humans.
     pub message: String,
-    /// The same failure of the same key, the first included.
+    /// Occurrences of this failure of the key, including the first.
     pub times: u64,
-    /// The time that the first of them saw: RFC 3339.
+    /// Time that the first run saw: RFC 3339.
     pub first: String,
-    /// The time that the last one saw.
+    /// Time that the last run saw.
     pub last: String,
-    /// Failures of the key in a row before the first.
+    /// Consecutive failures of the key before the first run.
     #[serde(default)]
     pub attempt: u32,
-    /// Of the plugin.
+    /// Version of the plugin.
     pub version: String,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
-    /// Objects that were read.
+    /// Number of objects that the run read.
     #[serde(default)]
     pub objects: usize,
 }
@@ -186,10 +186,10 @@ pub struct FailureKey {
     pub queue: String,
     /// `apps/v1/Deployment`.
     pub kind: String,
-    /// Empty for what lives in none.
+    /// Empty for cluster-scoped objects.
     #[serde(default)]
     pub namespace: String,
-    /// Of the object.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -202,27 +202,27 @@ impl FailureKey {
         }
     }
 
-    /// `NAMESPACE/NAME`, or `NAME` for what lives in no namespace.
+    /// `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object.
     pub fn object(&self) -> String {
         if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
     }
 }
 
-/// A run that failed, with all that is needed to have it again.
+/// A failed run, with everything that a replay needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedFailure {
-    /// How it failed.
+    /// The failure.
     pub failure: Failure,
     /// The input of a case.
     pub input: serde_json::Value,
-    /// What the plugin logged; of very much the end.
+    /// The plugin's log; of a long log the last lines.
     #[serde(default)]
     pub log: Vec<LoggedLine>,
-    /// Values that are masked.
+    /// Number of masked values.
     #[serde(default)]
     pub masked: usize,
-    /// Sentences: what the run saw and the input does not hold.
+    /// Sentences: what the run read and the input lacks.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
@@ -237,33 +237,33 @@ pub struct LoggedLine {
     pub message: String,
 }
 
-/// Nothing was changed, and why.
+/// A rejected request; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// One word in CamelCase.
+    /// Reason as one word in CamelCase.
     pub reason: String,
-    /// For humans.
+    /// Message for humans.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal with this reason and message.
+    /// Creates a refusal with this reason and message.
     pub fn new(reason: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), message: message.into() }
     }
 
-    /// After which time the same may be taken, although nothing about it has changed.
+    /// The delay after which the same request may succeed; `None` if it must change first.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.reason.as_str() {
             reason::BUSY => Some(Duration::from_secs(1)),
-            // A permission of the host may be missing, or the server be away.
+            // A permission of the host may be missing, or the server may be unavailable.
             reason::NOT_SYNCED => Some(Duration::from_secs(30)),
             reason => reason.parse::<Reason>().ok()?.retry_after(),
         }
     }
 
-    /// Whether somebody else's swap of the plugin is in the way, which says nothing about this one.
+    /// Whether another swap of the plugin blocks this one; the request itself may be valid.
     pub fn is_busy(&self) -> bool {
         self.reason == reason::BUSY
     }
@@ -281,27 +281,27 @@ impl From<SwapError> for Refusal {
     }
 }
 
-/// Reasons that this end gives; the manager and [`pintle_oci::Reason`] have more.
+/// Reasons of this crate; the manager and [`pintle_oci::Reason`] have more.
 pub mod reason {
     use pintle_oci::Reason;
 
-    /// Another swap of this plugin is under way.
+    /// Another swap of this plugin is in progress.
     pub const BUSY: &str = "Busy";
-    /// The caches of new watches could not be filled.
+    /// The caches of new watches did not sync.
     pub const NOT_SYNCED: &str = "NotSynced";
     /// There is no such plugin, or no such failure of it.
     pub const NOT_FOUND: &str = "NotFound";
-    /// There is one of this name.
+    /// A plugin with this name exists.
     pub const ALREADY_LOADED: &str = "AlreadyLoaded";
-    /// Another source says what runs under this name.
+    /// Another source owns this name.
     pub const CLAIMED: &str = "Claimed";
-    /// The request does not make sense.
+    /// The request is not valid.
     pub const INVALID: &str = "Invalid";
-    /// The caller may not do this.
+    /// The caller has no permission.
     pub const FORBIDDEN: &str = "Forbidden";
-    /// The component is longer than the host takes.
+    /// The component exceeds the size limit.
     pub const TOO_LARGE: &str = Reason::TooLarge.as_str();
-    /// The component cannot be read.
+    /// The component is unreadable.
     pub const UNREADABLE: &str = Reason::Unreadable.as_str();
 }
 
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_change_what_they_name_and_nothing_else() {
+    fn overrides_change_only_the_fields_that_they_set() {
         let mut spec = Spec { digest: Some("aa".into()), disabled: true, ..Spec::default() };
         spec.strategy.probation.runs = 7;
         let before = spec.clone();

@@ -1,4 +1,4 @@
-//! What `pintle dev` says after a fault: how to have the run again.
+//! Hints of `pintle dev` after a fault: how to replay the run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use pintle_runtime::manager::Manager;
 
 use crate::output;
 
-/// Tells of the first fault of each build of each plugin. Does not end. `socket`: what the command line has to be told of the socket.
+/// Prints a hint after the first fault of each build of each plugin. Does not end. `socket`: the admin socket, if hints must
+/// name it.
 pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
     let mut failed = manager.failed();
     let mut told: HashSet<(String, String)> = HashSet::new();
@@ -20,7 +21,7 @@ pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
             if let Some(fault) = fault
                 && told.insert((plugin.name.clone(), fault.run.how.digest.clone()))
             {
-                // With standard output gone there is nobody left to tell.
+                // Without standard output there is no place left for hints.
                 let _ = output::line(&hint(&plugin.name, fault, socket.as_deref()));
             }
         }
@@ -31,7 +32,7 @@ fn hint(plugin: &str, fault: &Kept, socket: Option<&str>) -> String {
     let how = &fault.run.how;
     let socket = socket.map(|path| format!(" --admin-socket {path}")).unwrap_or_default();
     format!(
-        "{plugin}: a run of {} ended with a fault ({}). Its input, to play it again with `pintle test`: pintle plugin failures {plugin} --save cases{socket}",
+        "{plugin}: a run of {} ended with a fault ({}). To replay it with `pintle test`, save its input: pintle plugin failures {plugin} --save cases{socket}",
         how.key.object,
         how.failure.as_str(),
     )

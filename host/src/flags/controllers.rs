@@ -1,12 +1,12 @@
-//! Flags and feature gates of single controllers, as the manifests of the built-in ones declare them.
+//! Flags of single controllers, as the built-in manifests declare them.
 //!
-//! *Flow*: [`Catalogue`] -> arguments of the command line, under a heading for each controller -> [`ControllerFlags`] -> [`Tuning`],
-//! which answers what they say of a plugin.
+//! *Flow*: [`Catalogue`] -> arguments of the command line, under a heading per controller -> [`ControllerFlags`] ->
+//! [`Tuning`], which returns the options of each plugin.
 //!
 //! *Invariants*:
-//! 1. A value out of range is refused with the flag's name and the range, also for a controller that does not run.
-//! 2. What is not given changes nothing: the manifest of the component that runs holds.
-//! 3. What a flag says of a controller holds for whatever component runs under its name, as far as that has the queue or the setting.
+//! 1. A value out of range is rejected with the flag's name and the range, even for a controller that does not run.
+//! 2. A flag that is not given changes nothing: the manifest of the running component applies.
+//! 3. A controller's flag applies to any component with the controller's name that has the queue or the setting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::flags::gates::{self, FeatureGates};
 /// Values of flags that built-in controllers declare.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ControllerFlags {
-    /// By the flag's name; only what is given.
+    /// Given values by flag name.
     given: BTreeMap<String, Given>,
     gates: FeatureGates,
 }
@@ -120,9 +120,9 @@ fn argument(carried: &'static CarriedFlag) -> Arg {
     }
 }
 
-/// Bounds of the flag, within those of its type.
+/// Range of the flag, within the range of its type.
 fn int32(flag: &Flag) -> RangedI64ValueParser<i32> {
-    // A number outside of the type becomes the type's bound.
+    // A bound outside the type's range becomes the bound of the type.
     let bound = |bound: Option<f64>, of_type: i32| i64::from(bound.map_or(of_type, |bound| bound as i32));
     clap::value_parser!(i32).range(bound(flag.minimum, i32::MIN)..=bound(flag.maximum, i32::MAX))
 }
@@ -154,10 +154,10 @@ fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
 }
 
 impl ControllerFlags {
-    /// Reads the files that flags name.
+    /// Reads the files of file flags.
     ///
     /// # Errors
-    /// One cannot be read, or holds no certificates where these are needed.
+    /// A file is unreadable, or contains no certificates where they are required.
     pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
         let mut given = BTreeMap::new();
         for CarriedFlag { flag, .. } in catalogue.flags() {
@@ -176,30 +176,30 @@ fn read(flag: &Flag, file: &Path) -> anyhow::Result<String> {
     let (name, shown) = (&flag.name, file.display());
     let text = std::fs::read_to_string(file).with_context(|| format!("read --{name} {shown}"))?;
     if flag.kind == FlagType::Certificates && !is_bundle(&text) {
-        bail!("--{name} {shown} holds no certificates: it must be a bundle of them in PEM");
+        bail!("--{name} {shown} contains no certificates; name a bundle of certificates in PEM");
     }
     Ok(text)
 }
 
-/// Whether the text has certificates in PEM, and none that is broken. Other blocks are left alone, as upstream.
+/// Whether the text contains valid PEM certificates only; other blocks are ignored, as upstream.
 fn is_bundle(text: &str) -> bool {
     let mut certificates = CertificateDer::pem_slice_iter(text.as_bytes()).peekable();
-    // A sequence, as every certificate is.
+    // Every certificate is an ASN.1 sequence.
     let is_sequence = |der: &[u8]| der.first() == Some(&0x30);
     certificates.peek().is_some() && certificates.all(|certificate| certificate.is_ok_and(|der| is_sequence(&der)))
 }
 
-/// What the flags and the built-in manifests say of plugins.
+/// Options of plugins from flags and built-in manifests.
 #[derive(Clone)]
 pub(crate) struct Tuning {
     catalogue: &'static Catalogue,
-    /// By the flag's name; of files, their text.
+    /// Values by flag name; of files, their text.
     given: BTreeMap<String, FlagValue>,
     gates: FeatureGates,
 }
 
 impl Tuning {
-    /// Flags of the controller of this name, with the values that are given.
+    /// Given flags of the controller with this name.
     fn flags(&self, plugin: &str) -> impl Iterator<Item = (&'static Flag, Option<&FlagValue>)> {
         let flags = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.flags);
         flags.map(|flag| (flag, self.given.get(&flag.name)))
@@ -211,7 +211,7 @@ impl Tuning {
         gates.map(|gate| (gate, self.gates.value(&gate.name)))
     }
 
-    /// Workers, periods and limits of a plugin, whenever it comes. `limit` is that of every client.
+    /// Workers, periods and rate limit of a plugin, at any time of loading. `limit` is the default rate limit.
     pub(crate) fn options(&self, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
         let mut options =
             PluginOptions { rate_limit: self.rate_limit(&manifest.name, limit), ..PluginOptions::default() };
@@ -233,7 +233,7 @@ impl Tuning {
         options
     }
 
-    /// The limit of the plugin's client, if it is not that of every client.
+    /// The rate limit of the plugin's client, unless it is the default.
     fn rate_limit(&self, plugin: &str, limit: RateLimit) -> Option<RateLimit> {
         let client = self.catalogue.section(plugin)?.client;
         let more = RateLimit {
@@ -243,10 +243,10 @@ impl Tuning {
         Some(more).filter(|more| *more != limit)
     }
 
-    /// Whether a plugin may run at all.
+    /// Whether a plugin may run.
     pub(crate) fn allows(&self, plugin: &str) -> bool {
         let by_flags = self.flags(plugin).filter(|(flag, _)| flag.sets.runs).all(|(flag, given)| {
-            // A default of the wrong type is refused with the manifest.
+            // Manifests with a default of the wrong type are rejected.
             let default = || flag.default_value().ok().flatten();
             given.cloned().or_else(default) != Some(FlagValue::Bool(false))
         });
@@ -339,11 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_controllers_do_not_clash_with_those_of_the_host() {
+    fn flags_of_controllers_do_not_conflict_with_those_of_the_host() {
         static REAL: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(manifests()));
         let command = <Cli as clap::CommandFactory>::command();
         let run = command.find_subcommand("run").unwrap().clone();
-        // A binary that is built for tests may carry the same flags already.
+        // A test binary may carry the same flags already.
         let is_new = |carried: &&CarriedFlag| run.get_arguments().all(|arg| arg.get_id() != carried.flag.name.as_str());
         let new: Vec<&CarriedFlag> = REAL.flags().iter().filter(is_new).collect();
         let carried = Catalogue::carried().flags();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_sets_what_the_manifest_says() {
+    fn given_flags_set_the_targets_in_the_manifest() {
         let arguments = ["--concurrent-widget-syncs", "7", "--widget-sync-period=90s", "--widget_grace", "9999h"];
         let tuning = tuning(&arguments);
         let options = tuning.options(&widgets(), LIMIT);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_changes_nothing() {
+    fn flags_that_are_not_given_change_nothing() {
         let tuning = tuning(&[]);
         let options = tuning.options(&widgets(), LIMIT);
         assert!(options.concurrency.is_empty() && options.resync.is_empty());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_may_decide_whether_a_controller_runs() {
+    fn a_flag_may_enable_or_disable_a_controller() {
         assert!(!tuning(&["--enable-widgets=false"]).allows("widgets"));
         assert!(tuning(&["--enable-widgets"]).allows("widgets"));
         assert!(tuning(&["--allocate-gadgets"]).allows("gadgets"));
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn another_component_of_the_name_gets_what_it_has_a_place_for() {
+    fn a_component_that_replaces_a_controller_gets_the_options_that_it_has() {
         let yaml = "{name: widgets, version: '2', contract: '0.1', watches: [], queues: [{name: slow}]}";
         let other = manifest(yaml);
         let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-sync-period=90s", "--widget-grace=1m"]);
@@ -417,19 +417,19 @@ mod tests {
     }
 
     #[test]
-    fn the_section_of_a_component_that_is_not_carried_is_without_effect() {
+    fn the_section_of_a_component_that_is_not_built_in_has_no_effect() {
         let greedy = with_section("strangers", WIDGETS);
         let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-grace=1m", "--enable-widgets=false"]);
         let options = tuning.options(&greedy, LIMIT);
         assert!(options.concurrency.is_empty() && options.rate_limit.is_none());
         assert!(tuning.settings(&greedy).is_empty() && tuning.allows("strangers"));
-        // Nor does a component change its own lot by taking a name.
+        // Taking a built-in name does not make a component's own section effective.
         let posing = with_section("widgets", "{client: {qps: 1000, burst: 1000}}");
         assert_eq!(tuning.options(&posing, LIMIT).rate_limit, Some(RateLimit { qps: Some(40.0), burst: 3_000 }));
     }
 
     #[test]
-    fn values_out_of_range_are_refused() {
+    fn values_out_of_range_are_rejected() {
         let check = |arguments: &[&str], expected: Expect| {
             let why = parse(arguments).unwrap_err();
             expected.assert_eq(why.lines().next().unwrap());
@@ -467,21 +467,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_whoever_runs() {
+    fn files_are_read_whatever_controllers_run() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
         let arguments = ["--widget-ca-file", file.to_str().unwrap()];
         let read = || parse(&arguments).unwrap().read(&CATALOGUE).map_err(|why| why.to_string());
         assert_eq!(read().err(), Some(format!("read --widget-ca-file {}", file.display())));
         std::fs::write(&file, "hello").unwrap();
-        assert!(read().err().is_some_and(|why| why.contains("holds no certificates")));
+        assert!(read().err().is_some_and(|why| why.contains("contains no certificates")));
         let bundle = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
         std::fs::write(&file, bundle).unwrap();
         assert_eq!(read().unwrap().settings(&widgets())["ca"], bundle);
     }
 
     #[test]
-    fn a_bundle_has_certificates_and_none_that_is_broken() {
+    fn a_bundle_has_valid_certificates_only() {
         let block = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
         let good = block("MAMCAQE=");
         assert!(is_bundle(&format!("# ours\n{good}{good}")));

@@ -1,14 +1,13 @@
-//! Flags of kube-controller-manager for controllers that are not part of Pintle yet, so that whoever brings them hears why they are
-//! refused.
+//! Flags of kube-controller-manager for controllers that are not built yet, so that errors can name the controller.
 //!
-//! *Not here*: the flags themselves, which are data beside the plugins.
+//! *Not here*: the flags themselves, which are data next to the plugins.
 
 use std::collections::BTreeMap;
 
 /// Controller -> names of its flags.
 const TABLE: &str = include_str!("../../../plugins/upstream.yaml");
 
-/// What to tell of a flag that is not known, if it is one of kube-controller-manager's. `flag` begins with `--`.
+/// The error for an unknown flag, if it is one of kube-controller-manager's. `flag` begins with `--`.
 pub(crate) fn refusal(flag: &str) -> Option<String> {
     let name = flag.strip_prefix("--")?.replace('_', "-");
     let controller = table().into_iter().find(|(_, flags)| flags.contains(&name))?.0;
@@ -35,7 +34,7 @@ mod tests {
     use crate::builtins::testing::manifests;
 
     #[test]
-    fn a_flag_is_of_one_controller_which_is_not_there_yet() {
+    fn each_flag_belongs_to_one_controller_that_is_not_built_yet() {
         let table: BTreeMap<String, Vec<String>> = serde_norway::from_str(TABLE).unwrap();
         let mut seen = BTreeSet::new();
         for (controller, flags) in &table {
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_nobody_has_is_not_told_of() {
+    fn unknown_flags_are_not_reported_as_upstreams() {
         assert_eq!(refusal("--concurrent-widget-syncs"), None);
         assert_eq!(refusal("concurrent-job-syncs"), None);
         assert_eq!(refusal("--concurrent_job_syncs").is_some(), refusal("--concurrent-job-syncs").is_some());

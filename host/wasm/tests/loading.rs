@@ -1,4 +1,4 @@
-//! Which components are taken, what is said about the others, and the cache of compiled code.
+//! Which components load, the errors of the others, and the cache of compiled code.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -76,7 +76,7 @@ fn a_manifest_is_needed_once_and_must_be_right() {
     );
 }
 
-/// A component with these `producers` sections of its own: field, name, version.
+/// A component with its own `producers` sections: field, name, version.
 fn produced(sections: &[&[(&str, &str, &str)]]) -> Vec<u8> {
     let mut bytes = component("everything").to_vec();
     for fields in sections {

@@ -56,7 +56,7 @@ fn endless_loops_leave_time_for_others_on_the_same_thread() {
     });
 }
 
-/// A plugin of its own that does what `faulty` does.
+/// A separate plugin with the behaviour of `faulty`.
 fn another(name: &str, deadline_ms: u32) -> Arc<dyn pintle_core::ports::guest::Guest> {
     loaded_with("faulty", |manifest| {
         manifest["name"] = json!(name);
@@ -262,7 +262,7 @@ fn a_panic_of_the_host_ends_the_run_only() {
     let guest = loaded("everything");
     let (kind, message) = fault(run_with(&*guest, "reads", TestView { broken: true, ..TestView::default() }));
     assert_eq!(kind, Some(FaultKind::HostCall));
-    assert_eq!(message, "the host panicked while it answered: the clock stands still");
+    assert_eq!(message, "the host panicked while it answered: the clock does not advance");
     outcome(run(&*guest, "reads"));
 }
 

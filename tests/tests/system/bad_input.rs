@@ -298,7 +298,7 @@ fn a_host_that_cannot_be_asked_is_told() {
         folder,
         &["plugin", "describe", "x", "--admin-socket", "file"],
         expect![[r#"
-        pintle: file is no socket; name that of the host with --admin-socket PATH
+        pintle: file is not a socket; name the host's socket with --admin-socket PATH
     "#]],
     );
     check(
@@ -347,7 +347,7 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--controllers", "-deployment"],
         expect![[r#"
-        pintle: no controller is left to run: --controllers is "-deployment"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        pintle: --controllers="-deployment" enables no controller; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
     "#]],
     );
     check(
@@ -361,7 +361,7 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--set", "nobody.x=1"],
         expect![[r#"
-        pintle: --set "nobody.x=1": no controller is called "nobody"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        pintle: --set "nobody.x=1": there is no controller "nobody"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
     "#]],
     );
     check(
@@ -470,14 +470,14 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["run", "--kubeconfig", "kubeconfig", "--root-ca-file", "ca.pem"],
         expect![[r#"
-        pintle: --root-ca-file ca.pem holds no certificates: it must be a bundle of them in PEM
+        pintle: --root-ca-file ca.pem contains no certificates; name a bundle of certificates in PEM
     "#]],
     );
     check(
         folder,
         &["dev", "--controllers", "garbagecollector", "--enable-garbage-collector=false"],
         expect![[r#"
-        pintle: no controller is left to run: --controllers is "garbagecollector"; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        pintle: --controllers="garbagecollector" enables no controller; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
     "#]],
     );
 }

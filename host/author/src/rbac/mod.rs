@@ -1,9 +1,9 @@
-//! `pintle rbac`: the roles that the API server must give, and the accounts that they are bound to.
+//! `pintle rbac`: the RBAC roles that controllers need, and the accounts that they are bound to.
 //!
-//! *Flow*: manifests -> rules of each plugin and of the host -> roles, bindings and service accounts, as YAML or JSON that
-//! `kubectl apply` and `kubectl auth reconcile` take.
+//! *Flow*: manifests -> rules of each plugin and of the host -> roles, bindings and service accounts, as YAML or JSON for
+//! `kubectl apply` and `kubectl auth reconcile`.
 //!
-//! *Not here*: what the host itself allows a plugin (`pintle_core::policy::grants`), which is narrower still.
+//! *Not here*: the host's own check of plugins (`pintle_core::policy::grants`), which is narrower.
 
 mod names;
 mod rules;
@@ -45,7 +45,7 @@ pub fn objects(
 ) -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![host.object()];
     let mut of_host = Rules::of_watches(manifests.iter().copied(), names).map_err(anyhow::Error::msg)?;
-    // Of faults of plugins that record no events themselves.
+    // For faults of plugins that record no events themselves.
     of_host.events();
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
@@ -69,7 +69,7 @@ pub fn objects(
     Ok(objects)
 }
 
-/// A role of this name, and its binding, for the cluster and for each namespace that has rules of its own.
+/// A role with this name, and its binding, for the cluster and for each namespace that has rules.
 fn roles(name: &str, rules: &Rules, subject: &Account) -> Vec<Value> {
     let mut objects = Vec::new();
     for namespace in rules.namespaces() {

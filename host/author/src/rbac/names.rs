@@ -1,21 +1,21 @@
-//! From kinds to the names of their resources, which RBAC speaks of.
+//! Resource names of kinds, which RBAC uses.
 //!
-//! A cluster that can be asked knows. Without one it is kube's rule for plurals, which holds for all built-in kinds but those named
-//! here (a test asks the real API server), and for nearly all others.
+//! A cluster's discovery is authoritative. Without a cluster, kube's pluralization applies, which is right for all built-in
+//! kinds except those listed here (a test compares them with the real API server), and for nearly all others.
 
 use std::collections::BTreeMap;
 
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiResource, Discovery};
 
-/// Built-in kinds whose resources are not named by the rule.
+/// Built-in kinds with an irregular resource name.
 const IRREGULAR: [(&str, &str, &str); 3] = [
     ("", "Endpoints", "endpoints"),
     ("metrics.k8s.io", "PodMetrics", "pods"),
     ("metrics.k8s.io", "NodeMetrics", "nodes"),
 ];
 
-/// Names of resources.
+/// Resource names.
 #[derive(Default)]
 pub struct Names {
     /// As a cluster says, by group and name of the kind.
@@ -28,18 +28,18 @@ impl Names {
         Self { found: discovery.resources.into_iter().map(|resource| (key(&resource.kind), resource)).collect() }
     }
 
-    /// Name of the kind's resource.
+    /// Resource name of the kind.
     pub(super) fn plural(&self, kind: &Kind) -> String {
         self.found.get(&key(kind)).map_or_else(|| guess(kind), |resource| resource.plural.clone())
     }
 
-    /// Its subresources, if a cluster that has it was asked.
+    /// Its subresources, if discovery lists the kind.
     pub(super) fn subresources(&self, kind: &Kind) -> Option<&[String]> {
         self.found.get(&key(kind)).map(|resource| &*resource.subresources)
     }
 }
 
-/// The versions of a kind are one resource.
+/// All versions of a kind are one resource.
 fn key(kind: &Kind) -> (String, String) {
     (kind.group.to_string(), kind.name.to_string())
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plurals_are_guessed_as_upstream_guesses_them() {
+    fn plurals_are_guessed_like_upstream() {
         let plural = |kind: &str| guess(&kind.parse().unwrap());
         for (kind, expected) in [
             ("v1/Pod", "pods"),

@@ -1,9 +1,9 @@
-//! From what manifests ask for to rules of RBAC.
+//! Converts the requests of manifests into RBAC rules.
 //!
 //! Invariants:
-//! 1. Rules give all that the host lets a plugin do, and nothing else that RBAC could tell apart. It cannot say who owns what, nor
-//!    which name an object will get.
-//! 2. What is limited to namespaces is a rule of those namespaces, never one of the cluster.
+//! 1. Rules allow everything that the host allows a plugin, and nothing else that RBAC can distinguish. RBAC cannot express
+//!    ownership or the name of an object that is yet to be created.
+//! 2. A request for namespaces becomes rules of those namespaces, never of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 
 use super::names::Names;
 
-/// Rules by namespace; those of the whole cluster under the empty name.
+/// Rules by namespace; cluster-wide rules under the empty name.
 #[derive(Default)]
 pub(super) struct Rules {
     of: BTreeMap<String, BTreeMap<Scope, BTreeSet<String>>>,
 }
 
-/// What a rule is about, besides its verbs.
+/// The subject of a rule, besides its verbs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Resource { group: String, resource: String, names: Vec<String> },
     Url(String),
 }
 
-/// Whether RBAC sees the name of the object. A list or watch of one name is one that a field selector limits to it.
+/// Whether RBAC sees the name of the object. A list or watch of one name has a field selector that limits it.
 fn sees_name(verb: &str, resource: &str) -> bool {
     match verb {
         "create" => resource.contains('/'),
@@ -39,10 +39,10 @@ fn sees_name(verb: &str, resource: &str) -> bool {
 /// Groups and resources of a kind, or of its subresources.
 fn resources(kind: &str, subresources: &[String], names: &Names) -> Result<Vec<(String, String)>, String> {
     let all = subresources.iter().any(|subresource| subresource == "*");
-    // A manifest that parsed has nothing else here than kinds and `*`.
+    // A valid manifest contains only kinds and `*` here.
     let Ok(parsed) = kind.parse::<Kind>() else {
         let parts: Vec<String> = subresources.iter().map(|subresource| format!("*/{subresource}")).collect();
-        // To RBAC, all resources are all subresources, too.
+        // In RBAC, all resources include all subresources.
         let resources = if parts.is_empty() || all { vec!["*".to_owned()] } else { parts };
         return Ok(resources.into_iter().map(|resource| ("*".to_owned(), resource)).collect());
     };
@@ -53,17 +53,17 @@ fn resources(kind: &str, subresources: &[String], names: &Names) -> Result<Vec<(
     let found = match all {
         false => subresources,
         true => names.subresources(&parsed).ok_or_else(|| {
-            format!("all subresources of {kind} are asked for, which RBAC cannot say; name a cluster that has the kind with --kubeconfig")
+            format!("all subresources of {kind} are requested, which RBAC cannot express; name a cluster that has the kind with --kubeconfig")
         })?,
     };
     Ok(found.iter().map(|subresource| (group.clone(), format!("{plural}/{subresource}"))).collect())
 }
 
 impl Rules {
-    /// What a plugin's own identity needs: its writes, its events, its live reads.
+    /// Adds what a plugin's own identity needs: writes, events, live reads.
     ///
     /// # Errors
-    /// It asks for what RBAC cannot say.
+    /// A request that RBAC cannot express.
     pub(super) fn of_plugin(manifest: &Manifest, names: &Names) -> Result<Self, String> {
         let mut rules = Self::default();
         for grant in &manifest.grants {
@@ -75,7 +75,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// What the informers of these plugins need.
+    /// Adds what the informers of these plugins need.
     ///
     /// # Errors
     /// Never: watches have no subresources.
@@ -89,7 +89,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// To write Events, wherever the objects are that they are about.
+    /// Allows writing Events in every namespace.
     pub(super) fn events(&mut self) {
         self.add("", "", "events", &[], &["create", "patch"]);
     }
@@ -124,8 +124,8 @@ impl Rules {
         Ok(())
     }
 
-    /// A path of a raw GET, which may end in `*`: what is below `/api/VERSION` and `/apis/GROUP/VERSION` is a resource to RBAC,
-    /// anything else is a URL. A pattern that holds both is both.
+    /// Adds a path of a raw GET, which may end in `*`: a path below `/api/VERSION` and `/apis/GROUP/VERSION` is a resource in
+    /// RBAC, any other is a URL. A pattern that matches both becomes both.
     fn path(&mut self, path: &str) {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let open = |part: &str| part.is_empty() || part.contains('*');
@@ -149,7 +149,7 @@ impl Rules {
         self.of.entry(String::new()).or_default().entry(Scope::Url(path.to_owned())).or_default().insert("get".into());
     }
 
-    /// What a path below a version is to RBAC.
+    /// Adds the resource of a path below a version.
     fn resource(&mut self, group: &str, mut tail: &[&str]) {
         let closed = |part: &str| !part.is_empty() && !part.contains('*');
         let mut namespace = "";
@@ -168,18 +168,18 @@ impl Rules {
                 let resource = format!("{plural}/{subresource}");
                 self.add(namespace, group, &resource, &[(*name).to_owned()], &["get"]);
             }
-            // Of its subresources, which RBAC could only give with those of everything else, there are none here.
+            // Subresources of a pattern are left out: RBAC could allow them only together with everything else.
             [plural, _] if closed(plural) => self.add(namespace, group, plural, &[], &["get"]),
             _ => self.add(namespace, group, "*", &[], &["get", "list"]),
         }
     }
 
-    /// Namespaces with rules; the whole cluster is the empty name.
+    /// Namespaces with rules; the cluster is the empty name.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.of.keys().map(String::as_str)
     }
 
-    /// Rules of a namespace as RBAC writes them, few of them: resources of a group with the same verbs are one rule.
+    /// The RBAC rules of a namespace, merged: resources of a group with the same verbs become one rule.
     pub(super) fn rules(&self, namespace: &str) -> Vec<Value> {
         type Key<'a> = (&'a str, &'a [String], &'a BTreeSet<String>);
         let mut resources: BTreeMap<Key<'_>, Vec<&str>> = BTreeMap::new();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_say_all_that_rbac_can_say() {
+    fn rules_express_all_that_rbac_can_express() {
         check(
             json!([
                 {"kind": "v1/Pod"},
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rbac_cannot_say_is_told() {
+    fn requests_that_rbac_cannot_express_are_errors() {
         let kind = "v1/Pod".parse().unwrap();
         assert!(resources("v1/Pod", &["*".into()], &Names::default()).unwrap_err().contains("--kubeconfig"));
         let discovery = pintle_core::ports::api::Discovery {

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_to_the_limit_with_jitter_and_start_anew_after_a_quiet_time() {
+    fn delays_double_to_the_limit_with_jitter_and_reset_after_a_quiet_time() {
         let mut backoff =
             Backoff::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120), 3);
         let mut now = Instant::now();

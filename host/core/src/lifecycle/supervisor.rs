@@ -183,7 +183,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
     }
 
     /// Another version takes over: faults are reset, but a disabled plugin stays disabled.
-    pub fn start_anew(&mut self) {
+    pub fn reset(&mut self) {
         if !self.is_disabled() {
             self.enable();
         }
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(f.faults(10, 10), [Change::Disabled]);
         f.now += Duration::from_secs(1_000_000);
         assert_eq!(f.run(0, false), None);
-        f.supervisor.start_anew();
+        f.supervisor.reset();
         assert_eq!(f.run(0, false), None);
         f.supervisor.enable();
         assert_eq!(f.run(0, false), Some(None));

@@ -55,7 +55,7 @@ pub struct IngestPlan {
     root: Node,
 }
 
-/// An object that cannot be cached. The text says why and what is known of its name.
+/// An object that cannot be cached. The message contains the cause and the known part of its name.
 #[derive(Debug, thiserror::Error)]
 #[error("object does not parse: {0}")]
 pub struct IngestError(#[source] serde_json::Error);

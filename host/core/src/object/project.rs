@@ -143,7 +143,7 @@ impl Sink {
             .collect()
     }
 
-    /// Takes back what was begun for those that got no value.
+    /// Reverts the members that got no value.
     pub(crate) fn undo(&mut self, marks: Marks, written: Bits) {
         for (out, mark) in marks {
             if written & (1 << out) == 0 {

@@ -50,7 +50,7 @@ enum Test {
     Less(i64),
 }
 
-/// A selector that does not parse. The text says why.
+/// A selector that is not valid. The message contains the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);

@@ -10,7 +10,7 @@
 //! 3. At most [`MAX_WAITING`] changes wait. Further ones are dropped; instead, all cached objects of their kind go through the rules
 //!    as at first sight, with those that are gone since, and every key that is an object itself is enqueued.
 //!
-//! Not here: the rules (`pintle_core::policy::rules`), what the plugin maps by itself (`mapping`).
+//! Not here: the rules (`pintle_core::policy::rules`), the plugin's own mapping (`mapping`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -240,7 +240,7 @@ impl Controller {
         let (health, history) = (&inner.health, &inner.history);
         let ready = match inner.phase(synced) {
             Phase::Running => condition("Ready", true, "Running", "keys are taken".into(), at),
-            Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not filled yet".into(), at),
+            Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not synced yet".into(), at),
             Phase::Disabled => {
                 let why = health.disabled_why.clone().unwrap_or_default();
                 condition("Ready", false, "Disabled", why, at)

@@ -176,7 +176,7 @@ impl Controller {
         let from_info = from.info(inner.history.since.clone());
         inner.adopt(&to, now);
         let forgotten = inner.history.settle(&from, &to, rules, at.clone(), why.result, now);
-        inner.health.supervisor.start_anew();
+        inner.health.supervisor.reset();
         inner.health.supervisor.set_policy(to.spec.failure_policy);
         inner.health.forget_faults();
         let report = SwapReport {

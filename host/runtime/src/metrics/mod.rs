@@ -4,7 +4,7 @@
 //! (`controller_runtime_*`) for metrics of the same meaning, so that dashboards keep working; all others have the prefix
 //! `pintle_`.
 //!
-//! Invariant: everything that a plugin chooses (label values of its own metrics) is bounded in number and size.
+//! Invariant: everything that a plugin chooses (label values of declared metrics) is bounded in number and size.
 //!
 //! Not here: metrics that plugins declare (`declared`), metrics of requests (`requests`), the HTTP endpoint.
 
@@ -158,12 +158,12 @@ impl Metrics {
             ),
             stale_timeouts: register!(
                 "pintle_stale_cache_wait_timeouts",
-                "Waits for the caches that were given up",
+                "Waits for the caches that timed out",
                 Counters::default()
             ),
             dropped_keys: register!(
                 "pintle_dropped_keys",
-                "Keys given up until their next change, by reason: terminal, max_retries",
+                "Keys dropped until their next change, by reason: terminal, max_retries",
                 Counters::default()
             ),
             events: register!(

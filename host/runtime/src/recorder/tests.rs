@@ -75,7 +75,7 @@ async fn the_same_event_again_patches_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_expired_is_made_anew_with_its_count() {
+async fn an_expired_event_is_created_again_with_its_count() {
     let api = FakeWriter::new(|line, _| if line.starts_with("patch") { Err(refusal(404)) } else { Ok(()) });
     let (recorder, task, _) = start(api.clone());
     recorder.record(event("m"));

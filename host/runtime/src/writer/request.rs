@@ -310,7 +310,7 @@ fn pinned(preconditions: &Preconditions, pin: Option<String>) -> Preconditions {
 
 /// A JSON patch, preceded by operations that fail unless the preconditions hold.
 fn with_conditions(operations: &[&RawValue], conditions: &[(&str, &str)]) -> String {
-    // `replace` rather than `test`: the server does not report whose `test` failed. Replacing a value by itself changes
+    // `replace` rather than `test`: the server does not report whose `test` failed. Replacing a value with the same value changes
     // nothing.
     let claim = |(field, value): &(&str, &str)| {
         format!(r#"{{"op":"replace","path":"/metadata/{field}","value":{}}}"#, quote(value))

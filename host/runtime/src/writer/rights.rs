@@ -149,7 +149,7 @@ impl Rights<'_> {
                 sets_only(&key, write)?;
                 return match sets_key(&key, write) {
                     true => Ok(()),
-                    false => Err(format!("what is applied anew must name {} {} as its controller", key.kind, key.name)),
+                    false => Err(format!("a new object must name {} {} as its controller", key.kind, key.name)),
                 };
             }
             Action::Create { .. } | Action::Update { .. } | Action::Patch { .. } | Action::Delete { .. } => {

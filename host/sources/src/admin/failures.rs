@@ -1,4 +1,4 @@
-//! Runs that failed, as the admin API tells of them.
+//! Failed runs in the admin API.
 
 use pintle_runtime::failures::{FailedRun, Kept};
 use serde_json::Value;
@@ -6,31 +6,32 @@ use serde_json::Value;
 use super::routes::{INTERNAL, Refused};
 use crate::wire::{Failure, FailureKey, FailureList, LoggedLine, Refusal, SavedFailure, reason};
 
-/// The input of a run that failed, as a case.
+/// The input of a failed run, as a case.
 #[derive(Debug)]
 pub struct SavedRun {
     /// The input of the case.
     pub input: Value,
     /// Number of masked values.
     pub n_masked: usize,
-    /// Sentences: what the run saw and the case does not hold.
+    /// Sentences: what the run read and the case lacks.
     pub left_out: Vec<String>,
 }
 
-/// Converts a run that failed to a case. The flag asks for the values of Secrets, and of settings from files, which are masked otherwise.
+/// Converts a failed run to a case. The flag requests the values of Secrets and of settings from files, which are masked
+/// otherwise.
 pub type SaveRun = fn(&FailedRun, bool) -> anyhow::Result<SavedRun>;
 
 pub(super) fn list(kept: &[Kept]) -> FailureList {
     FailureList { items: kept.iter().map(shown).collect() }
 }
 
-/// One of them, with what it saw.
+/// One failed run, with its input.
 ///
 /// # Errors
-/// It is not there (any more), or what it saw cannot be written.
+/// The run does not exist (any more), or its input cannot be written.
 pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refused> {
     let Some(kept) = kept.iter().find(|kept| kept.id.to_string() == id) else {
-        return Err(Refusal::new(reason::NOT_FOUND, format!("failure {id} is not kept (any more)")).into());
+        return Err(Refusal::new(reason::NOT_FOUND, format!("there is no failure {id}, or it was dropped")).into());
     };
     let SavedRun { input, n_masked, left_out } =
         save(&kept.run, secrets).map_err(|why| Refusal::new(INTERNAL, format!("{why:#}")))?;

@@ -1,14 +1,14 @@
-//! The admin API: what an operator does to the plugins of a running host, over a Unix socket.
+//! The admin API: manages the plugins of a running host over a Unix socket.
 //!
 //! ```text
 //! pintle plugin ... ──HTTP and JSON over the socket──> peer ──> routes ──> Control
 //! ```
 //!
 //! Invariants:
-//! 1. Only root and the user that the host runs as are answered; who asks is told by the kernel, not by the caller.
-//! 2. What has begun is carried to its end, whoever hangs up.
-//! 3. The host reads no file that a caller names: components come in the request.
-//! 4. Values of Secrets that runs have read leave by here only if the caller asks for them.
+//! 1. Only root and the host's own user may use it; the kernel identifies the caller.
+//! 2. A started request is completed even if the client disconnects.
+//! 3. The host reads no file that a caller names: requests contain components.
+//! 4. Values of Secrets that runs have read leave the host only if the caller requests them.
 //!
 //! Not here: the operator's end (`pintle-client`).
 
@@ -24,7 +24,7 @@ use crate::control::Control;
 pub use self::failures::{SaveRun, SavedRun};
 use self::socket::AdminSocket;
 
-/// Serves until the process ends; the socket goes with the answer.
+/// Serves until the process ends; dropping the socket removes it.
 pub fn serve(socket: AdminSocket, control: Arc<Control>, save: SaveRun) -> socket::Guard {
     let AdminSocket { listener, guard } = socket;
     let router = routes::router(control, save);

@@ -1,4 +1,4 @@
-//! Who is at the other end of the socket.
+//! Identity of the process at the other end of the socket.
 
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request};
@@ -10,12 +10,12 @@ use tokio::net::UnixListener;
 use super::routes::Refused;
 use crate::wire::{Refusal, reason};
 
-/// Credentials of the process that connected, as the kernel knows them.
+/// Credentials of the connected process, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
-    /// Absent if the kernel does not tell.
+    /// User id; absent if the kernel does not report it.
     uid: Option<u32>,
-    /// Absent if the kernel does not tell.
+    /// Process id; absent if the kernel does not report it.
     pid: Option<i32>,
 }
 
@@ -34,14 +34,14 @@ pub(super) fn may(uid: Option<u32>, own: u32) -> bool {
     uid.is_some_and(|uid| uid == 0 || uid == own)
 }
 
-/// Answers those who may ask; others learn that they may not, and nothing else.
+/// Passes permitted requests on; others get only the permission error.
 pub(super) async fn check(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
     let own = rustix::process::geteuid().as_raw();
     if may(peer.uid, own) {
         return next.run(request).await;
     }
     let uid = peer.uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
-    tracing::warn!(uid, pid = peer.pid, method = %request.method(), path = request.uri().path(), "admin API: refused");
+    tracing::warn!(uid, pid = peer.pid, method = %request.method(), path = request.uri().path(), "admin API: permission denied");
     let message = format!("uid {uid} may not use the admin API of this host; run as root, or as uid {own}");
     Refused(Refusal::new(reason::FORBIDDEN, message)).into_response()
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_hosts_own_user_may() {
+    fn only_root_and_the_hosts_own_user_have_permission() {
         for (uid, own, expected) in [
             (Some(0), 0, true),
             (Some(0), 1000, true),

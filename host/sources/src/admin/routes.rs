@@ -6,12 +6,12 @@
 //! | `POST /v1/plugins` | loads |
 //! | `GET /v1/plugins/NAME` | describes |
 //! | `DELETE /v1/plugins/NAME` | unloads |
-//! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable}` | what it says |
+//! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable}` | performs that operation |
 //! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
 //! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
-//! | `GET /v1/plugins/NAME/failures/ID` | one of them with what it saw; values of Secrets only with `?secrets=true` |
+//! | `GET /v1/plugins/NAME/failures/ID` | one of them with its input; values of Secrets only with `?secrets=true` |
 //!
-//! A refusal is a `Refusal` with a fitting status code. Who waits for a swap sees how far it is by `GET /v1/plugins`.
+//! An error is a `Refusal` with a matching status code. `GET /v1/plugins` shows the progress of a swap.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ use super::{failures, peer};
 use crate::control::{Control, Wanted};
 use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, Refusal, reason};
 
-/// Longest body: a component in base64, and a megabyte for what is said of it.
+/// Longest body: a component in base64, and a megabyte for the other fields.
 const MAX_BODY_BYTES: usize = MAX_COMPONENT_BYTES.div_ceil(3) * 4 + (1 << 20);
 
-/// A refusal as an answer.
+/// A refusal as a response.
 pub(super) struct Refused(pub(super) Refusal);
 
 impl From<Refusal> for Refused {
@@ -50,7 +50,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// The status code of a refusal. Whatever the manager says otherwise is about the component or its spec.
+/// The status code of a refusal. All other reasons are about the component or its spec.
 fn status(why: &str) -> StatusCode {
     match why {
         reason::FORBIDDEN => StatusCode::FORBIDDEN,
@@ -88,7 +88,7 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
         .with_state(control)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        // Outermost: nothing of a request is read for those who may not ask.
+        // Outermost: nothing of a request is read before the permission check.
         .layer(middleware::from_fn(peer::check))
 }
 
@@ -155,7 +155,7 @@ async fn failure(
     Ok(ok(&failures::saved(&control.failures(&name)?, &id, secrets, save)?))
 }
 
-/// Runs in a task of its own, so that a caller who hangs up leaves nothing half done.
+/// Runs in its own task, so that a client that disconnects cannot interrupt it.
 async fn to_its_end<T: Serialize + Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Answer {
@@ -165,7 +165,7 @@ async fn to_its_end<T: Serialize + Send + 'static>(
     }
 }
 
-/// Hands over what a request holds.
+/// Extracts the component of a request.
 async fn with(
     request: ApplyRequest,
     apply: impl AsyncFnOnce(Wanted<'_>) -> Result<SwapReport, Refusal>,

@@ -1,7 +1,7 @@
-//! The socket of the admin API: where it is, and who has it.
+//! The socket of the admin API: its path and its owner.
 //!
-//! *Invariant*: beside the socket lies a lock that its host holds as long as it lives. So a socket that a dead host left behind is
-//! told from that of a live one without a race between two hosts that start at once.
+//! *Invariant*: a host holds a lock next to its socket while it runs. The lock distinguishes the socket of a dead host from
+//! that of a live one, without a race between two starting hosts.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
@@ -14,15 +14,15 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use tokio::net::UnixListener;
 
-/// Longest path that the system takes for a socket (`sockaddr_un`), its last zero aside.
+/// Longest socket path (`sockaddr_un`), without the terminating zero.
 const MAX_PATH_BYTES: usize = 107;
 
-/// Where the admin API listens, as the command line says it.
+/// The listen address of the admin API, from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere.
+    /// No socket.
     Off,
-    /// At this path.
+    /// A socket at this path.
     Path(PathBuf),
 }
 
@@ -34,7 +34,7 @@ impl FromStr for Place {
     }
 }
 
-/// Where the socket is if nobody says otherwise.
+/// The default path of the socket.
 pub fn default_path() -> PathBuf {
     let uid = rustix::process::geteuid().as_raw();
     default_for(uid, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), &std::env::temp_dir())
@@ -49,13 +49,13 @@ fn default_for(uid: u32, runtime_dir: Option<PathBuf>, temp: &Path) -> PathBuf {
     folder.join("admin.sock")
 }
 
-/// A socket that is listened at.
+/// A bound socket.
 pub struct AdminSocket {
     pub(super) listener: UnixListener,
     pub(super) guard: Guard,
 }
 
-/// Holds the socket's file and its lock; both are free again when it is dropped.
+/// Owns the socket's file and its lock; dropping it releases both.
 pub struct Guard {
     path: PathBuf,
     _lock: File,
@@ -63,17 +63,17 @@ pub struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // The file may have been removed already.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl AdminSocket {
-    /// Listens where the command line says, or at the default path. Who did not ask for a socket is not kept from running without
-    /// one (another host was first, a file system that is read-only): that is logged.
+    /// Listens at the configured path, or at the default one. A host without an explicit path runs even if the default one is
+    /// unusable (another host owns it, the file system is read-only); the log reports that.
     ///
     /// # Errors
-    /// The path that was asked for cannot be used; the text says why and what to do.
+    /// The configured path is unusable; the message gives the cause and the next step.
     pub fn open(place: Option<&Place>) -> anyhow::Result<Option<Self>> {
         match place {
             Some(Place::Off) => Ok(None),
@@ -84,7 +84,7 @@ impl AdminSocket {
         }
     }
 
-    /// Listens at a path. To be called within a tokio runtime.
+    /// Listens at a path. Call it within a tokio runtime.
     fn bind(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         if path.as_os_str().len() > MAX_PATH_BYTES {
@@ -108,22 +108,23 @@ impl AdminSocket {
             }
         }
         match fs::symlink_metadata(path) {
-            // Its host is dead, or the lock would be held.
+            // Its host is dead: otherwise the lock would be held.
             Ok(there) if there.file_type().is_socket() => {
-                fs::remove_file(path).with_context(|| format!("remove the socket of an ended host at {shown}"))?;
+                fs::remove_file(path).with_context(|| format!("remove the socket of a dead host at {shown}"))?;
             }
-            Ok(_) => bail!("{shown} is there already, and is no socket"),
+            Ok(_) => bail!("{shown} exists and is not a socket"),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => return Err(why).with_context(|| format!("look at {shown}")),
+            Err(why) => return Err(why).with_context(|| format!("read {shown}")),
         }
         let listener = UnixListener::bind(path).with_context(|| format!("listen at {shown}"))?;
         let guard = Guard { path: path.to_owned(), _lock: lock };
-        // Until here the folder, and all the time the check of each caller, keep others out.
-        fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(|| format!("close {shown} to others"))?;
+        // Before this call the folder's permissions protect the socket, and the check of each caller always does.
+        fs::set_permissions(path, Permissions::from_mode(0o600))
+            .with_context(|| format!("restrict {shown} to its owner"))?;
         Ok(Self { listener, guard })
     }
 
-    /// Where it is.
+    /// The socket's path.
     pub fn path(&self) -> &Path {
         &self.guard.path
     }
@@ -131,24 +132,28 @@ impl AdminSocket {
 
 const HINT: &str = "open the socket of the admin API; choose another one with --admin-socket PATH";
 
-/// Another host listens there.
+/// Another host listens at the path.
 #[derive(Debug, thiserror::Error)]
-#[error("another host, which runs, listens at {}", .0.display())]
+#[error("another running host listens at {}", .0.display())]
 struct Taken(PathBuf);
 
-/// Makes the folder for us alone. One that is there already must not be open to others' writing, unless they cannot remove what is
-/// not theirs (as in /tmp).
+/// Creates the folder with access for this user only. An existing one must not be writable for others, unless they cannot
+/// remove files of other users (as in /tmp).
 fn own_folder(folder: &Path) -> anyhow::Result<()> {
     const STICKY: u32 = 0o1000;
     let shown = folder.display();
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(|| format!("make the folder {shown}"))?;
-    let there = fs::metadata(folder).with_context(|| format!("look at {shown}"))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("create the folder {shown}"))?;
+    let there = fs::metadata(folder).with_context(|| format!("read {shown}"))?;
     let us = rustix::process::geteuid().as_raw();
     if there.uid() != us && there.uid() != 0 {
-        bail!("the folder {shown} belongs to uid {}, who could take the socket's place", there.uid());
+        bail!("the folder {shown} belongs to uid {}, which could replace the socket", there.uid());
     }
     if there.mode() & 0o022 != 0 && there.mode() & STICKY == 0 {
-        bail!("others may write to the folder {shown}, and could take the socket's place");
+        bail!("the folder {shown} is writable for other users, which could replace the socket");
     }
     Ok(())
 }
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_live_socket_is_left_alone_and_a_dead_one_replaced() {
+    async fn a_live_socket_is_kept_and_a_dead_one_is_replaced() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("pintle/admin.sock");
         let open = || AdminSocket::open(Some(&Place::Path(path.clone())));
@@ -177,27 +182,27 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         let why = format!("{:#}", open().err().unwrap());
-        assert!(why.contains("another host, which runs, listens at"), "{why}");
+        assert!(why.contains("another running host listens at"), "{why}");
         drop(first);
         assert!(!path.exists());
-        // As a host leaves it that was killed.
+        // As a killed host leaves it.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(open().unwrap().unwrap());
         fs::write(&path, "").unwrap();
         let why = format!("{:#}", open().err().unwrap());
-        assert!(why.contains("is there already, and is no socket"), "{why}");
+        assert!(why.contains("exists and is not a socket"), "{why}");
         assert!(AdminSocket::open(Some(&Place::Off)).unwrap().is_none());
     }
 
     #[tokio::test]
-    async fn a_folder_of_others_is_refused() {
+    async fn a_folder_that_others_can_write_to_is_rejected() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("open");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
         let why = AdminSocket::open(Some(&Place::Path(folder.join("s")))).err().unwrap();
-        assert!(format!("{why:#}").contains("others may write"), "{why:#}");
+        assert!(format!("{why:#}").contains("is writable for other users"), "{why:#}");
         fs::set_permissions(&folder, Permissions::from_mode(0o1777)).unwrap();
         assert!(AdminSocket::open(Some(&Place::Path(folder.join("s")))).unwrap().is_some());
         let long = folder.join("x".repeat(120));

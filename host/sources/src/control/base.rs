@@ -1,4 +1,4 @@
-//! What the host has by itself: built-in components, and those of the command line.
+//! The host's base plugins: built-in components, and those of the command line.
 
 use std::borrow::Cow;
 
@@ -11,37 +11,37 @@ use serde_json::{Map, Value};
 use super::Wanted;
 use crate::wire::Overrides;
 
-/// A plugin that runs from the start, and comes back when nobody else stands for its name any more.
+/// A plugin that runs from the start, and again when no other source owns its name.
 #[derive(Clone)]
 pub struct Base {
     /// `built-in` or `command line`.
     pub label: &'static str,
-    /// For humans.
+    /// Origin for humans.
     pub origin: String,
     /// The component.
     pub bytes: Cow<'static, [u8]>,
     /// The operator's spec.
     pub spec: Spec,
-    /// Those that `--set` and other flags give it.
+    /// Settings from `--set` and other flags.
     pub settings: Map<String, Value>,
 }
 
 impl Base {
-    /// This, to take over again.
+    /// This plugin as a request to apply.
     pub(super) fn wanted(&self, loader: &dyn Loader) -> Wanted<'static> {
         let bytes = self.bytes.to_vec();
         let spec = granted(&self.origin, &bytes, self.spec.clone(), loader);
-        // What was named when the host started was checked then.
+        // Components from the start were checked then.
         let evidence = Evidence::Own;
         Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence }
     }
 }
 
-/// The spec of a component that whoever started the host has chosen: it may do what it asks for, unless the spec says otherwise. What
-/// ran before it, and may have asked for less, has no say in that.
+/// The spec of a component that the operator of the host chose: it gets the grants that it requests, unless the spec lists
+/// grants. Grants of its predecessor do not matter.
 pub(super) fn granted(origin: &str, bytes: &[u8], mut spec: Spec, loader: &dyn Loader) -> Spec {
     if spec.grants.is_none() {
-        // What cannot be looked at will be refused with the reason.
+        // An invalid component will be rejected with the reason.
         spec.grants = loader.look(origin, bytes).ok().map(|looked| grants::asked_by(&looked.manifest));
     }
     spec

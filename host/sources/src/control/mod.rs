@@ -1,4 +1,4 @@
-//! What runs under which name, and who says so: the one path of the three plugin sources.
+//! Source precedence: decides which component runs under each name. All plugin sources use it.
 //!
 //! ```text
 //! command line ─┐ (start)
@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A `ControllerPlugin` has its way before the folder, the folder before the command line and the built-in plugins. What gives
-//!    way comes back when the other one is gone.
-//! 2. The admin API is the operator's hand: it changes what runs until its source changes again, and takes nothing away that a
-//!    file or a resource would bring back.
-//! 3. Whichever way a component comes, it runs only if the operator trusts who has signed it.
-//! 4. What is refused leaves the running version as it is, is logged once, and stays visible until its source has changed.
+//! 1. A `ControllerPlugin` takes precedence over the folder, and the folder over the command line and the built-in plugins.
+//!    When the owner releases a name, the next source takes over again.
+//! 2. The admin API changes what runs until the source changes again, and never unloads a plugin that a file or a resource
+//!    would load again.
+//! 3. A component of any source runs only if the operator trusts its signature.
+//! 4. A rejected request leaves the running version in place, is logged once, and stays visible until its source has changed.
 //!
 //! Not here: the stages of a swap (`pintle-runtime`).
 
@@ -37,7 +37,7 @@ use tokio::sync::watch;
 pub use self::base::Base;
 use crate::wire::{Description, Listing, Overrides, PluginStatus, Problem, Refusal, reason};
 
-/// Who says what runs, the weaker first.
+/// A source of plugins, by ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// `pintle plugin load`.
@@ -57,8 +57,8 @@ impl Way {
         }
     }
 
-    /// Why somebody who comes by a weaker way is refused.
-    pub fn stands_above(self, name: &str, weaker: Self) -> Refusal {
+    /// The error for a source of lower precedence.
+    pub fn takes_precedence(self, name: &str, weaker: Self) -> Refusal {
         let (this, other) = (self.name(), weaker.name());
         Refusal::new(
             reason::CLAIMED,
@@ -69,61 +69,61 @@ impl Way {
     }
 }
 
-/// A component with what is to be done with it.
+/// A component, and how to apply it.
 pub struct Wanted<'a> {
-    /// Where it comes from, for humans.
+    /// Origin for humans.
     pub origin: String,
     /// The component.
     pub bytes: Vec<u8>,
-    /// Absent: as the version that runs has it.
+    /// The spec; if absent, that of the running version.
     pub spec: Option<Spec>,
-    /// What takes the place of parts of the spec.
+    /// Overrides of parts of the spec.
     pub overrides: &'a Overrides,
     /// Why it may be trusted.
     pub evidence: Evidence,
 }
 
-/// The names of the host's plugins, and who has a say in each.
+/// The names of the host's plugins, and their sources.
 pub struct Control {
     plugins: Arc<Manager>,
     loader: Arc<dyn Loader>,
-    /// Whose components may run.
+    /// The trusted keys.
     trust: Trust,
     state: Mutex<State>,
-    /// Ticks when a name has become free that the folder has a file for.
+    /// Signals that a name has become free for which the folder has a file.
     freed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     by_name: BTreeMap<String, Held>,
-    /// By the source that asks.
+    /// Problems by source.
     problems: BTreeMap<String, Problem>,
 }
 
 #[derive(Default)]
 struct Held {
     base: Option<Base>,
-    /// Who has had its way last; absent: the base.
+    /// The source that owns the name; absent: the base.
     claim: Option<Way>,
-    /// The folder has a file for it.
+    /// Whether the folder has a file for it.
     in_folder: bool,
-    /// What the last swap by hand gave for that time only: the spec without it, and the digest of the component.
+    /// After a swap with overrides: the spec without them, and the digest of the component.
     without_overrides: Option<(String, Spec)>,
 }
 
 impl Control {
-    /// `loader` reads what components say of themselves.
+    /// `loader` reads the metadata of components.
     pub fn new(plugins: Arc<Manager>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
         Self { plugins, loader, trust, state: Mutex::default(), freed: watch::Sender::new(0) }
     }
 
-    /// Tells of a plugin that runs from the start.
+    /// Registers a plugin that runs from the start.
     pub fn started(&self, name: &str, base: Base) {
         self.state.lock().by_name.entry(name.to_owned()).or_default().base = Some(base);
     }
 
-    /// The spec of a component that the host carries: it may do what it asks for, unless the spec says otherwise.
+    /// The spec of a built-in component: it gets the grants that it requests, unless the spec lists grants.
     pub fn granted(&self, origin: &str, bytes: &[u8], spec: Spec) -> Spec {
         base::granted(origin, bytes, spec, &*self.loader)
     }
@@ -133,27 +133,27 @@ impl Control {
         self.trust.demands()
     }
 
-    /// Tells which resource stands for a plugin, for events about it.
+    /// Sets the resource of a plugin, for events about it.
     pub fn set_resource_uid(&self, name: &str, uid: &str) {
         self.plugins.set_resource_uid(name, uid);
     }
 
-    /// Ticks when the folder should look again.
+    /// Signals that the folder must be scanned again.
     pub fn freed(&self) -> watch::Receiver<u64> {
         self.freed.subscribe()
     }
 
-    /// Ticks whenever something worth telling of a plugin has changed.
+    /// Signals a significant change of any plugin.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.plugins.changes()
     }
 
-    /// Who stands above `way` under this name.
+    /// The source with higher precedence than `way` that owns this name.
     pub fn claimed_above(&self, way: Way, name: &str) -> Option<Way> {
         self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > way)
     }
 
-    /// Takes note of which names the folder has files for.
+    /// Registers the names for which the folder has files.
     pub fn in_folder(&self, name: &str, there: bool) {
         let mut state = self.state.lock();
         if there || state.by_name.contains_key(name) {
@@ -161,26 +161,26 @@ impl Control {
         }
     }
 
-    /// Carries out what a file or a resource says of the plugin `name`. Ends when the new version has taken over.
+    /// Applies the component of a file or resource as plugin `name`. Returns when the new version has taken over.
     ///
     /// # Errors
-    /// [`Refusal`]; what runs is as before.
+    /// [`Refusal`]; the running version is unchanged.
     ///
     /// # Cancel safety
-    /// To be run to its end: it is not known otherwise who has had its way.
+    /// Must run to completion: otherwise the owner of the name is not recorded.
     pub async fn apply(&self, way: Way, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         if let Some(other) = self.claimed_above(way, name) {
-            return Err(other.stands_above(name, way));
+            return Err(other.takes_precedence(name, way));
         }
         let report = self.carry_out(name, wanted).await?;
         self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(way);
         Ok(report)
     }
 
-    /// A file or resource is gone: what it has brought gives way to what it took the place of.
+    /// Releases a name after its file or resource was deleted: the source with the next precedence takes over.
     ///
     /// # Errors
-    /// What is to come back is refused, and the plugin runs on as it is. It may be [tried again](Refusal::retry_after).
+    /// The replacement is rejected, and the plugin continues unchanged. A [retry](Refusal::retry_after) may help.
     pub async fn release(&self, way: Way, name: &str) -> Result<(), Refusal> {
         let base = {
             let mut state = self.state.lock();
@@ -201,7 +201,11 @@ impl Control {
         match base {
             Some(wanted) => {
                 let report = self.carry_out(name, wanted).await?;
-                tracing::info!(plugin = name, origin = report.to.map(|to| to.origin), "what came before is back");
+                tracing::info!(
+                    plugin = name,
+                    origin = report.to.map(|to| to.origin),
+                    "the previous source took over again"
+                );
             }
             None => {
                 self.plugins.remove(name).await;
@@ -214,7 +218,7 @@ impl Control {
         Ok(())
     }
 
-    /// Loads a plugin of a new name.
+    /// Loads a plugin under a new name.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
@@ -223,7 +227,7 @@ impl Control {
         if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(
                 reason::ALREADY_LOADED,
-                format!("plugin {name} is loaded already; replace it with `pintle plugin swap {name} FILE`"),
+                format!("plugin {name} is already loaded; replace it with `pintle plugin swap {name} FILE`"),
             ));
         }
         let report = self.carry_out(name, wanted).await?;
@@ -232,10 +236,10 @@ impl Control {
         Ok(report)
     }
 
-    /// The name that a component gives itself.
+    /// The name in a component's manifest.
     ///
     /// # Errors
-    /// [`Refusal`]: it is no component that this host loads.
+    /// [`Refusal`]: the component is not valid for this host.
     pub fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
         let looked = self.loader.look(origin, bytes);
         Ok(looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
@@ -244,7 +248,7 @@ impl Control {
     /// Loads a plugin, or replaces its running version.
     ///
     /// # Errors
-    /// [`Refusal`]; what runs is as before.
+    /// [`Refusal`]; the running version is unchanged.
     pub async fn put(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         if self.known(name).is_ok() { self.swap(name, wanted).await } else { self.load(wanted).await }
     }
@@ -252,22 +256,22 @@ impl Control {
     /// Replaces the running version of a plugin.
     ///
     /// # Errors
-    /// [`Refusal`]; the old version runs on.
+    /// [`Refusal`]; the old version keeps running.
     pub async fn swap(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         self.known(name)?;
         self.carry_out(name, wanted).await
     }
 
-    /// Goes back to the version before.
+    /// Restores the previous version.
     ///
     /// # Errors
-    /// [`Refusal`]: there is none, or another swap is under way.
+    /// [`Refusal`]: there is none, or another swap is in progress.
     pub async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
         self.known(name)?;
         Ok(self.plugins.rollback(name).await?)
     }
 
-    /// The plugin takes no more keys.
+    /// Pauses the plugin.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
@@ -276,7 +280,7 @@ impl Control {
         Ok(self.plugins.disable(name, why)?)
     }
 
-    /// The plugin takes keys again.
+    /// Resumes the plugin.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
@@ -285,10 +289,10 @@ impl Control {
         Ok(self.plugins.enable(name)?)
     }
 
-    /// Ends a plugin that no file and no resource stands for.
+    /// Unloads a plugin that no file and no resource provides.
     ///
     /// # Errors
-    /// [`Refusal`]: there is no such plugin, or its source would bring it back.
+    /// [`Refusal`]: there is no such plugin, or its source would load it again.
     pub async fn unload(&self, name: &str) -> Result<(), Refusal> {
         let plugin = self.known(name)?;
         {
@@ -309,14 +313,14 @@ impl Control {
                 ));
             }
             held.claim = None;
-            // Whoever takes the name later and gives it up again must not bring back what was unloaded by hand.
+            // Releasing the name later must not restore a plugin that was unloaded manually.
             held.base = None;
         }
         self.plugins.remove(name).await;
         Ok(())
     }
 
-    /// What shadowing has shown.
+    /// The report of the last shadow run.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
@@ -325,7 +329,7 @@ impl Control {
         Ok(self.plugins.diff(name))
     }
 
-    /// The last runs of a plugin that failed, the last one first.
+    /// The last failed runs of a plugin, the last one first.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
@@ -358,7 +362,7 @@ impl Control {
         Ok(Description { plugin, problems })
     }
 
-    /// Tells that what `source` asks for was not done; logged if it is news.
+    /// Reports that a request of `source` was rejected; logs it if it is new.
     pub fn problem(&self, source: &str, plugin: &str, why: &Refusal) {
         let mut state = self.state.lock();
         let known = state.problems.get(source);
@@ -376,7 +380,7 @@ impl Control {
         state.problems.insert(source.to_owned(), problem);
     }
 
-    /// Nothing is wrong with `source` any more.
+    /// Removes the problem of `source`.
     pub fn solved(&self, source: &str) {
         self.state.lock().problems.remove(source);
     }
@@ -389,7 +393,7 @@ impl Control {
         }
     }
 
-    /// Hands a component to the manager, and remembers the spec if it is taken.
+    /// Passes a component to the manager, and records the spec if it is accepted.
     async fn carry_out(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let Wanted { origin, bytes, spec, overrides, evidence } = wanted;
         if bytes.len() > MAX_COMPONENT_BYTES {
@@ -410,7 +414,7 @@ impl Control {
         Ok(report)
     }
 
-    /// The spec of the version that runs now, which a rollback may have brought back. Its digest is of that version alone.
+    /// The spec of the running version, possibly after a rollback. Its digest applies only to that version.
     fn spec_of(&self, name: &str) -> Spec {
         let running = self.plugins.status().into_iter().find(|plugin| plugin.name == name);
         let digest = running.map(|plugin| plugin.current.digest);
@@ -421,7 +425,7 @@ impl Control {
         Spec { digest: None, ..spec }
     }
 
-    /// Settings of the host's command line hold where the spec says nothing, as far as the component knows them.
+    /// Adds settings of the host's command line for fields that the spec omits, as far as the component has them.
     fn give_settings(&self, name: &str, origin: &str, bytes: &[u8], spec: &mut Spec) {
         let settings: Map<String, Value> = {
             let state = self.state.lock();
@@ -435,7 +439,7 @@ impl Control {
         if settings.is_empty() {
             return;
         }
-        // What cannot be looked at will be refused with the reason.
+        // An invalid component will be rejected with the reason.
         let Ok(looked) = self.loader.look(origin, bytes) else { return };
         if spec.config.is_null() {
             spec.config = Value::Object(Map::new());
@@ -462,7 +466,7 @@ impl Held {
 fn not_found(name: &str, plugins: &[PluginStatus]) -> Refusal {
     let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
     let known = if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
-    Refusal::new(reason::NOT_FOUND, format!("no plugin is called {name:?}; {known}"))
+    Refusal::new(reason::NOT_FOUND, format!("there is no plugin {name:?}; {known}"))
 }
 
 /// RFC 3339, whole seconds.

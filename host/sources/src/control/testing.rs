@@ -1,4 +1,4 @@
-//! A manager of plugins that do nothing, for the tests of the plugin sources.
+//! A fake manager for the tests of the plugin sources.
 
 use std::sync::Arc;
 

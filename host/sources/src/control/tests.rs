@@ -1,4 +1,4 @@
-//! Precedence of the sources, and what comes back.
+//! Source precedence, and what happens when a source releases a name.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
 }
 
 #[tokio::test]
-async fn a_resource_stands_above_a_file_and_a_file_above_what_is_built_in() {
+async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugins() {
     let host = Fixture::new();
     let control = &host.control;
     start(&host, "p 1", Value::Null).await;
@@ -54,7 +54,7 @@ async fn a_resource_stands_above_a_file_and_a_file_above_what_is_built_in() {
 
     let mut freed = control.freed();
     control.release(Way::Resource, "p").await.unwrap();
-    assert!(freed.has_changed().unwrap(), "the folder is asked to look again");
+    assert!(freed.has_changed().unwrap(), "the folder is scanned again");
     freed.mark_unchanged();
     assert_eq!(host.versions(), ["p 3"], "it runs on until the file is taken");
     control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_resource_stands_above_a_file_and_a_file_above_what_is_built_in() {
 }
 
 #[tokio::test]
-async fn what_was_refused_has_no_say_and_what_is_gone_is_unloaded() {
+async fn a_rejected_source_is_not_the_owner_and_a_released_plugin_is_unloaded() {
     let host = Fixture::new();
     let control = &host.control;
     assert_eq!(reason(control.apply(Way::Resource, "p", wanted("broken")).await), "BadComponent");
@@ -82,7 +82,7 @@ async fn what_was_refused_has_no_say_and_what_is_gone_is_unloaded() {
 }
 
 #[tokio::test]
-async fn what_was_unloaded_by_hand_does_not_come_back() {
+async fn a_plugin_that_was_unloaded_manually_is_not_loaded_again() {
     let host = Fixture::new();
     let control = &host.control;
     start(&host, "p 1", Value::Null).await;
@@ -107,7 +107,7 @@ async fn loading_needs_a_new_name_and_swapping_a_known_one() {
 }
 
 #[tokio::test]
-async fn a_swap_without_a_spec_keeps_that_of_the_version_that_runs() {
+async fn a_swap_without_a_spec_keeps_the_running_versions_spec() {
     let host = Fixture::new();
     let control = &host.control;
     let spec = Spec { digest: Some("p 1".into()), config: json!({"a": "x"}), ..Spec::default() };
@@ -121,7 +121,7 @@ async fn a_swap_without_a_spec_keeps_that_of_the_version_that_runs() {
 }
 
 #[tokio::test]
-async fn settings_of_the_command_line_hold_where_the_spec_says_nothing() {
+async fn settings_of_the_command_line_apply_where_the_spec_has_none() {
     let host = Fixture::new();
     let control = &host.control;
     start(&host, "p 1", json!({"a": "host", "gone": 1})).await;
@@ -133,7 +133,7 @@ async fn settings_of_the_command_line_hold_where_the_spec_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_problem_is_there_until_it_is_solved() {
+async fn a_problem_is_listed_until_it_is_solved() {
     let control = Fixture::new().control;
     assert_eq!(reason(control.describe("p").map(drop)), "NotFound");
     control.problem("p.wasm", "p", &Refusal::new("Invalid", "no good"));

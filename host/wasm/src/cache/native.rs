@@ -1,6 +1,6 @@
 //! The only place where bytes become machine code.
 
-#![allow(unsafe_code, reason = "wasmtime cannot tell whether serialized code was made by itself; the caller can")]
+#![allow(unsafe_code, reason = "wasmtime cannot verify that it serialized the code; the caller can")]
 
 use std::path::Path;
 

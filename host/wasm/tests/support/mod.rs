@@ -116,7 +116,7 @@ impl TestView {
 
 impl View for TestView {
     fn now(&self) -> &str {
-        assert!(!self.broken, "the clock stands still");
+        assert!(!self.broken, "the clock does not advance");
         "2026-01-02T03:04:05.000006Z"
     }
 

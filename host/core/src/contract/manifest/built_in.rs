@@ -279,7 +279,7 @@ impl Sets {
         };
         let same = |field: &str, name: &str, value: Option<FlagValue>| match default == value.as_ref() {
             true => Ok(()),
-            false => Err(format!("{field}: the flag's default is not what the manifest says of {name:?}")),
+            false => Err(format!("{field}: the flag's default differs from the manifest's value of {name:?}")),
         };
         for name in &self.concurrency {
             of_type("concurrency", FlagType::Int32, "int32")?;
@@ -314,7 +314,7 @@ impl Sets {
                 return Err(format!("config: setting {name:?} has another type than the flag"));
             }
             if setting.default != default.map(FlagValue::to_setting) {
-                return Err(format!("config: the flag's default is not what the manifest says of {name:?}"));
+                return Err(format!("config: the flag's default differs from the manifest's value of {name:?}"));
             }
         }
         Ok(())
@@ -433,7 +433,9 @@ mod tests {
         );
         check(
             flag(json!({"default": 3})),
-            expect![[r#"builtIn.flags[0].sets.concurrency: the flag's default is not what the manifest says of "q""#]],
+            expect![[
+                r#"builtIn.flags[0].sets.concurrency: the flag's default differs from the manifest's value of "q""#
+            ]],
         );
         check(
             flag(json!({"minimum": 0})),
@@ -446,7 +448,7 @@ mod tests {
         check(typed("duration", json!("0s"), json!({"resync": ["other"]})), expect!["ok"]);
         check(
             typed("duration", json!("6m"), json!({"resync": ["q"]})),
-            expect![[r#"builtIn.flags[0].sets.resync: the flag's default is not what the manifest says of "q""#]],
+            expect![[r#"builtIn.flags[0].sets.resync: the flag's default differs from the manifest's value of "q""#]],
         );
         check(
             typed("duration", json!("5"), json!({"resync": ["q"]})),
