@@ -128,7 +128,7 @@ typedef struct {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------------------- */
 
-/* The world at one instant, for one run: repeated reads give the same answer. All reads together are one state of the host's caches,
+/* A snapshot of the cluster, for one run: repeated reads give the same answer. All reads together are one state of the host's caches,
  * never older than this key's own last writes. Only kinds that the manifest watches can be read; another is a fault. */
 typedef struct pintle_lister pintle_lister;
 
@@ -310,7 +310,7 @@ pintle_outcome *pintle_unfinished(pintle_lister *lister);
 pintle_outcome *pintle_retry(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, after so many milliseconds. */
 pintle_outcome *pintle_retry_after(int64_t after_ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* An error that only a change of the world can cure. */
+/* An error that only a change in the cluster can resolve. */
 pintle_outcome *pintle_terminal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- Helpers ----------------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-//! One pass over one Deployment: the world as it was read, and what the pass has decided so far.
+//! One pass over one Deployment: the objects that it read, and its decisions so far.
 //!
 //! *Flow*: the subjects (`rolling`, `recreate`, `scaling`, ...) read `sets` and record changes; [`Pass::finish`] turns them into
 //! sequential steps: writes of ReplicaSets with their events in the order of the decisions, and the Deployment's status.

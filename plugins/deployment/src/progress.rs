@@ -22,7 +22,7 @@ impl Pass {
         if !self.has_progress_deadline() {
             conditions::remove(&mut status.conditions, PROGRESSING);
         }
-        // With one active ReplicaSet after a rollout that succeeded this is no rollout, whatever the counts do.
+        // With one active ReplicaSet after a successful rollout there is no rollout, whatever the counts are.
         let is_done = status.replicas == status.updated_replicas
             && self.progressing().is_some_and(|condition| condition.reason == reason::NEW_AVAILABLE);
         if self.has_progress_deadline() && !is_done {

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_no_plain_number_is_ignored() {
+    fn a_count_that_is_not_a_plain_number_is_ignored() {
         for (text, expected) in [
             ("10", Some(10)),
             ("0", Some(0)),

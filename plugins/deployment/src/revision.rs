@@ -45,7 +45,7 @@ pub fn find_new(d: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     sets.iter().position(|set| equal_ignore_hash(&set.spec.template, &d.spec.template))
 }
 
-/// A ReplicaSet's revision: 0 without one, `None` if it is no number.
+/// A ReplicaSet's revision: 0 without one, `None` if it is not a number.
 pub fn revision(set: &ReplicaSet) -> Option<i64> {
     set.metadata.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
@@ -68,7 +68,7 @@ pub fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 
     second
 }
 
-/// Annotations of the new ReplicaSet as they should be. The flag says whether they call for a write of their own.
+/// Annotations of the new ReplicaSet as they should be. The flag is whether they require a separate write.
 ///
 /// A ReplicaSet that already had a revision and gets a higher one has been rolled back to: its old number goes to its history.
 pub fn annotate_new(
@@ -170,7 +170,7 @@ mod tests {
             map(&[(REVISION, "5"), (REVISION_HISTORY, "1,3")])
         );
         assert_eq!(step(&[(REVISION, "5")], 3), map(&[(REVISION, "5")]), "it does not fall");
-        assert_eq!(step(&[(REVISION, "x")], 3), map(&[(REVISION, "x")]), "what is no number stays");
+        assert_eq!(step(&[(REVISION, "x")], 3), map(&[(REVISION, "x")]), "a value that is not a number stays");
     }
 
     #[test]

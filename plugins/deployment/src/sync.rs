@@ -80,7 +80,7 @@ impl Pass {
         conditions::set(&mut self.d.status.conditions, condition);
     }
 
-    /// Says in the status when the Deployment is paused and resumed, so that the time between is no lack of progress.
+    /// Says in the status when the Deployment is paused and resumed, so that the pause does not count as lack of progress.
     pub fn check_paused(&mut self) {
         let current = self.progressing().map(|condition| condition.reason.as_str());
         // A lack of progress that was reported stays so.
@@ -139,7 +139,7 @@ impl Pass {
         Ok(Next::Created(self.create_new(name, &hash, is_taken)?))
     }
 
-    /// The name of the new ReplicaSet is taken: by itself, which has just been released, or by another one.
+    /// The name of the new ReplicaSet is in use: by this ReplicaSet, which was just released, or by another one.
     fn resolve_collision(&mut self, set: ReplicaSet) -> Next {
         if set.metadata.is_controlled_by(&self.d.metadata.uid)
             && equal_ignore_hash(&set.spec.template, &self.d.spec.template)

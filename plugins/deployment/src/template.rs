@@ -7,7 +7,7 @@
 //! 2. An empty object equals an absent one only where the API has no pointer: `securityContext: {}` is something,
 //!    `resources: {}` is nothing.
 //! 3. Quantities are equal by value (`1Gi` and `1024Mi`).
-//! 4. Only what differs is decoded, level by level: most old templates are told apart by one field.
+//! 4. Only what differs is decoded, level by level: one field distinguishes most old templates.
 //!
 //! *Not here*: which ReplicaSet is the new one ([`crate::revision`]).
 //!
@@ -145,7 +145,7 @@ fn same_lists(a: &str, b: &str, key: &str) -> bool {
     let (Ok(a), Ok(b)) = (serde_json::from_str::<Vec<&RawValue>>(a), serde_json::from_str::<Vec<&RawValue>>(b)) else {
         return false;
     };
-    // Elements have no name of their own: an empty one is not an absent one.
+    // Elements have no name: an empty one is not an absent one.
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a.get(), b.get(), key, ""))
 }
 

@@ -1,6 +1,6 @@
 //! Owners that the API server has said to be gone, so that a thousand dependents ask once.
 //!
-//! An owner is known by all that a reference says of it, and by where it was looked for: a wrong reference must not make a
+//! An absent owner is identified by all fields of the reference and the namespace of the lookup: a wrong reference must not make a
 //! right one look absent. What is absent stays so, because a uid never comes back. Runs at the same time may overwrite each
 //! other's entries; that costs a read.
 //!
@@ -14,7 +14,7 @@ const STATE: &str = "absent-owners";
 /// How many owners are kept. Upstream keeps 500; a list of these is parsed whenever an owner is missing.
 const MOST: usize = 64;
 
-/// Version, kind, namespace (none if cluster-scoped), name and uid. Not one text: users choose what stands there.
+/// Version, kind, namespace (none if cluster-scoped), name and uid. Not one text: users choose these values.
 type Entry = [String; 5];
 
 /// What is known, and what a run has learned.

@@ -31,7 +31,7 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     }
     if !owners.solid.is_empty() {
         if !owners.dangling.is_empty() || !owners.waiting.is_empty() {
-            // A reference to a waiting owner would keep it waiting for ever.
+            // A reference to a waiting owner would keep it waiting without end.
             let goes = |owner: &OwnerReference| !owners.solid.contains(&owner);
             outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
         }
@@ -63,7 +63,7 @@ fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<
         };
         return Ok(vec![deletion(policy)]);
     }
-    // An owner waits for this object, which has dependents of its own: they go first.
+    // An owner waits for this object, which has dependents: they are deleted first.
     let blocking = object.metadata.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
     if blocking && dependents.iter().any(Object::waits_for_dependents) {
         // A dependent waits as well: perhaps a circle, so this object must block nobody from now on.

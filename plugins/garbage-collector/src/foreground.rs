@@ -4,7 +4,7 @@ use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
 
 use crate::object::{FOREGROUND, Object};
 
-/// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are keys of their own, and each
+/// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are separate keys, and each
 /// that goes brings this key back.
 pub(crate) fn finish(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let blocks = |dependent: &Object| {

@@ -10,7 +10,7 @@
 //! - owners that the cache holds are believed; only the absence of one is checked with the API server, because the caches of
 //!   two kinds may be at different instants;
 //! - a dependent in another namespace than its owner, which will be deleted, blocks no foreground deletion;
-//! - there is one queue of objects: no queue of changes, and none of its own for what is orphaned.
+//! - there is one queue of objects: no queue of changes, and no separate one for orphaning.
 
 mod absent;
 mod collect;

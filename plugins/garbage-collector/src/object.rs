@@ -62,7 +62,7 @@ impl Object {
         Ok(dependents)
     }
 
-    /// Writes other owner references. The resourceVersion sees to it that none that was added meanwhile is lost.
+    /// Writes other owner references. The resourceVersion ensures that no concurrently added reference is lost.
     pub(crate) fn set_owners(&self, owners: &[OwnerReference]) -> Mutation {
         self.patch(json!({"metadata": {"ownerReferences": or_null(owners)}}))
     }

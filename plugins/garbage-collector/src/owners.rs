@@ -24,7 +24,7 @@ pub(crate) struct Owners<'a> {
 /// A cluster-scoped object names a namespaced owner. There is no telling which one, so nothing is done, ever.
 pub(crate) struct Impossible;
 
-/// The first owner that is in another namespace, where it cannot be an owner: it counts as gone, and the user is told.
+/// The first owner that is in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
 pub(crate) fn elsewhere<'a>(object: &'a Object, lister: &impl Lister) -> Result<Option<&'a OwnerReference>, Error> {
     for reference in &object.metadata.owner_references {
         if let Some(text) = lister.by_uid_json(&reference.uid) {

@@ -21,11 +21,11 @@ pub(crate) enum Stage {
     Rest,
 }
 
-/// Where the deletion of a namespace stands.
+/// Progress of a namespace's deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Round {
-    /// The namespace; another one of the same name starts anew.
+    /// Uid of the namespace; a new one with the same name starts from the beginning.
     uid: String,
     /// What the run before has deleted: of that, what is left now stays for a reason.
     pub(crate) swept: Option<Stage>,

@@ -1,4 +1,4 @@
-//! In which order Pods are given up.
+//! The order in which Pods are deleted.
 //!
 //! The first rule that tells two Pods apart decides; the Pod that
 //!

@@ -1,4 +1,4 @@
-//! Sees to it that every active namespace has a ServiceAccount `default`.
+//! Ensures that every active namespace has a ServiceAccount `default`.
 //!
 //! *Source*: Kubernetes' `pkg/controller/serviceaccount`, of which this is the ServiceAccountsController.
 

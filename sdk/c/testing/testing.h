@@ -6,7 +6,7 @@
 
 #include "../src/internal.h"
 
-/* One run: a key and the world that it sees. */
+/* One run: a key and the cluster that it reads. */
 typedef struct {
     pintle_key key;
     const pintle_json *manifest, *input;

@@ -13,7 +13,7 @@ export class Retry extends Error {
   }
 }
 
-/** Trying again is useless until the world changes. */
+/** A retry is useless until the cluster changes. */
 export class Terminal extends Error {
   /** @param {string} message For the log. */
   constructor(message) {

@@ -46,7 +46,7 @@ import { Need } from "./need.js";
  */
 
 /**
- * The world at one instant, for one run: repeated reads give the same answer.
+ * A snapshot of the cluster, for one run: repeated reads give the same answer.
  *
  * All reads together are one state of the host's caches, never older than this key's own last writes.
  * Only kinds that the manifest watches can be read; another is a fault that ends the run.

@@ -45,7 +45,7 @@ export type Plan = {
      */
     conflicts: Conflict[];
     /**
-     * Wanted objects that are being deleted, and are made anew once they are gone.
+     * Wanted objects that are being deleted, and are created again afterwards.
      */
     waiting: Child[];
 };
@@ -55,7 +55,7 @@ export type Plan = {
  * @property {Mutation[]} mutations Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
  *   An apply without a precondition creates.
  * @property {Conflict[]} conflicts Wanted objects that are there under another controller, in the order in which they are wanted.
- * @property {Child[]} waiting Wanted objects that are being deleted, and are made anew once they are gone.
+ * @property {Child[]} waiting Wanted objects that are being deleted, and are created again afterwards.
  */
 /**
  * The set of children that an owner wants.

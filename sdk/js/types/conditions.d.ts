@@ -2,7 +2,7 @@
 import type { Condition } from "./model.js";
 /**
  * The conditions with this one in place of that of the same type, or at the end. `lastTransitionTime` becomes `now` in whole seconds, or
- * stays what it was if the status is the same; what `condition` says of it does not matter.
+ * stays the old one if the status is the same, whatever `condition` contains.
  * @param {readonly Condition[] | undefined} conditions Those that the object has; not changed.
  * @param {Condition} condition
  * @param {string} now {@link Lister.now}

@@ -9,7 +9,7 @@ export declare class Retry extends Error {
      */
     constructor(message: string, afterMs?: number);
 }
-/** Trying again is useless until the world changes. */
+/** A retry is useless until the cluster changes. */
 export declare class Terminal extends Error {
     /** @param {string} message For the log. */
     constructor(message: string);

@@ -99,7 +99,7 @@ export type Answer = {
  * @typedef {{ok: true, text: string} | {ok: false, error: ApiError}} Answer
  */
 /**
- * The world at one instant, for one run: repeated reads give the same answer.
+ * A snapshot of the cluster, for one run: repeated reads give the same answer.
  *
  * All reads together are one state of the host's caches, never older than this key's own last writes.
  * Only kinds that the manifest watches can be read; another is a fault that ends the run.

@@ -51,7 +51,7 @@ class Plan:
     mutations: list[Mutation] = field(default_factory=list)
     #: Wanted objects that are there under another controller, in the order in which they are wanted.
     conflicts: list[Conflict] = field(default_factory=list)
-    #: Wanted objects that are being deleted, and are made anew once they are gone.
+    #: Wanted objects that are being deleted, and are created again afterwards.
     waiting: list[Child] = field(default_factory=list)
 
 

@@ -13,7 +13,7 @@ def set_condition(conditions: Sequence[Condition] | None, condition: Mapping[str
     """The conditions with this one in place of that of the same type, or at the end; the given ones are not changed.
 
     `condition` has type, status, reason, message and perhaps observedGeneration. `lastTransitionTime` becomes `now` (`Lister.now`) in
-    whole seconds, or stays what it was if the status is the same; what `condition` says of it does not matter.
+    whole seconds, or stays the old one if the status is the same, whatever `condition` contains.
     """
     current = find_condition(conditions, condition["type"])
     kept = current.get("lastTransitionTime") if current and current.get("status") == condition["status"] else None

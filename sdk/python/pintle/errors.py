@@ -31,7 +31,7 @@ class Retry(Exception):
 
 
 class Terminal(Exception):
-    """Trying again is useless until the world changes."""
+    """A retry is useless until the cluster changes."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

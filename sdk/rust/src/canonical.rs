@@ -21,7 +21,7 @@ const MAX_INTEGER: i64 = 9_007_199_254_740_991;
 /// ```
 ///
 /// # Errors
-/// Terminal: the value has a number that is no integer, or one beyond 2^53 - 1.
+/// Terminal: the value has a number that is not an integer, or one beyond 2^53 - 1.
 pub fn hash<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     let hash = text(value)?
         .bytes()

@@ -68,7 +68,7 @@ pub struct Plan {
     pub mutations: Vec<Mutation>,
     /// Wanted objects that are there under another controller, in the order in which they are wanted.
     pub conflicts: Vec<Conflict>,
-    /// Wanted objects that are being deleted, and are made anew once they are gone.
+    /// Wanted objects that are being deleted, and are created again afterwards.
     pub waiting: Vec<Child>,
 }
 

@@ -6,7 +6,7 @@ use crate::api::meta::Condition;
 use crate::time::Timestamp;
 
 /// The conditions with this one in place of that of the same type, or at the end. `last_transition_time` becomes `now`, or stays
-/// what it was if the status is the same; what `condition` says of it does not matter.
+/// the old one if the status is the same, whatever `condition` contains.
 ///
 /// ```
 /// use pintle_sdk::api::meta::Condition;

@@ -15,7 +15,7 @@ pub enum Error {
         /// Replaces the queue's own backoff.
         after: Option<Duration>,
     },
-    /// Trying again is useless until the world changes.
+    /// A retry is useless until the cluster changes.
     Terminal(String),
     /// The run needs reads from the API server itself. The host does them and calls again, so this is not a failure;
     /// it is an `Error` so that `?` ends the run.
@@ -33,7 +33,7 @@ impl Error {
         Self::Retry { message: message.into(), after: Some(after) }
     }
 
-    /// An error that only a change of the world can cure.
+    /// An error that only a change in the cluster can resolve.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self::Terminal(message.into())
     }

@@ -1,4 +1,4 @@
-//! The world at one instant, as a run sees it.
+//! The snapshot of the cluster that a run reads.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -105,7 +105,7 @@ pub struct ApiResource {
     pub preferred: bool,
 }
 
-/// The world at one instant, for one run: repeated reads give the same answer.
+/// A snapshot of the cluster, for one run: repeated reads give the same answer.
 ///
 /// All reads together are one state of the host's caches, never older than this key's own last writes.
 /// Only kinds that the manifest watches can be read; another is a fault that ends the run.

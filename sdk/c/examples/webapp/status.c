@@ -4,7 +4,7 @@
 
 #include "webapp.h"
 
-/* Failures in a row after which a WebApp is said to fail, not to be tried again. */
+/* Consecutive failures after which a WebApp is reported as failing, rather than retrying. */
 #define MANY 5
 
 /* A condition in the making. */

@@ -1,4 +1,4 @@
-/* What the schema of the custom resource cannot say, or should not: a WebApp that is wrong is told all that is wrong at once. */
+/* Validation beyond the schema of the custom resource: an invalid WebApp reports all its problems at once. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,7 +39,7 @@ pintle_mutation *release(const pintle_json *claim);
 /* The children that a valid WebApp wants. */
 pintle_children *wanted_children(const pintle_json *app, const pintle_json *settings, bool is_host_held);
 
-/* The outcome for a WebApp that is wrong: it is told so, and nothing else changes. */
+/* The outcome for an invalid WebApp: the status reports the problems, and nothing else changes. */
 pintle_outcome *report_invalid(const pintle_json *app, const pintle_json *problems, pintle_lister *lister);
 /* Events, then the status if it changes. Says whether there is nothing left to look after. */
 bool report_valid(const pintle_json *app, const findings *found, pintle_lister *lister, pintle_mutations *report);

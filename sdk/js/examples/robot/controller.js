@@ -1,7 +1,7 @@
 import { Mutation, Outcome, Step } from "pintle";
 
 /**
- * Sees to it that every namespace has a ServiceAccount `robot`.
+ * Ensures that every namespace has a ServiceAccount `robot`.
  * @type {import("pintle").Reconcile}
  */
 export function reconcile(key, lister) {

@@ -48,7 +48,7 @@ export function checkCases(folder, reconcile, { cases = "cases" } = {}) {
   }
 }
 
-/** One run: a key and the world that it sees. */
+/** One run: a key and the cluster that it reads. */
 export class Fixture {
   #world;
 

@@ -14,7 +14,7 @@ import type { Reconcile } from "../controller.js";
 export declare function checkCases(folder: string, reconcile: Reconcile, { cases }?: {
     cases?: string;
 }): void;
-/** One run: a key and the world that it sees. */
+/** One run: a key and the cluster that it reads. */
 export declare class Fixture {
     #private;
     /** The key of the run. */

@@ -84,7 +84,7 @@ def _show(value: Any) -> str:
 
 
 class Fixture:
-    """One run: a key and the world that it sees."""
+    """One run: a key and the cluster that it reads."""
 
     def __init__(self, key: Key, world: World) -> None:
         self.key = key

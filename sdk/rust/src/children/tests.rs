@@ -24,7 +24,7 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-/// What `children` says of a cache.
+/// The result of `children` for a cache.
 fn plan(children: Children, cached: &[Value]) -> Result<Plan, Error> {
     let input = json!({"key": {"kind": "example.com/v1/Widget", "name": "w"}, "objects": cached});
     children.plan(&Fixture::parse(MANIFEST, &input.to_string()).unwrap().lister)

@@ -72,12 +72,12 @@ fn default_now() -> String {
     "2026-01-01T00:00:00Z".to_owned()
 }
 
-/// One run: a key and the world that it sees. The format is described at [`testing`](super).
+/// One run: a key and the cluster that it reads. The format is described at [`testing`](super).
 #[derive(Debug)]
 pub struct Fixture {
     /// The key of the run.
     pub key: Key,
-    /// The world.
+    /// The cluster.
     pub lister: FixtureLister,
 }
 

@@ -230,7 +230,7 @@ fn pods_that_cannot_be_deleted_hold_up_nothing_but_the_end() {
 }
 
 #[test]
-fn a_cluster_with_a_thousand_kinds_is_no_trouble() {
+fn a_cluster_may_have_a_thousand_kinds() {
     let objects = vec![object("ConfigMap", "a", 0, &[]), object("Service", "s", 0, &[])];
     let mut story = Story::with_further_kinds(objects, 1000);
     story.settle();

@@ -1,5 +1,5 @@
 // Runs web applications: a `WebApp` becomes a Deployment, a Service, a ConfigMap, and what else its spec asks for.
-// What exactly it does is said in `tests/webapp/README.md` of the repository, and shown by the cases there.
+// `tests/webapp/README.md` in the repository specifies its behaviour, and the cases there show it.
 
 import { addFinalizer, hasFinalizer, type Key, type Lister, log, Outcome, Step } from "pintle";
 

@@ -16,7 +16,7 @@ import {
 
 import { type Deployment, type Status, WEB_APP, type WebApp } from "./types.ts";
 
-/** Failures in a row after which a WebApp is said to fail, not to be tried again. */
+/** Consecutive failures after which a WebApp is reported as failing, rather than retrying. */
 const MANY = 5;
 
 /** What the run has found out besides. */
@@ -38,7 +38,7 @@ interface Verdict {
   message: string;
 }
 
-/** The outcome for a WebApp that is wrong: it is told so, and nothing else changes. */
+/** The outcome for an invalid WebApp: the status reports the problems, and nothing else changes. */
 export function invalid(app: WebApp, problems: string[], lister: Lister): Outcome {
   const message = problems.join("; ");
   const verdict = { status: false, reason: "InvalidSpec", message };

@@ -21,7 +21,7 @@ from pintle import (
 
 from .types import WEB_APP, WebApp
 
-#: Failures in a row after which a WebApp is said to fail, not to be tried again.
+#: Consecutive failures after which a WebApp is reported as failing, rather than retrying.
 MANY = 5
 
 
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def invalid(app: WebApp, problems: list[str], lister: Lister) -> Outcome:
-    """The outcome for a WebApp that is wrong: it is told so, and nothing else changes."""
+    """The outcome for an invalid WebApp: the status reports the problems, and nothing else changes."""
     verdict = Verdict(False, "InvalidSpec", "; ".join(problems))
     is_news = not _says(app, "Valid", False, verdict.message)
     outcome = Outcome()

@@ -1,6 +1,6 @@
 //! Deletes Pods that have finished or were evicted, some time after that.
 //!
-//! Pods of a Job are left to it: it has a time to live of its own. So are Pods with the annotation
+//! Pods of a Job are skipped, because the Job has its own time to live. So are Pods with the annotation
 //! `pod-reaper.example.com/keep: "true"`.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs every case below `cases`, without WebAssembly. `UPDATE_EXPECT=1 cargo test` writes what is expected anew.
+//! Runs every case below `cases`, without WebAssembly. `UPDATE_EXPECT=1 cargo test` rewrites the expected outcomes.
 
 #[test]
 fn every_case_gives_the_expected_outcome() {

@@ -1,6 +1,6 @@
 //! Runs web applications: a `WebApp` becomes a Deployment, a Service, a ConfigMap, and what else its spec asks for.
 //!
-//! What exactly it does is said in `tests/webapp/README.md` of the repository, and shown by the cases there.
+//! `tests/webapp/README.md` in the repository specifies its behaviour, and the cases there show it.
 
 mod children;
 mod claim;

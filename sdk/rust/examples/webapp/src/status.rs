@@ -1,4 +1,4 @@
-//! What a WebApp is told of itself: status, conditions and events.
+//! Status, conditions and events of a WebApp.
 
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::time::Timestamp;
@@ -8,7 +8,7 @@ use pintle_sdk::{
 
 use crate::types::{Deployment, Status, WebApp};
 
-/// Failures in a row after which a WebApp is said to fail, not to be tried again.
+/// Consecutive failures after which a WebApp is reported as failing, rather than retrying.
 const MANY: u32 = 5;
 
 /// What the run has found out besides.
@@ -17,7 +17,7 @@ pub struct Findings {
     pub n_changes: usize,
     /// What is in the way, in words.
     pub conflicts: Vec<String>,
-    /// Objects that must go before they can be made anew.
+    /// Objects that must be deleted before they can be created again.
     pub waiting: Vec<String>,
     /// Whether the host is ours.
     pub is_held: bool,
@@ -44,7 +44,7 @@ impl Verdict {
     }
 }
 
-/// The outcome for a WebApp that is wrong: it is told so, and nothing else changes.
+/// The outcome for an invalid WebApp: the status reports the problems, and nothing else changes.
 pub fn invalid(app: &WebApp, problems: &[String], lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     let mut status = current(app)?;

@@ -68,7 +68,7 @@ impl Fault {
         Self::new(Effect::Reject(Rejection::new(code, reason, message)), None)
     }
 
-    /// The host ends just before the write, once, and starts anew: the rest of the outcome is lost, and so are the
+    /// The host ends just before the write, once, and restarts: the rest of the outcome is lost, and so are the
     /// state of plugins, attempts and failures.
     pub fn crash() -> Self {
         Self::new(Effect::Crash, Some(1))

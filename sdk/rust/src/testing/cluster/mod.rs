@@ -11,7 +11,7 @@
 //! 2. A run sees the objects of one instant, and the next run of its key sees its writes.
 //!
 //! *Not here*: grants, admission, validation and defaults of kinds, garbage collection, and controllers other than the
-//! plugins that a test runs: a test plays them, with [`Cluster::edit`] and [`Cluster::remove`].
+//! plugins that a test runs: a test simulates them, with [`Cluster::edit`] and [`Cluster::remove`].
 
 mod execution;
 mod fault;

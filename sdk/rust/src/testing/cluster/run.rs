@@ -102,7 +102,7 @@ impl Cluster {
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Runs keys in rounds until a round changes nothing. `others` plays everybody else after each round: it changes objects, lets
+    /// Runs keys in rounds until a round changes nothing. `others` simulates all other clients after each round: it changes objects, lets
     /// time pass, and returns whether it has more to do. Returns when the first key asked to run again; that the time comes is up
     /// to the caller.
     ///

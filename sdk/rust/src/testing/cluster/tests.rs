@@ -29,7 +29,7 @@ fn create(name: &str) -> Mutation {
     Mutation::create(&MAP, "ns", json!({"metadata": {"name": name}}))
 }
 
-/// Carries out the outcome once, in a run of its own.
+/// Carries out the outcome once, in a separate run.
 fn carry_out(cluster: &mut Cluster, outcome: Outcome) -> Run {
     let plugin = Plugin::new(MANIFEST, move |_, _| Ok(outcome.clone()));
     let key = plugin.key(&MAP, "ns", "key");
@@ -115,7 +115,7 @@ fn an_update_needs_the_current_version_and_a_status_is_written_apart() {
 
     let version = cluster.version();
     assert_eq!(write(&mut cluster, Mutation::update(&WIDGET, &stored)), None);
-    assert_eq!(cluster.version(), version, "the same object is no change");
+    assert_eq!(cluster.version(), version, "the same object is not a change");
     let mut namesake = stored.clone();
     namesake["metadata"]["uid"] = json!("other");
     assert_eq!(write(&mut cluster, Mutation::update(&WIDGET, namesake)).as_deref(), Some("Conflict"));
