@@ -47,7 +47,7 @@ fn main() -> io::Result<()> {
 }
 
 fn add(folder: &Path, name: &str, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
-    // A folder is newer when a file comes or goes. Into that of an SDK itself tools put theirs, which is no reason to build anew.
+    // A folder's time changes when a file is added or removed. Tools write files into an SDK's folder, which must not cause a build.
     let is_sdk = name.strip_prefix("sdk/").is_some_and(|rest| !rest.contains('/'));
     if !is_sdk {
         println!("cargo::rerun-if-changed={}", folder.display());

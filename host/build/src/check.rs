@@ -178,7 +178,7 @@ fn names(bytes: &[u8]) -> anyhow::Result<Names> {
 mod tests {
     use super::*;
 
-    /// What is wrong with a component of the world `controller` that is written as text.
+    /// The error for a component of the WIT world `controller`, given as text.
     fn wrong(language: Language, inside: &str) -> String {
         wrong_in(language, contract::CONTROLLER, inside)
     }

@@ -59,14 +59,14 @@ pub fn add_manifest(component: &mut Vec<u8>, manifest: &[u8]) {
     CustomSection { name: manifest::SECTION.into(), data: manifest.into() }.append_to_component(component);
 }
 
-/// Makes a component of a core module that says nothing of its world, and may ask WASI for things: it gets answers from inside.
+/// Converts a core module without a declared WIT world into a component. Its WASI imports are satisfied by an embedded module.
 ///
 /// # Errors
-/// If the module does not fit the world.
+/// The module does not fit the WIT world.
 pub(crate) fn wrap(mut core: Vec<u8>, contract: &Path, world: &str) -> anyhow::Result<Vec<u8>> {
     let (contract, world) = contract::parse(contract, world)?;
     wit_component::embed_component_metadata(&mut core, &contract, world, StringEncoding::UTF8, false)?;
-    let wasi = wat::parse_str(CLOSED_WASI).context("the closed WASI is no module")?;
+    let wasi = wat::parse_str(CLOSED_WASI).context("parse the embedded WASI module")?;
     ComponentEncoder::default().validate(true).module(&core)?.adapter(WASI, &wasi)?.encode()
 }
 
@@ -104,7 +104,7 @@ mod tests {
         for (world, maps) in [(contract::CONTROLLER, false), (contract::MAPPING_CONTROLLER, true)] {
             let component = wrapped(MODULE, world).unwrap();
             check::component(&component, Language::Go, world).unwrap();
-            // The same module serves both worlds: what the world does not have is left out.
+            // The same module serves both WIT worlds: exports that a world lacks are left out.
             let text = String::from_utf8_lossy(&component).into_owned();
             assert!(!maps || text.contains("pintle:controller/mapping@0.1.0"));
             assert_eq!(check::component(&component, Language::Go, contract::MAPPING_CONTROLLER).is_ok(), maps);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_stands_at_the_top_level() {
+    fn the_manifest_is_at_the_top_level() {
         let mut component = wrapped(MODULE, contract::CONTROLLER).unwrap();
         add_manifest(&mut component, b"{}");
         let mut depth = 0;

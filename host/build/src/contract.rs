@@ -14,11 +14,11 @@ pub(crate) const FILE: &str = "controller.wit";
 pub(crate) const PACKAGE: &str = "pintle:controller";
 /// World of a plugin whose keys follow from the rules of its manifest.
 pub(crate) const CONTROLLER: &str = "controller";
-/// World of a plugin that maps some changes to keys by itself.
+/// WIT world of a plugin with its own mapping of changes to keys.
 pub(crate) const MAPPING_CONTROLLER: &str = "mapping-controller";
 /// The function that every plugin exports.
 pub(crate) const RECONCILE: &str = "reconcile";
-/// The interface that a plugin of the world [`MAPPING_CONTROLLER`] exports, too.
+/// The additional interface of plugins in WIT world [`MAPPING_CONTROLLER`].
 pub(crate) const MAPPING: &str = "pintle:controller/mapping";
 /// The interfaces that a plugin may import.
 pub(crate) const IMPORTS: [&str; 3] = ["pintle:controller/log", "pintle:controller/types", "pintle:controller/view"];

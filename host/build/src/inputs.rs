@@ -47,7 +47,7 @@ pub fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether what is called so in a plugin's folder is no part of its component: what tools put there, fixtures, and native tests.
+/// Whether this name in a plugin's folder is unrelated to its component: output of tools, fixtures, native tests.
 fn is_no_input(name: &str) -> bool {
     let put_there = ["target", "node_modules", "__pycache__", "Cargo.lock"];
     let for_tests = ["cases", "tests", "fixtures"];

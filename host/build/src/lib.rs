@@ -1,4 +1,4 @@
-//! Makes components of plugins, whatever language they are written in.
+//! Builds plugins, in any supported language, into components.
 //!
 //! *Flow*: a folder with `manifest.yaml` and sources -> its language -> that language's tools -> component, with the manifest in it, which
 //! imports the contract alone. Rust, Go and C come as core modules, which are wrapped here; the tools of the others make components.
@@ -78,16 +78,16 @@ pub fn file_of(package: &str) -> String {
     format!("{}.wasm", package.replace('-', "_"))
 }
 
-/// Builds the plugin of one folder, in whatever language it is written. What compilers say goes to standard error.
+/// Builds the plugin of one folder, in any supported language. Compiler output goes to standard error.
 ///
 /// # Errors
-/// If a tool is missing (the text says how to get it), the plugin does not compile, its manifest is wrong, or what comes out is no
-/// component that a host takes.
+/// A tool is missing (the message names the installation), the plugin does not compile, its manifest is invalid, or the result is
+/// not a component that a host accepts.
 pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
     build(&Project::open(folder, None)?)
 }
 
-/// As [`plugin`], for a folder that was looked at already.
+/// As [`plugin`], for an opened folder.
 ///
 /// # Errors
 /// As for [`plugin`].

@@ -24,7 +24,7 @@ pub struct Project {
     pub manifest: Vec<u8>,
     /// What it is written in.
     pub language: Language,
-    /// The world of the contract that its component has.
+    /// The WIT world of its component.
     pub world: &'static str,
 }
 
@@ -32,7 +32,7 @@ impl Project {
     /// Reads the manifest of a folder, and finds out its language unless that is given.
     ///
     /// # Errors
-    /// If it is no folder of a plugin, or its manifest is wrong.
+    /// The folder is not a plugin, or its manifest is invalid.
     pub fn open(folder: &Path, language: Option<Language>) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| format!("read {}", folder.display()))?;
         ensure!(folder.is_dir(), "{} is not a directory", folder.display());
@@ -115,7 +115,7 @@ impl Contract {
     }
 }
 
-/// The world that fits a manifest.
+/// The WIT world that fits a manifest.
 fn world(manifest: &Manifest) -> &'static str {
     let mut rules = manifest.watches.iter().flat_map(|watch| &watch.enqueue);
     if rules.any(|rule| rule.to == To::Plugin) { contract::MAPPING_CONTROLLER } else { contract::CONTROLLER }

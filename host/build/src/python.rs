@@ -61,7 +61,7 @@ fn author_module(folder: &Path) -> anyhow::Result<String> {
     let module = match module {
         None => "app",
         Some(module) => {
-            module.as_str().with_context(|| format!("{}: tool.pintle.module is no text", path.display()))?
+            module.as_str().with_context(|| format!("{}: tool.pintle.module is not a string", path.display()))?
         }
     };
     let word = |part: &str| {
@@ -131,7 +131,7 @@ mod tests {
         );
         assert_eq!(
             at("[tool.pintle]\nmodule = 1\n").unwrap_err(),
-            "$DIR/pyproject.toml: tool.pintle.module is no text"
+            "$DIR/pyproject.toml: tool.pintle.module is not a string"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Rust: cargo makes a core module that says of which world it is.
+//! Rust: cargo builds a core module that declares its WIT world.
 
 use anyhow::{Context, ensure};
 
@@ -13,7 +13,7 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     ensure!(there, "there is no cargo: install Rust (https://rustup.rs) and put it on PATH");
     let packages = packages(folder)?;
     let package = packages.by_manifest.get(&folder.join("Cargo.toml"));
-    let package = package.with_context(|| format!("{} holds no package of its own", folder.display()))?;
+    let package = package.with_context(|| format!("{} defines no package", folder.display()))?;
     let how = Compiling { work: &packages.target, sources: (&packages.root, &project.name), install: false };
     let module = compile(folder, &[package], &how)?.join(file_of(package));
     let core = std::fs::read(&module)

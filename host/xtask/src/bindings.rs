@@ -1,10 +1,9 @@
-//! Generates what the SDKs of Go and C carry of the contract, out of `wit/`.
+//! Generates the bindings in the SDKs of Go and C from `wit/`.
 //!
-//! *Flow*: the world `mapping-controller` -> the generators of wit-bindgen -> `sdk/<language>/...`, committed, because authors have no
-//! generator. One world is enough for all plugins: an export that the world of a plugin does not have is left out when its
-//! component is made.
+//! *Flow*: the WIT world `mapping-controller` -> the generators of wit-bindgen -> `sdk/<language>/...`, committed, because authors have no
+//! generator. One WIT world is enough for all plugins: exports that a plugin's WIT world lacks are left out of its component.
 //!
-//! *Invariant*: what is committed is what [`generate`] answers (`committed_bindings_are_up_to_date`).
+//! *Invariant*: the committed files equal the result of [`generate`] (`committed_bindings_are_up_to_date`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,7 +74,7 @@ pub fn generate(language: Language) -> anyhow::Result<Generated> {
             ..wit_bindgen_go::Opts::default()
         }
         .build(),
-        // The world is written into the module when its component is made.
+        // `pintle build` adds the WIT world to the module.
         Language::C => wit_bindgen_c::Opts { no_object_file: true, ..wit_bindgen_c::Opts::default() }.build(),
     };
     let mut files = Files::default();

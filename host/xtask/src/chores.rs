@@ -58,7 +58,7 @@ fn build_with_tests() -> anyhow::Result<()> {
     process::run(checks::linted(cargo().args(["build", "--workspace", "--test", "long"])))
 }
 
-/// Plays the story of `tests/src/bin/demo.rs`.
+/// Runs the demo in `tests/src/bin/demo.rs`.
 pub(crate) fn demo() -> anyhow::Result<()> {
     let binaries = build_binaries(false, Some("demo"))?;
     process::run(Command::new(binaries.join("demo")).current_dir(root()).arg(binaries.join("pintle")))
@@ -116,7 +116,7 @@ pub(crate) fn test(long: Long, only: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays the scenarios with kube-controller-manager, and writes what it does into the repository.
+/// Runs the scenarios with kube-controller-manager, and records its behaviour in the repository.
 pub(crate) fn record(scenario: Option<&str>) -> anyhow::Result<()> {
     let mut record = cargo();
     record.args(["test", "--workspace", "--test", "long", "recordings", "--", "--nocapture"]).env("RECORD", "1");

@@ -32,7 +32,7 @@ pub fn target() -> PathBuf {
     root().join("target/native")
 }
 
-/// Cargo in an example in Rust. Each is a workspace of its own; they share what is built of the SDK.
+/// Cargo in an example in Rust. Each is a separate workspace; they share the SDK's build output.
 pub fn cargo(example: &Path) -> Command {
     let mut cargo = process::cargo(example);
     cargo.env("CARGO_TARGET_DIR", target());

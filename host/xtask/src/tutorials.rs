@@ -17,7 +17,7 @@ use pintle_build::Language;
 
 use crate::root;
 
-/// Stands above every page.
+/// The first line of every page.
 const NOTE: &str = "<!-- Made by `cargo xtask tutorials` out of sdk/docs/tutorial. -->\n\n";
 
 /// Every page with its text.

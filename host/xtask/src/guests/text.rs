@@ -9,7 +9,7 @@ use wit_parser::Resolve;
 /// Reads a core module that is written as text, and says in it that it is a controller.
 ///
 /// # Errors
-/// If it cannot be read, or is no module.
+/// The file is unreadable, or not a module.
 pub(super) fn module_of_text(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut module = wat::parse_file(path).with_context(|| format!("read {}", path.display()))?;
     let mut contract = Resolve::default();

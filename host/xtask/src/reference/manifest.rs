@@ -8,7 +8,7 @@ use super::{cell, prose};
 
 const HEAD: &str = "# The manifest
 
-What a plugin says of itself: `manifest.yaml` beside its source, written into the component as JSON (custom section `pintle:manifest`).
+A plugin's metadata and requests: `manifest.yaml` next to its source, embedded in the component as JSON (custom section `pintle:manifest`).
 `pintle schema` prints the JSON Schema, for editors. Unknown fields are an error. A field without *required* may be left out.
 
 This page is generated from the types of the host: `cargo xtask reference`.
