@@ -140,11 +140,11 @@ impl KindBinding {
         store.filter(|store| store.generation() >= needed)
     }
 
-    pub(crate) fn arm(&self, informers: &Informers) {
+    pub(crate) fn register(&self, informers: &Informers) {
         if let KindSource::Informer { scope, listener, .. } = &self.source
             && let Some(informer) = informers.get(scope)
         {
-            informer.arm(listener);
+            informer.register(listener);
         }
     }
 

@@ -52,7 +52,7 @@ impl Snapshot {
         self.0.resources.as_deref()
     }
 
-    /// Keys that the manifest's rules give for a change; not those that the plugin maps by itself.
+    /// Keys that the manifest's rules give for a change; not those of the plugin's own mapping.
     pub fn keys(&self, delta: &Delta) -> Vec<Enqueued> {
         self.watched_of(&delta.kind).map_or_else(Vec::new, |watched| watched.rules.keys(delta, self))
     }

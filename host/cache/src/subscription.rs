@@ -8,7 +8,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::object::version::{ResourceVersion, Uid};
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::ports::api::{Detail, Target};
+use pintle_core::ports::api::{Detail, ListWatchTarget};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -129,13 +129,13 @@ impl Subscription {
     }
 
     /// How the objects of this kind in this namespace are read; `None` if they are not. Selectors are the watch's.
-    pub fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
+    pub fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {
         let table = self.state.table();
         let scope = find(&table, kind)?.scope()?;
         if scope.namespace.as_deref().is_some_and(|only| only != namespace) {
             return None;
         }
-        Some(Target {
+        Some(ListWatchTarget {
             kind: scope.kind.clone(),
             plural: scope.plural.clone(),
             namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
@@ -233,7 +233,7 @@ impl SubscriptionState {
         let weak: Weak<Self> = Arc::downgrade(self);
         let new = NewListener {
             handler: self.handler.clone(),
-            lenient: watched.watch.every.is_some(),
+            optional: watched.watch.every.is_some(),
             on_ready: Box::new(move || {
                 if let Some(state) = weak.upgrade() {
                     state.check_synced();
@@ -302,7 +302,7 @@ impl Bind for SubscriptionState {
         *self.table.write() = after.clone();
         self.bound.store(true, Ordering::Release);
         // Not earlier: an informer may be faster than this thread, and without the table its objects would mean nothing.
-        after.bound.iter().for_each(|bound| bound.arm(informers));
+        after.bound.iter().for_each(|bound| bound.register(informers));
         lost
     }
 

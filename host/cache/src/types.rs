@@ -16,11 +16,11 @@ pub struct CachesConfig {
     pub backoff_base: Duration,
     /// Longest delay after failures (before jitter, which at most doubles it). Default 30 s.
     pub backoff_max: Duration,
-    /// Time without a failure after which the delay starts anew. Default 2 min.
+    /// Time without a failure after which the delay is reset. Default 2 min.
     pub backoff_reset: Duration,
-    /// How often discovery is asked anew while something depends on it. Default 30 s, as the garbage collector upstream.
+    /// Interval of discovery while something depends on it. Default 30 s, as the garbage collector upstream.
     pub discovery_interval: Duration,
-    /// A streaming list that says nothing for so long is given up for a paged one. Default 10 s.
+    /// Timeout of a silent streaming list, which is then replaced by a paged one. Default 10 s.
     pub stream_quiet_limit: Duration,
     /// Most frames of a watch that are applied under one lock. Default 128.
     pub batch: usize,

@@ -99,7 +99,7 @@ async fn queries_combine_their_conditions_and_keep_the_order() {
 
 /// What a run has read, as the names of the objects.
 fn seen(view: &dyn View) -> Vec<String> {
-    let objects = view.seen().objects.into_iter().map(|seen| seen.value());
+    let objects = view.read_set().objects.into_iter().map(|seen| seen.value());
     objects.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -121,9 +121,9 @@ async fn what_was_read_can_be_found_again() {
     server.put("pods", "a", "p2", json!({"spec": {"nodeName": "n9"}}));
     settle().await;
     assert_eq!(seen(&*view), ["p4", "rs1b", "p2", "rs1", "p1"]);
-    let first = view.seen().objects[0].value();
+    let first = view.read_set().objects[0].value();
     assert_eq!((&first["metadata"]["labels"]["app"], &first["spec"]), (&json!("db"), &json!({"nodeName": "n1"})));
-    assert!(!view.seen().is_incomplete);
+    assert!(!view.read_set().is_incomplete);
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,13 +138,13 @@ async fn what_was_read_is_found_again_up_to_a_limit() {
     let (subscription, _) = subscribe(&caches, json!([{"kind": POD, "fields": ["spec.x"]}])).await;
     let view = subscription.snapshot().view(context());
     view.list(&kind(POD), &Query::default()).unwrap();
-    assert_eq!((seen(&*view).len(), view.seen().is_incomplete), (16, false));
+    assert_eq!((seen(&*view).len(), view.read_set().is_incomplete), (16, false));
 
     server.put("pods", "a", "p16", json!({"spec": {"x": text}}));
     settle().await;
     let view = subscription.snapshot().view(context());
     view.list(&kind(POD), &Query::default()).unwrap();
-    assert_eq!((seen(&*view).len(), view.seen().is_incomplete), (16, true));
+    assert_eq!((seen(&*view).len(), view.read_set().is_incomplete), (16, true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pintle_core::object::id::Kind;
-use pintle_core::ports::api::{ApiResource, Target};
+use pintle_core::ports::api::{ApiResource, ListWatchTarget};
 
 /// Path of a collection, or of an object or its subresource.
 pub(crate) struct Place<'a> {
@@ -25,7 +25,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(crate) fn collection(target: &'a Target) -> Self {
+    pub(crate) fn collection(target: &'a ListWatchTarget) -> Self {
         Self {
             kind: &target.kind,
             plural: &target.plural,
@@ -70,7 +70,7 @@ pub(crate) fn param(url: &mut String, name: &str, value: &str) {
 }
 
 /// Appends the selectors of a target.
-pub(crate) fn selectors(url: &mut String, target: &Target) {
+pub(crate) fn selectors(url: &mut String, target: &ListWatchTarget) {
     if let Some(selector) = &target.label_selector {
         param(url, "labelSelector", selector);
     }

@@ -10,8 +10,8 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WATCH_DURATION, WatchFrame, WatchStart,
-    WatchStream,
+    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WATCH_DURATION, WatchFrame,
+    WatchStart, WatchStream,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -72,7 +72,7 @@ impl Connection {
         Err(error::from_response(head.status, &head.headers, &body))
     }
 
-    async fn list_page(&self, target: &Target, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
+    async fn list_page(&self, target: &ListWatchTarget, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
         let mut url = Place::collection(target).url();
         path::selectors(&mut url, target);
         path::param(&mut url, "limit", &limit.to_string());
@@ -87,7 +87,7 @@ impl Connection {
         parse_list(&body)
     }
 
-    async fn open_watch(&self, target: &Target, start: WatchStart) -> Result<WatchStream, ApiError> {
+    async fn open_watch(&self, target: &ListWatchTarget, start: WatchStart) -> Result<WatchStream, ApiError> {
         let mut url = Place::collection(target).url();
         path::selectors(&mut url, target);
         path::param(&mut url, "watch", "true");
@@ -252,14 +252,18 @@ impl ApiReader for Connection {
 
     fn list<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a ListWatchTarget,
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
         Box::pin(self.list_page(target, limit, page))
     }
 
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+    fn watch<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        start: WatchStart,
+    ) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         Box::pin(self.open_watch(target, start))
     }
 

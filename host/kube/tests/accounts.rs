@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use pintle_core::contract::outcome::Preconditions;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, Target, WriteRequest, WriteVerb,
+    ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, ListWatchTarget, WriteRequest, WriteVerb,
     WriterIdentity,
 };
 use pintle_kube::{Connection, Source};
@@ -173,7 +173,7 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     let live = connection.live_reader(&identity()).unwrap();
     live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
     assert_eq!(server.log(), ["DELETE pods/p mine-1 200", "GET pods/p mine-1 200"]);
-    let target = Target {
+    let target = ListWatchTarget {
         kind: pods().kind,
         plural: "pods".into(),
         namespace: Some("ns".into()),

@@ -27,7 +27,7 @@ const N_PER_PAGE: usize = 500;
 /// First and longest delay before list and watch are retried.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-enum Seen {
+enum Observation {
     List(Vec<ObservedPod>),
     Changed(Box<ObservedPod>),
     Deleted(String),
@@ -112,12 +112,12 @@ pub(crate) async fn pods(
     let _ = watcher.await;
 }
 
-fn take_in(machine: &mut Machine, observation: Seen) {
+fn take_in(machine: &mut Machine, observation: Observation) {
     let now = Timestamp::now();
     match observation {
-        Seen::List(pods) => machine.replace(pods, now),
-        Seen::Changed(pod) => machine.observe(*pod, now),
-        Seen::Deleted(uid) => machine.forget(&uid),
+        Observation::List(pods) => machine.replace(pods, now),
+        Observation::Changed(pod) => machine.observe(*pod, now),
+        Observation::Deleted(uid) => machine.forget(&uid),
     }
 }
 
@@ -154,7 +154,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
 }
 
 /// Lists and watches until cancelled: again from the start after 410, after a delay when the server is unreachable.
-async fn observe(client: ApiClient, sender: mpsc::Sender<Seen>, cancel: CancellationToken) {
+async fn observe(client: ApiClient, sender: mpsc::Sender<Observation>, cancel: CancellationToken) {
     let mut pause = RECONNECT.0;
     let mut version = None;
     loop {
@@ -180,7 +180,7 @@ async fn observe(client: ApiClient, sender: mpsc::Sender<Seen>, cancel: Cancella
 /// One watch, after a list if there is no version to continue from. Returns the version to continue from, if any.
 async fn list_and_watch(
     client: &ApiClient,
-    sender: &mpsc::Sender<Seen>,
+    sender: &mpsc::Sender<Observation>,
     from: Option<String>,
     pause: &mut Duration,
 ) -> Result<Option<String>, ClientError> {
@@ -189,7 +189,7 @@ async fn list_and_watch(
         None => {
             let (version, pods) = list(client).await?;
             // A closed channel means that the nodes are stopping; the caller handles it.
-            let _ = sender.send(Seen::List(pods)).await;
+            let _ = sender.send(Observation::List(pods)).await;
             version
         }
     };
@@ -217,8 +217,8 @@ async fn list_and_watch(
         let pod: ObservedPod = serde_json::from_str(event.object.get()).map_err(malformed)?;
         version.clone_from(&pod.metadata.resource_version);
         let seen = match event.r#type {
-            "ADDED" | "MODIFIED" => Seen::Changed(Box::new(pod)),
-            "DELETED" => Seen::Deleted(pod.metadata.uid),
+            "ADDED" | "MODIFIED" => Observation::Changed(Box::new(pod)),
+            "DELETED" => Observation::Deleted(pod.metadata.uid),
             _ => continue,
         };
         if sender.send(seen).await.is_err() {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::file::read_component;
 use crate::layout::{MAX_MANIFEST_BYTES, component_of};
 use crate::options::Options;
-use crate::progress::Tell;
+use crate::progress::Report;
 use crate::reference::{ArtifactRef, ComponentSource};
 use crate::registry::{Registries, Session};
 use crate::trust::{Evidence, Proof, Trust, detached};
@@ -31,7 +31,7 @@ pub struct Fetcher {
     registries: Registries,
     cache: Option<Cache>,
     trust: Trust,
-    tell: Tell,
+    report: Report,
 }
 
 impl Fetcher {
@@ -39,9 +39,9 @@ impl Fetcher {
     ///
     /// # Errors
     /// A file of keys or certificates is unreadable or invalid.
-    pub fn new(options: impl Into<Options>, cache: Option<Cache>, tell: Tell) -> anyhow::Result<Self> {
+    pub fn new(options: impl Into<Options>, cache: Option<Cache>, report: Report) -> anyhow::Result<Self> {
         let Options { verify_keys, connect } = options.into();
-        Ok(Self { trust: Trust::read(&verify_keys)?, registries: Registries::new(connect)?, cache, tell })
+        Ok(Self { trust: Trust::read(&verify_keys)?, registries: Registries::new(connect)?, cache, report })
     }
 
     /// The operator's trusted keys.
@@ -50,7 +50,7 @@ impl Fetcher {
     }
 
     async fn open(&self, reference: &ArtifactRef) -> Result<Session, Error> {
-        self.registries.open(reference, self.tell).await
+        self.registries.open(reference, self.report).await
     }
 
     /// Pulls a component from a registry. A reference that is pinned by digest and cached needs no registry. The result

@@ -44,7 +44,7 @@ pub use self::file::{MAX_COMPONENT_BYTES, read, read_component};
 pub use self::keys::{SigningKey, generate};
 pub use self::layout::{About, Artifact, component_of};
 pub use self::options::{ConnectOptions, Options};
-pub use self::progress::{Tell, log, stderr};
+pub use self::progress::{Report, log, stderr};
 pub use self::reference::{ArtifactRef, ComponentSource};
 pub use self::registry::{Registries, Session};
 pub use self::trust::{Evidence, Proof, Trust, beside, detached};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Receives a report, as one line of text.
-pub type Tell = fn(&str);
+pub type Report = fn(&str);
 
 /// Reports to standard error, for commands.
 pub fn stderr(text: &str) {
@@ -22,7 +22,7 @@ pub fn log(text: &str) {
 
 /// One transfer.
 pub(crate) struct Progress {
-    tell: Tell,
+    report: Report,
     what: String,
     total_bytes: u64,
     done_bytes: u64,
@@ -31,8 +31,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// `what` names the transfer, for example `pulling oci://...`.
-    pub(crate) fn new(tell: Tell, what: String, total_bytes: u64) -> Self {
-        Self { tell, what, total_bytes, done_bytes: 0, last: Instant::now() }
+    pub(crate) fn new(report: Report, what: String, total_bytes: u64) -> Self {
+        Self { report, what, total_bytes, done_bytes: 0, last: Instant::now() }
     }
 
     /// Counts transferred bytes; reports if it is time.
@@ -41,7 +41,7 @@ impl Progress {
         let now = Instant::now();
         if now.duration_since(self.last) >= EVERY {
             self.last = now;
-            (self.tell)(&format!("{}: {} of {} KiB", self.what, self.done_bytes >> 10, self.total_bytes >> 10));
+            (self.report)(&format!("{}: {} of {} KiB", self.what, self.done_bytes >> 10, self.total_bytes >> 10));
         }
     }
 }

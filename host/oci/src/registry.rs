@@ -20,7 +20,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Reason};
 use crate::layout::{MANIFEST, MAX_MANIFEST_BYTES};
 use crate::options::ConnectOptions;
-use crate::progress::{Progress, Tell};
+use crate::progress::{Progress, Report};
 use crate::reference::ArtifactRef;
 use crate::{credentials, problem};
 
@@ -56,7 +56,7 @@ pub struct Session {
     client: Client,
     auth: RegistryAuth,
     reference: ArtifactRef,
-    tell: Tell,
+    report: Report,
 }
 
 impl Registries {
@@ -70,12 +70,12 @@ impl Registries {
         Ok(Self { plain_http, authorities: authorities.unwrap_or_default() })
     }
 
-    /// Opens a session for the repository of `reference`, with the credentials of `docker login`; sends nothing yet. `tell`
+    /// Opens a session for the repository of `reference`, with the credentials of `docker login`; sends nothing yet. `report`
     /// receives the progress of long transfers.
     ///
     /// # Errors
     /// The configured credentials cannot be used.
-    pub async fn open(&self, reference: &ArtifactRef, tell: Tell) -> Result<Session, Error> {
+    pub async fn open(&self, reference: &ArtifactRef, report: Report) -> Result<Session, Error> {
         let failed = |why: String| Error::new(Reason::RegistryFailed, why);
         let registry = reference.registry.clone();
         let auth = tokio::task::spawn_blocking(move || credentials::of(&registry))
@@ -96,7 +96,7 @@ impl Registries {
         };
         let client = Client::try_from(config).map_err(|why| failed(format!("create a registry client: {why}")))?;
         client.store_auth_if_needed(reference.library().resolve_registry(), &auth).await;
-        Ok(Session { client, auth, reference: reference.clone(), tell })
+        Ok(Session { client, auth, reference: reference.clone(), report })
     }
 
     fn is_plain(&self, reference: &ArtifactRef) -> bool {
@@ -137,7 +137,7 @@ impl Session {
         let text = digest.to_string();
         let asking = self.client.pull_blob_stream(&reference, text.as_str());
         let mut stream = self.in_time(SMALL, of, asking).await?;
-        let mut progress = Progress::new(self.tell, format!("pulling {of}"), size);
+        let mut progress = Progress::new(self.report, format!("pulling {of}"), size);
         let reading = async {
             let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
             while let Some(part) = stream.next().await {
@@ -171,7 +171,7 @@ impl Session {
             return Ok(());
         }
         let size = bytes.len() as u64;
-        let mut progress = Progress::new(self.tell, format!("pushing {of}"), size);
+        let mut progress = Progress::new(self.report, format!("pushing {of}"), size);
         let bytes = Bytes::from(bytes);
         let parts = (0..bytes.len()).step_by(PART_BYTES).map(move |at| {
             let part = bytes.slice(at..bytes.len().min(at + PART_BYTES));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::MutationFailure;
-use pintle_core::lifecycle::seen::Seen;
+use pintle_core::lifecycle::read_set::ReadSet;
 use pintle_core::object::id::Key;
 use pintle_core::ports::guest::{FaultKind, LogLine};
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ impl Failure {
 
 /// Identity of a failure: runs with equal values failed the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct FailureIdentity {
     /// Key of the run.
     pub key: Key,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
@@ -70,7 +70,7 @@ pub struct How {
 #[derive(Clone, Debug)]
 pub struct FailedRun {
     /// Its key, and how it failed.
-    pub how: How,
+    pub identity: FailureIdentity,
     /// Version of the plugin.
     pub manifest: Arc<Manifest>,
     /// The time that the run saw: RFC 3339 with microseconds, UTC.
@@ -82,14 +82,14 @@ pub struct FailedRun {
     /// The configuration that the run saw: a JSON object.
     pub config: Arc<str>,
     /// The objects that it read.
-    pub seen: Seen,
+    pub read_set: ReadSet,
     /// Its log; of a long log the last lines.
     pub log: Vec<LogLine>,
 }
 
 /// A kept run.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct RecordedFailure {
     /// Number, never reused in this process.
     pub id: u64,
     /// The first run that failed this way.
@@ -104,13 +104,13 @@ pub struct Kept {
 impl FailedRun {
     /// Upper bound of the bytes that it costs.
     pub fn n_bytes(&self) -> usize {
-        let objects = self.seen.objects.iter().map(|seen| seen.n_bytes());
-        let answers = self.seen.answers.iter().map(|(_, answer)| answer.as_ref().map_or(0, |text| text.len()));
-        let state = self.seen.state.iter().map(|(name, value)| name.len() + value.len());
+        let objects = self.read_set.objects.iter().map(|seen| seen.n_bytes());
+        let answers = self.read_set.answers.iter().map(|(_, answer)| answer.as_ref().map_or(0, |text| text.len()));
+        let state = self.read_set.state.iter().map(|(name, value)| name.len() + value.len());
         let failures = self.failures.iter().map(|failure| failure.message.len() + size_of::<MutationFailure>());
         let log = self.log.iter().map(|line| line.message.len() + size_of::<LogLine>());
         let texts = objects.chain(answers).chain(state).chain(failures).chain(log);
-        texts.sum::<usize>() + self.how.message.len() + self.config.len() + RUN_BYTES
+        texts.sum::<usize>() + self.identity.message.len() + self.config.len() + RUN_BYTES
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Failures {
 struct Shelf {
     n_so_far: u64,
     /// Plugin name -> its runs, the most recently failed one last.
-    by_plugin: BTreeMap<Arc<str>, VecDeque<Kept>>,
+    by_plugin: BTreeMap<Arc<str>, VecDeque<RecordedFailure>>,
 }
 
 impl Failures {
@@ -135,18 +135,24 @@ impl Failures {
     }
 
     /// Records a failed run; calls `make` only if no kept run failed the same way.
-    pub(crate) fn keep(&self, plugin: &Arc<str>, how: How, now: &str, make: impl FnOnce(How) -> FailedRun) {
-        if !self.shelf.lock().count(plugin, &how, now) {
+    pub(crate) fn keep(
+        &self,
+        plugin: &Arc<str>,
+        identity: FailureIdentity,
+        now: &str,
+        make: impl FnOnce(FailureIdentity) -> FailedRun,
+    ) {
+        if !self.shelf.lock().count(plugin, &identity, now) {
             // `make` is slow, so it runs without the lock. Only one worker runs a key, so no other caller records the same
             // failure meanwhile.
-            let run = make(how);
+            let run = make(identity);
             self.shelf.lock().add(plugin, run, self.max_bytes);
         }
         self.changes.send_modify(|n| *n += 1);
     }
 
     /// The failed runs of a plugin, the last one first.
-    pub(crate) fn of(&self, plugin: &str) -> Vec<Kept> {
+    pub(crate) fn of(&self, plugin: &str) -> Vec<RecordedFailure> {
         let shelf = self.shelf.lock();
         shelf.by_plugin.get(plugin).into_iter().flatten().rev().cloned().collect()
     }
@@ -163,9 +169,9 @@ impl Failures {
 
 impl Shelf {
     /// Counts a failure that is already known; returns whether it was.
-    fn count(&mut self, plugin: &str, how: &How, now: &str) -> bool {
+    fn count(&mut self, plugin: &str, identity: &FailureIdentity, now: &str) -> bool {
         let Some(runs) = self.by_plugin.get_mut(plugin) else { return false };
-        let Some(at) = runs.iter().position(|kept| kept.run.how == *how) else { return false };
+        let Some(at) = runs.iter().position(|kept| kept.run.identity == *identity) else { return false };
         let Some(mut kept) = runs.remove(at) else { return false };
         kept.n_times += 1;
         now.clone_into(&mut kept.last);
@@ -177,7 +183,7 @@ impl Shelf {
         self.n_so_far += 1;
         let (id, n_bytes, last) = (self.n_so_far, run.n_bytes(), run.now.clone());
         let runs = self.by_plugin.entry(plugin.clone()).or_default();
-        runs.push_back(Kept { id, run: Arc::new(run), n_times: 1, last, n_bytes });
+        runs.push_back(RecordedFailure { id, run: Arc::new(run), n_times: 1, last, n_bytes });
         if runs.len() > MAX_RUNS {
             runs.pop_front();
         }
@@ -193,7 +199,7 @@ impl Shelf {
     }
 }
 
-fn bytes_of(runs: &VecDeque<Kept>) -> usize {
+fn bytes_of(runs: &VecDeque<RecordedFailure>) -> usize {
     runs.iter().map(|kept| kept.n_bytes).sum()
 }
 
@@ -202,8 +208,8 @@ mod tests {
     use super::*;
     use pintle_testing::{key, manifest};
 
-    fn how(name: &str, message: &str) -> How {
-        How {
+    fn identity(name: &str, message: &str) -> FailureIdentity {
+        FailureIdentity {
             key: key(name),
             digest: "d".into(),
             failure: Failure::Fault(FaultKind::Trap),
@@ -211,33 +217,35 @@ mod tests {
         }
     }
 
-    fn run(how: How, n_bytes: usize) -> FailedRun {
+    fn run(identity: FailureIdentity, n_bytes: usize) -> FailedRun {
         let log = vec![LogLine { level: "info", message: "x".repeat(n_bytes) }];
         FailedRun {
-            how,
+            identity,
             manifest: manifest(|_| ()),
             now: "first".into(),
             attempt: 0,
             failures: Vec::new(),
             config: "{}".into(),
-            seen: Seen::default(),
+            read_set: ReadSet::default(),
             log,
         }
     }
 
     fn names(failures: &Failures, plugin: &str) -> Vec<String> {
-        failures.of(plugin).iter().map(|kept| kept.run.how.key.object.name.to_string()).collect()
+        failures.of(plugin).iter().map(|kept| kept.run.identity.key.object.name.to_string()).collect()
     }
 
     #[test]
     fn a_repeated_failure_is_counted_and_built_once() {
         let failures = Failures::new(MAX_BYTES);
         let plugin = Arc::from("p");
-        failures.keep(&plugin, how("a", "m"), "first", |how| run(how, 0));
-        failures.keep(&plugin, how("b", "m"), "first", |how| run(how, 0));
-        failures.keep(&plugin, how("a", "m"), "second", |_| panic!("made twice"));
-        failures.keep(&plugin, How { digest: "e".into(), ..how("a", "m") }, "third", |how| run(how, 0));
-        failures.keep(&plugin, how("a", "other"), "fourth", |how| run(how, 0));
+        failures.keep(&plugin, identity("a", "m"), "first", |identity| run(identity, 0));
+        failures.keep(&plugin, identity("b", "m"), "first", |identity| run(identity, 0));
+        failures.keep(&plugin, identity("a", "m"), "second", |_| panic!("made twice"));
+        failures.keep(&plugin, FailureIdentity { digest: "e".into(), ..identity("a", "m") }, "third", |identity| {
+            run(identity, 0)
+        });
+        failures.keep(&plugin, identity("a", "other"), "fourth", |identity| run(identity, 0));
         assert_eq!(names(&failures, "p"), ["a", "a", "a", "b"]);
         let kept = &failures.of("p")[2];
         assert_eq!((kept.n_times, kept.last.as_str(), kept.run.now.as_str()), (2, "second", "first"));
@@ -249,26 +257,26 @@ mod tests {
         let failures = Failures::new(MAX_BYTES);
         let plugin = Arc::from("p");
         for i in 0..MAX_RUNS {
-            failures.keep(&plugin, how(&i.to_string(), "m"), "", |how| run(how, 0));
+            failures.keep(&plugin, identity(&i.to_string(), "m"), "", |identity| run(identity, 0));
         }
         assert_eq!(failures.of("p").len(), MAX_RUNS);
         assert_eq!(failures.of("p").last().unwrap().id, 1);
-        failures.keep(&plugin, how("one-more", "m"), "", |how| run(how, 0));
+        failures.keep(&plugin, identity("one-more", "m"), "", |identity| run(identity, 0));
         assert_eq!(failures.of("p").len(), MAX_RUNS);
         assert_eq!(failures.of("p").last().unwrap().id, 2);
     }
 
     #[test]
     fn the_plugin_with_the_most_runs_loses_its_oldest_at_the_total_limit() {
-        let each = run(how("a", "m"), 1_000).n_bytes();
+        let each = run(identity("a", "m"), 1_000).n_bytes();
         let failures = Failures::new(each * 4);
         let (quiet, loud) = (Arc::from("quiet"), Arc::from("loud"));
-        failures.keep(&quiet, how("a", "m"), "", |how| run(how, 1_000));
+        failures.keep(&quiet, identity("a", "m"), "", |identity| run(identity, 1_000));
         for i in 0..3 {
-            failures.keep(&loud, how(&i.to_string(), "m"), "", |how| run(how, 1_000));
+            failures.keep(&loud, identity(&i.to_string(), "m"), "", |identity| run(identity, 1_000));
         }
         assert_eq!((names(&failures, "quiet").len(), names(&failures, "loud").len()), (1, 3));
-        failures.keep(&loud, how("3", "m"), "", |how| run(how, 1_000));
+        failures.keep(&loud, identity("3", "m"), "", |identity| run(identity, 1_000));
         assert_eq!(names(&failures, "quiet"), ["a"]);
         assert_eq!(names(&failures, "loud"), ["3", "2", "1"]);
         failures.forget("loud");
@@ -278,7 +286,7 @@ mod tests {
     #[test]
     fn a_run_over_the_total_limit_is_not_kept() {
         let failures = Failures::new(10_000);
-        failures.keep(&Arc::from("p"), how("a", "m"), "", |how| run(how, 20_000));
+        failures.keep(&Arc::from("p"), identity("a", "m"), "", |identity| run(identity, 20_000));
         assert!(failures.of("p").is_empty());
     }
 }

@@ -35,7 +35,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version};
-use crate::failures::{self, Failures, Kept};
+use crate::failures::{self, Failures, RecordedFailure};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
@@ -192,7 +192,7 @@ pub struct Manager {
     config: ManagerConfig,
     caches: Arc<Caches>,
     metrics: Arc<Metrics>,
-    activity: Arc<Notify>,
+    idle_signal: Arc<Notify>,
     failures: Arc<Failures>,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
@@ -223,7 +223,7 @@ impl Manager {
             writers,
             config,
             metrics: Metrics::new(),
-            activity: Arc::new(Notify::new()),
+            idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
             plugins: Mutex::default(),
             n_added: AtomicU64::new(0),
@@ -283,7 +283,7 @@ impl Manager {
             component: manifest.event_source.clone().unwrap_or_else(|| name.clone()),
             clock: self.config.clock.clone(),
             seed: self.config.seed.wrapping_add(self.n_added.fetch_add(1, Ordering::Relaxed)),
-            activity: self.activity.clone(),
+            idle_signal: self.idle_signal.clone(),
         };
         // One client for both: with a second one the plugin could exceed its limit.
         let api = self.writers.writer(&identity);
@@ -302,7 +302,7 @@ impl Manager {
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
-            activity: self.activity.clone(),
+            idle_signal: self.idle_signal.clone(),
             changes: self.changes.clone(),
         };
         let controller = Controller::new(parts, version);
@@ -340,7 +340,7 @@ impl Manager {
             plugins.running = true;
             plugins.by_name.keys().cloned().collect()
         };
-        self.activity.notify_waiters();
+        self.idle_signal.notify_waiters();
         let starting = async {
             let mut random = StdRng::seed_from_u64(self.config.seed);
             for (i, name) in waiting.iter().enumerate() {
@@ -354,7 +354,7 @@ impl Manager {
                     self.start(&plugin.controller);
                 }
             }
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -406,7 +406,7 @@ impl Manager {
     /// Safe.
     pub async fn idle(&self, quiet: Duration) {
         loop {
-            let changed = self.activity.notified();
+            let changed = self.idle_signal.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             let idle = {
@@ -449,7 +449,7 @@ impl Manager {
     }
 
     /// The last failed runs of a plugin, the last one first; empty for unknown plugins.
-    pub fn failures(&self, name: &str) -> Vec<Kept> {
+    pub fn failures(&self, name: &str) -> Vec<RecordedFailure> {
         self.failures.of(name)
     }
 

@@ -63,7 +63,7 @@ struct Shared {
     closing: AtomicBool,
     closed: Notify,
     /// Notified whenever `n_open` reaches zero.
-    activity: Arc<Notify>,
+    idle_signal: Arc<Notify>,
 }
 
 /// The source of events.
@@ -72,7 +72,7 @@ pub(crate) struct RecorderConfig {
     pub(crate) component: String,
     pub(crate) clock: WallClock,
     pub(crate) seed: u64,
-    pub(crate) activity: Arc<Notify>,
+    pub(crate) idle_signal: Arc<Notify>,
 }
 
 impl Recorder {
@@ -87,7 +87,7 @@ impl Recorder {
             n_open: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
-            activity: config.activity,
+            idle_signal: config.idle_signal,
         });
         let task = Task {
             api,
@@ -125,7 +125,7 @@ impl Recorder {
 impl Shared {
     fn finished(&self) {
         if self.n_open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
         }
     }
 }

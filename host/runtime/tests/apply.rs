@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
-use pintle_core::ports::guest::{FaultKind, Guest, LoadFailure, Loader, Looked, PluginFault};
+use pintle_core::ports::guest::{FaultKind, Guest, Inspected, LoadFailure, Loader, PluginFault};
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
 use pintle_testing::server::settle;
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
@@ -35,16 +35,16 @@ fn scripted(manifest: Arc<Manifest>, script: &Value, log: &Log) -> Arc<dyn Guest
 struct Scripts(Log);
 
 impl Loader for Scripts {
-    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure> {
+    fn inspect(&self, origin: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure> {
         let bad = |why: String| LoadFailure(format!("{origin}: {why}"));
         let script: Value = serde_json::from_slice(bytes).map_err(|why| bad(why.to_string()))?;
         let manifest =
             Manifest::parse(script["manifest"].to_string().as_bytes()).map_err(|why| bad(why.to_string()))?;
-        Ok(Looked { manifest: Arc::new(manifest), digest: digest(bytes) })
+        Ok(Inspected { manifest: Arc::new(manifest), digest: digest(bytes) })
     }
 
     fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {
-        let manifest = self.look(origin, bytes)?.manifest;
+        let manifest = self.inspect(origin, bytes)?.manifest;
         let maximum: Limits = serde_json::from_value(json!({"deadlineMs": 20_000})).unwrap();
         manifest.limits.within(given, &maximum).map_err(|why| LoadFailure(why.to_string()))?;
         let script: Value = serde_json::from_slice(bytes).unwrap();

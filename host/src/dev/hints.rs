@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pintle_runtime::failures::{Failure, Kept};
+use pintle_runtime::failures::{Failure, RecordedFailure};
 use pintle_runtime::manager::Manager;
 
 use crate::output;
@@ -17,9 +17,9 @@ pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
     while failed.changed().await.is_ok() {
         for plugin in manager.status() {
             let faults = manager.failures(&plugin.name);
-            let fault = faults.iter().find(|kept| matches!(kept.run.how.failure, Failure::Fault(_)));
+            let fault = faults.iter().find(|kept| matches!(kept.run.identity.failure, Failure::Fault(_)));
             if let Some(fault) = fault
-                && told.insert((plugin.name.clone(), fault.run.how.digest.clone()))
+                && told.insert((plugin.name.clone(), fault.run.identity.digest.clone()))
             {
                 // Without standard output there is no place left for hints.
                 let _ = output::line(&hint(&plugin.name, fault, socket.as_deref()));
@@ -28,12 +28,12 @@ pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
     }
 }
 
-fn hint(plugin: &str, fault: &Kept, socket: Option<&str>) -> String {
-    let how = &fault.run.how;
+fn hint(plugin: &str, fault: &RecordedFailure, socket: Option<&str>) -> String {
+    let identity = &fault.run.identity;
     let socket = socket.map(|path| format!(" --admin-socket {path}")).unwrap_or_default();
     format!(
         "{plugin}: a run of {} ended with a fault ({}). To replay it with `pintle test`, save its input: pintle plugin failures {plugin} --save cases{socket}",
-        how.key.object,
-        how.failure.as_str(),
+        identity.key.object,
+        identity.failure.as_str(),
     )
 }

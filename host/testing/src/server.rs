@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, Target, WatchFrame, WatchStart,
-    WatchStream,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WatchFrame,
+    WatchStart, WatchStream,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -18,7 +18,7 @@ use crate::refusal;
 
 /// What a watch sends.
 pub type Frame = Result<WatchFrame, ApiError>;
-type Lists = dyn Fn(&Target, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync;
+type Lists = dyn Fn(&ListWatchTarget, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync;
 type Gets = dyn Fn(&ApiResource, &ObjectKey) -> Result<Box<str>, ApiError> + Send + Sync;
 
 /// An API server that is read from. Single verbs can be answered by closures instead of its objects.
@@ -36,7 +36,7 @@ pub struct State {
     objects: BTreeMap<(String, String, String), Value>,
     log: Vec<(u64, String, &'static str, Value)>,
     compacted: u64,
-    watches: Vec<(Target, mpsc::Sender<Frame>)>,
+    watches: Vec<(ListWatchTarget, mpsc::Sender<Frame>)>,
     /// What discovery finds.
     pub resources: Vec<ApiResource>,
     /// Group versions that do not answer discovery.
@@ -98,7 +98,7 @@ impl FakeServer {
     }
 
     /// A server whose lists a closure answers, each in one page.
-    pub fn listing(list: impl Fn(&Target) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Arc<Self> {
+    pub fn listing(list: impl Fn(&ListWatchTarget) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Arc<Self> {
         Self::answering(move |target, _, _| list(target), |_, _| Err(refusal(404)))
     }
 
@@ -224,7 +224,7 @@ impl State {
         self.garbage.get(object["metadata"]["name"].as_str().unwrap()).cloned().unwrap_or_else(|| object.to_string())
     }
 
-    fn answer(&mut self, target: &Target, what: &str) -> Result<(), ApiError> {
+    fn answer(&mut self, target: &ListWatchTarget, what: &str) -> Result<(), ApiError> {
         let detail = if target.detail == Detail::Metadata { " metadata" } else { "" };
         self.requests.push(format!("{what} {}{detail}", target.plural));
         if self.down {
@@ -236,13 +236,13 @@ impl State {
         self.refusals.get(&target.plural).cloned().map_or(Ok(()), Err)
     }
 
-    fn items(&self, target: &Target) -> Vec<String> {
+    fn items(&self, target: &ListWatchTarget) -> Vec<String> {
         let objects = self.objects.iter().filter(|((plural, ..), object)| covers(target, plural, object));
         objects.map(|(_, object)| self.text(object)).collect()
     }
 }
 
-fn covers(target: &Target, plural: &str, object: &Value) -> bool {
+fn covers(target: &ListWatchTarget, plural: &str, object: &Value) -> bool {
     target.plural == plural
         && target.namespace.as_ref().is_none_or(|ours| object["metadata"]["namespace"] == json!(ours))
 }
@@ -267,7 +267,7 @@ impl ApiReader for FakeServer {
 
     fn list<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a ListWatchTarget,
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
@@ -289,7 +289,11 @@ impl ApiReader for FakeServer {
         .boxed()
     }
 
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+    fn watch<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        start: WatchStart,
+    ) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         async move {
             let mut state = self.state();
             let (send, receive) = mpsc::channel(10_000);
@@ -358,7 +362,7 @@ impl ApiReader for FakeServer {
     }
 }
 
-fn five_in_pages_of_two(target: &Target, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
+fn five_in_pages_of_two(target: &ListWatchTarget, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
     let from: u32 = page.map_or(0, |page| page.parse().unwrap());
     let item = |i| {
         format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use pintle_core::contract::manifest::{EffectiveLimits, Instances, Limits, Manifest};
-use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
@@ -162,9 +162,9 @@ impl Loaded {
 }
 
 impl Loader for WasmEngine {
-    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure> {
+    fn inspect(&self, origin: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure> {
         let found = inspect::inspect(origin, bytes).map_err(|why| LoadFailure(why.to_string()))?;
-        Ok(Looked { manifest: found.manifest, digest: found.digest })
+        Ok(Inspected { manifest: found.manifest, digest: found.digest })
     }
 
     fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {

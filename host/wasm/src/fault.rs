@@ -54,7 +54,7 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
         trap.kind()
     } else if let Some(trap) = error.downcast_ref::<Trap>() {
-        message = told(*trap, last_error);
+        message = describe(*trap, last_error);
         match trap {
             Trap::Interrupt => FaultKind::Deadline,
             Trap::StackOverflow | Trap::AllocationTooLarge => FaultKind::Memory,
@@ -77,7 +77,7 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_
 }
 
 /// A trap in plugin authors' terms, followed by its name in WebAssembly.
-fn told(trap: Trap, last_error: Option<&str>) -> String {
+fn describe(trap: Trap, last_error: Option<&str>) -> String {
     let what = match trap {
         // Compilers end a program that cannot continue in this way.
         Trap::UnreachableCodeReached => match last_error {

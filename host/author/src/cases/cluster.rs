@@ -15,7 +15,8 @@ use pintle_core::contract::settings;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, WatchFrame, WatchStart,
+    WatchStream,
 };
 use pintle_core::ports::view::View;
 use serde_json::{Value, json};
@@ -233,7 +234,7 @@ impl Server {
         }
     }
 
-    fn items(&self, target: &Target) -> Result<Vec<Box<str>>, ApiError> {
+    fn items(&self, target: &ListWatchTarget) -> Result<Vec<Box<str>>, ApiError> {
         let selector = parse(target.label_selector.as_deref()).map_err(|why| bad_request(&why))?;
         let fields = fields(target.field_selector.as_deref()).map_err(|why| bad_request(&why))?;
         let of_kind = self.objects.iter().filter(|stored| stored.kind == target.kind);
@@ -242,7 +243,7 @@ impl Server {
         Ok(found.map(|stored| stored.value.to_string().into()).collect())
     }
 
-    fn stream(&self, target: &Target, start: &WatchStart) -> Result<WatchStream, ApiError> {
+    fn stream(&self, target: &ListWatchTarget, start: &WatchStart) -> Result<WatchStream, ApiError> {
         let mut frames = Vec::new();
         if matches!(start, WatchStart::InitialEvents) {
             frames.extend(self.items(target)?.into_iter().map(|item| Ok(WatchFrame::Added(item))));
@@ -346,13 +347,22 @@ impl ApiReader for Server {
         std::future::ready(Ok(Discovery { resources, failed: self.failed_groups.clone() })).boxed()
     }
 
-    fn list<'a>(&'a self, target: &'a Target, _: u32, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+    fn list<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        _: u32,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
         let items = self.items(target);
         let page = items.map(|items| ListPage { items, resource_version: VERSION.to_owned(), next: None });
         std::future::ready(page).boxed()
     }
 
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+    fn watch<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        start: WatchStart,
+    ) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         std::future::ready(self.stream(target, &start)).boxed()
     }
 

@@ -11,7 +11,7 @@ use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiResource, Discovery, ListPage, Target, WatchFrame, WatchStart, WatchStream,
+    ApiError, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, WatchFrame, WatchStart, WatchStream,
 };
 use tokio::sync::mpsc;
 
@@ -78,7 +78,7 @@ impl ApiReader for Server {
 
     fn list<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a ListWatchTarget,
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
@@ -94,7 +94,11 @@ impl ApiReader for Server {
         async move { Ok(ListPage { items, resource_version: (10 + N_PODS).to_string(), next }) }.boxed()
     }
 
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+    fn watch<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        start: WatchStart,
+    ) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
         if let WatchStart::InitialEvents = start {
             let invalid = ApiError {
                 class: pintle_core::ports::api::ApiErrorClass::Invalid,

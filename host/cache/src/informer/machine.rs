@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// Everything has to be listed anew, but nothing has failed.
+    /// A relist is needed, but nothing has failed.
     pub(crate) fn restart(&mut self) {
         if !matches!(self.state, State::Waiting(..)) {
             self.state = State::Start;
@@ -167,7 +167,7 @@ impl Machine {
         };
     }
 
-    /// The watch has told of everything up to this version.
+    /// The watch has delivered everything up to this version.
     pub(crate) fn heard(&mut self, version: &str) {
         self.version = version.to_owned();
         self.malformed = 0;
@@ -195,7 +195,7 @@ impl Machine {
                 return FailureKind::Transient;
             }
             State::OpeningStream => self.stream_failed(),
-            // The pages are too old: begin anew.
+            // The pages are too old: start the list again.
             State::Paging(_) if error.class == ApiErrorClass::Gone => self.state = State::Start,
             State::Paging(_) | State::Start => self.state = State::Start,
             State::Opening if error.class == ApiErrorClass::Gone => {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_gone_begin_anew() {
+    fn expired_pages_restart_the_list() {
         check("invalid page:p2 gone", "stream | list | list p2 | wait, list");
     }
 
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart_from_failures() {
+    fn rejections_differ_from_failures() {
         for (failure, failure_kind) in [
             (error(ApiErrorClass::NotFound, 404), FailureKind::Refused),
             (error(ApiErrorClass::Forbidden, 403), FailureKind::Refused),
@@ -457,7 +457,7 @@ mod tests {
             (error(ApiErrorClass::Unauthorized, 401), FailureKind::Transient),
         ] {
             let mut bench = Bench::new();
-            // The streaming list is given up first.
+            // The streaming list is abandoned first.
             bench.run("invalid");
             assert_eq!(bench.machine.failed(&failure, bench.now), failure_kind, "{failure:?}");
         }

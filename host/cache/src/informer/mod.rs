@@ -62,17 +62,17 @@ pub(crate) struct Listener {
     pub(crate) fields: ObjectReader,
     /// Reads whole objects, if they are declared.
     pub(crate) whole: Option<ObjectReader>,
-    /// Its subscription can tell what changes mean to it. Nothing is told before.
-    armed: AtomicBool,
-    /// It has got the initial objects.
-    served: AtomicBool,
-    /// The server refused, and this listener does not insist.
-    excused: AtomicBool,
-    /// It can do without a kind that the server refuses to list.
-    pub(crate) lenient: bool,
-    /// It is not interested any more.
-    gone: AtomicBool,
-    /// Called when the listener has become ready.
+    /// Its subscription is complete: it receives changes from now on.
+    registered: AtomicBool,
+    /// It has received the initial list.
+    synced: AtomicBool,
+    /// The server rejected the list, and the kind is optional for this listener.
+    skipped: AtomicBool,
+    /// Whether it does not need a kind that the server rejects to list.
+    pub(crate) optional: bool,
+    /// It has left, and receives nothing more.
+    cancelled: AtomicBool,
+    /// Called once the listener is ready.
     pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -83,7 +83,7 @@ impl Listener {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.served.load(Ordering::Acquire) || self.excused.load(Ordering::Acquire)
+        self.synced.load(Ordering::Acquire) || self.skipped.load(Ordering::Acquire)
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Informer {
     task: AbortHandle,
 }
 
-/// Between the informer's task and those who ask something of it.
+/// State that the informer's task shares with its users.
 pub(crate) struct Shared {
     pub(crate) scope: Scope,
     pub(crate) store: StoreId,
@@ -120,7 +120,7 @@ struct Interests {
 }
 
 impl Informer {
-    /// Starts an informer; it does nothing before somebody joins.
+    /// Starts an informer; it does nothing before the first listener joins.
     pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
         let book = PlanBook::new(scope.kind.clone());
         let store = env.stores.add(book.plan().0);
@@ -148,11 +148,11 @@ impl Informer {
             fields: ObjectReader::new(Projection::Fields(demand.fields.clone())),
             whole: demand.whole.then(|| ObjectReader::new(Projection::Whole)),
             demand: demand.clone(),
-            armed: AtomicBool::new(false),
-            served: AtomicBool::new(false),
-            excused: AtomicBool::new(false),
-            lenient: new.lenient,
-            gone: AtomicBool::new(false),
+            registered: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            skipped: AtomicBool::new(false),
+            optional: new.optional,
+            cancelled: AtomicBool::new(false),
             on_ready: new.on_ready,
         });
         state.listeners.push(listener.clone());
@@ -162,15 +162,15 @@ impl Informer {
     }
 
     /// Lets a listener that has joined hear of the objects.
-    pub(crate) fn arm(&self, listener: &Listener) {
-        if !listener.armed.swap(true, Ordering::AcqRel) {
+    pub(crate) fn register(&self, listener: &Listener) {
+        if !listener.registered.swap(true, Ordering::AcqRel) {
             self.shared.changed.notify_one();
         }
     }
 
     /// Takes a listener away; true if nobody is left.
     pub(crate) fn leave(&self, listener: &Arc<Listener>) -> bool {
-        listener.gone.store(true, Ordering::Release);
+        listener.cancelled.store(true, Ordering::Release);
         let mut state = self.shared.state.lock();
         let before = state.listeners.len();
         state.listeners.retain(|ours| !Arc::ptr_eq(ours, listener));
@@ -191,7 +191,7 @@ impl Drop for Informer {
 /// What [`Informer::join`] needs of a listener.
 pub(crate) struct NewListener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
-    pub(crate) lenient: bool,
+    pub(crate) optional: bool,
     pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -226,13 +226,13 @@ mod tests {
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };
         let informer = Informer::start(&env, scope);
         let heard = Arc::new(Count::default());
-        let new = NewListener { handler: heard.clone(), lenient: false, on_ready: Box::new(|| {}) };
+        let new = NewListener { handler: heard.clone(), optional: false, on_ready: Box::new(|| {}) };
         let listener = informer.join(&Arc::default(), new);
         // Time passes only when every task has come to rest.
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
         assert_eq!(env.stores.read(informer.shared().store, |store| store.len()), Some(1));
         assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (0, false));
-        informer.arm(&listener);
+        informer.register(&listener);
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
         assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (1, true));
     }

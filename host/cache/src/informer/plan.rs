@@ -1,7 +1,7 @@
 //! What the subscribers of one informer need, merged into one ingest plan.
 //!
 //! Invariant: the generation grows exactly when the plan changes: when something is needed that it does not take out of the objects,
-//! or in a text of its own for which there is room again. What nobody needs any more stays until then.
+//! or in a separate text for which there is room again. What nobody needs any more stays until then.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ mod tests {
         book.release(&first[0]);
         assert_eq!(book.claim(first[0].clone()), 5 + u64::from(n_texts(&book) < 4));
         assert_eq!(book.claim(demand(&["spec.f"], false)), 6);
-        // There is room again: the next one that comes gets a text of its own, and so do all others.
+        // There is room again: the next one that comes gets its own text, and so do all others.
         first[..4].iter().for_each(|demand| book.release(demand));
         book.claim(demand(&["spec.f.g"], false));
         assert!(

@@ -14,7 +14,9 @@ use pintle_core::object::Object;
 use pintle_core::object::ingest::{IngestPlan, Ingester};
 use pintle_core::object::version::ResourceVersion;
 use pintle_core::policy::rules::Delta;
-use pintle_core::ports::api::{ApiError, Detail, ListPage, READ_TIMEOUT, Target, WatchFrame, WatchStart, WatchStream};
+use pintle_core::ports::api::{
+    ApiError, Detail, ListPage, ListWatchTarget, READ_TIMEOUT, WatchFrame, WatchStart, WatchStream,
+};
 use tracing::{debug, info, warn};
 
 use super::machine::{FailureKind, Machine, Step};
@@ -25,7 +27,7 @@ use crate::store::Store;
 /// Runs until it is aborted.
 pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>) {
     let config = &env.config;
-    // Each informer has a seed of its own, so that they do not come back all at once.
+    // Each informer has its own seed, so that they do not reconnect at the same time.
     let seed = config.seed ^ BuildHasherDefault::<DefaultHasher>::default().hash_one(&shared.scope);
     let backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, seed);
     let (plan, generation) = shared.state.lock().book.plan();
@@ -95,7 +97,7 @@ impl Task {
     fn serve(&mut self) {
         let newcomers: Vec<Arc<Listener>> = {
             let state = self.shared.state.lock();
-            let new = |l: &&Arc<Listener>| l.armed.load(Ordering::Acquire) && !l.served.load(Ordering::Acquire);
+            let new = |l: &&Arc<Listener>| l.registered.load(Ordering::Acquire) && !l.synced.load(Ordering::Acquire);
             state.listeners.iter().filter(new).cloned().collect()
         };
         if newcomers.is_empty() {
@@ -112,7 +114,7 @@ impl Task {
             if !initial.is_empty() {
                 listener.handler.on_changes(initial);
             }
-            listener.served.store(true, Ordering::Release);
+            listener.synced.store(true, Ordering::Release);
             (listener.on_ready)();
             listener.handler.on_progress(&self.shared.scope.kind);
         }
@@ -125,7 +127,7 @@ impl Task {
         store.iter().map(delta).collect()
     }
 
-    /// Begins a new list if somebody needs more than the objects were taken in with. The old ones are served meanwhile.
+    /// Begins a new list if a listener needs more fields than the cached objects have. The old ones stay readable meanwhile.
     fn follow_plan(&mut self) {
         let (plan, generation) = self.shared.state.lock().book.plan();
         if generation != self.generation {
@@ -137,10 +139,10 @@ impl Task {
         }
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ListWatchTarget {
         let scope = self.shared.scope.clone();
         let detail = if self.full_detail_only { Detail::Full } else { self.plan.detail() };
-        Target {
+        ListWatchTarget {
             kind: scope.kind,
             plural: scope.plural,
             namespace: scope.namespace,
@@ -312,7 +314,7 @@ impl Task {
         if let Some(version) = version {
             self.machine.heard(&version.to_string());
         }
-        self.notify(deltas, |listener| listener.served.load(Ordering::Acquire));
+        self.notify(deltas, |listener| listener.synced.load(Ordering::Acquire));
     }
 
     /// Puts a complete list in place of the store.
@@ -331,7 +333,7 @@ impl Task {
                 new,
                 initial: false,
             });
-            self.notify(deltas.collect(), |listener| listener.served.load(Ordering::Acquire));
+            self.notify(deltas.collect(), |listener| listener.synced.load(Ordering::Acquire));
         }
         self.serve();
     }
@@ -344,7 +346,7 @@ impl Task {
         let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
         let deltas: Arc<[Delta]> = deltas.into();
         for listener in listeners.iter().filter(|listener| to(listener)) {
-            if listener.gone.load(Ordering::Acquire) {
+            if listener.cancelled.load(Ordering::Acquire) {
                 continue;
             }
             if !deltas.is_empty() {
@@ -373,7 +375,7 @@ impl Task {
     fn failed(&mut self, what: &str, error: &ApiError) {
         self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
         let kind = &self.shared.scope.kind;
-        // 406: metadata alone is not to be had, which says nothing about the objects.
+        // 406: the server does not support metadata-only lists of this kind; the objects may exist.
         if error.code == 406 && !self.full_detail_only && self.plan.detail() == Detail::Metadata {
             info!(%kind, "server does not give metadata alone; reading whole objects");
             self.full_detail_only = true;
@@ -390,8 +392,8 @@ impl Task {
                 self.env.rounds.hint();
             }
             let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
-            for listener in listeners.iter().filter(|listener| listener.lenient && !listener.is_ready()) {
-                listener.excused.store(true, Ordering::Release);
+            for listener in listeners.iter().filter(|listener| listener.optional && !listener.is_ready()) {
+                listener.skipped.store(true, Ordering::Release);
                 (listener.on_ready)();
             }
         }

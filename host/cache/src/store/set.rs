@@ -1,8 +1,8 @@
-//! All stores of the host, so that a snapshot of several is one instant.
+//! All stores of the host, so that a snapshot of several is consistent.
 //!
 //! Invariants:
-//! 1. A store is changed by its informer's task alone, under the lock: what one step does becomes visible at once.
-//! 2. Whoever holds a snapshot is not disturbed; a store that is in no snapshot is changed in place.
+//! 1. Only its informer's task changes a store, under the lock: the changes of one step become visible at once.
+//! 2. Snapshots never change; a store without snapshots is changed in place.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pintle_core::object::ingest::IngestPlan;
 
 use super::Store;
 
-/// Place of a store in the world.
+/// Index of a store in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StoreId(usize);
 
@@ -44,17 +44,17 @@ impl StoreSet {
         }
     }
 
-    /// Removes a store; its place may be taken by another one.
+    /// Removes a store; another one may reuse its index.
     pub(crate) fn remove(&self, id: StoreId) {
         let mut stores = self.stores.write();
         let old = stores.places[id.0].take();
         stores.free.push(id.0);
         drop(stores);
-        // Freeing the objects takes a while, which is nobody's business.
+        // Dropped outside the lock: freeing many objects is slow.
         drop(old);
     }
 
-    /// Puts another store in place of this one; gives the old one.
+    /// Replaces a store; returns the old one.
     pub(crate) fn replace(&self, id: StoreId, store: Store) -> Option<Arc<Store>> {
         self.stores.write().places[id.0].replace(Arc::new(store))
     }
@@ -69,12 +69,12 @@ impl StoreSet {
         self.stores.read().places[id.0].clone()
     }
 
-    /// Looks at one store.
+    /// Reads one store.
     pub(crate) fn read<R>(&self, id: StoreId, read: impl FnOnce(&Store) -> R) -> Option<R> {
         self.stores.read().places[id.0].as_deref().map(read)
     }
 
-    /// These stores, at one instant.
+    /// A consistent snapshot of these stores.
     pub(crate) fn at_once(&self, ids: impl Iterator<Item = Option<StoreId>>) -> Vec<Option<Arc<Store>>> {
         let stores = self.stores.read();
         ids.map(|id| id.and_then(|id| stores.places[id.0].clone())).collect()

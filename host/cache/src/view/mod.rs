@@ -4,13 +4,13 @@
 //! 1. A view never changes and never waits.
 //! 2. It shows kinds that the manifest watches, in the projections that it declares, and nothing else.
 
-mod notes;
-mod seen;
+mod read_log;
+mod read_set;
 
 use std::sync::Arc;
 
 use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
-use pintle_core::lifecycle::seen::Seen;
+use pintle_core::lifecycle::read_set::ReadSet;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::object::version::Uid;
@@ -19,7 +19,7 @@ use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
 
-use self::notes::{Notebook, Question};
+use self::read_log::{BulkRead, ReadLog};
 use crate::bindings::{KindBinding, PreparedWatch};
 use crate::informer::Listener;
 use crate::reader::ObjectReader;
@@ -30,7 +30,7 @@ use crate::types::RunContext;
 impl Snapshot {
     /// What a run sees.
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
-        Arc::new(RunView { snapshot: self.clone(), context, notebook: Notebook::default() })
+        Arc::new(RunView { snapshot: self.clone(), context, read_log: ReadLog::default() })
     }
 }
 
@@ -38,7 +38,7 @@ impl Snapshot {
 struct RunView {
     snapshot: Snapshot,
     context: RunContext,
-    notebook: Notebook,
+    read_log: ReadLog,
 }
 
 /// What a read has found, and how to read it; nothing to read it with if there is nothing.
@@ -184,7 +184,7 @@ impl View for RunView {
     }
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
-        self.notebook.object(kind, object);
+        self.read_log.object(kind, object);
         let readable = self.readable(kind, Some(&object.namespace).map(|n| &**n).filter(|n| !n.is_empty()))?;
         Ok(readable
             .objects
@@ -192,12 +192,12 @@ impl View for RunView {
     }
 
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
-        self.notebook.question(Question::List(kind.clone(), query.clone()));
+        self.read_log.bulk_read(BulkRead::List(kind.clone(), query.clone()));
         self.select(kind, query).map(texts)
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
-        self.notebook.question(Question::List(kind.clone(), query.clone()));
+        self.read_log.bulk_read(BulkRead::List(kind.clone(), query.clone()));
         let everything = Query { whole: query.whole, ..Query::default() };
         if *query == everything {
             let readable = self.readable(kind, None)?;
@@ -207,7 +207,7 @@ impl View for RunView {
     }
 
     fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
-        self.notebook.question(Question::Selecting {
+        self.read_log.bulk_read(BulkRead::Selecting {
             kind: kind.clone(),
             namespace: namespace.to_owned(),
             labels: labels.to_vec(),
@@ -216,7 +216,7 @@ impl View for RunView {
     }
 
     fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
-        self.notebook.question(Question::Dependents(uid.to_owned()));
+        self.read_log.bulk_read(BulkRead::Dependents(uid.to_owned()));
         let uid = Uid::parse(uid);
         let mut found = Vec::new();
         for (bound, store) in self.snapshot.kinds() {
@@ -227,7 +227,7 @@ impl View for RunView {
     }
 
     fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {
-        self.notebook.uid(uid);
+        self.read_log.uid(uid);
         let uid = Uid::parse(uid);
         Ok(self.snapshot.kinds().find_map(|(bound, store)| bound.listener()?.fields.read(store.by_uid(&uid)?)))
     }
@@ -236,7 +236,7 @@ impl View for RunView {
         if !self.snapshot.plugin().manifest.discovery {
             return Err(ViewError::NoDiscovery);
         }
-        self.notebook.resources();
+        self.read_log.resources();
         Ok(self.snapshot.resources().map_or_else(|| Arc::from([]), |resources| resources.all().clone()))
     }
 
@@ -245,7 +245,7 @@ impl View for RunView {
     }
 
     fn state(&self, name: &str) -> Option<Arc<str>> {
-        self.notebook.state(name);
+        self.read_log.state(name);
         self.context.state.get(name).cloned()
     }
 
@@ -267,7 +267,7 @@ impl View for RunView {
         self.context.answers.iter().find(|(ours, _)| ours == need).map(|(_, answer)| answer.clone())
     }
 
-    fn seen(&self) -> Seen {
-        self.found_again()
+    fn read_set(&self) -> ReadSet {
+        self.replay()
     }
 }

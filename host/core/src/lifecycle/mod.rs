@@ -11,7 +11,7 @@
 
 pub mod comparison;
 pub mod probation;
-pub mod seen;
+pub mod read_set;
 pub mod supervisor;
 
 use std::collections::BTreeMap;

@@ -46,9 +46,10 @@ pub enum Detail {
     Full,
 }
 
-/// What an informer reads.
+/// The objects that an informer reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+#[doc(alias = "ListerWatcher")]
+pub struct ListWatchTarget {
     /// Kind of the objects.
     pub kind: Kind,
     /// Name in paths.
@@ -118,12 +119,16 @@ pub trait ApiReader: Send + Sync {
     /// Lists one page of at most `limit` objects; `page` is the token of the previous page. Never uses `resource_version=0`.
     fn list<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a ListWatchTarget,
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>>;
     /// Opens a watch with bookmarks.
-    fn watch<'a>(&'a self, target: &'a Target, start: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>>;
+    fn watch<'a>(
+        &'a self,
+        target: &'a ListWatchTarget,
+        start: WatchStart,
+    ) -> BoxFuture<'a, Result<WatchStream, ApiError>>;
     /// Reads the current object from the server (quorum read).
     fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey)
     -> BoxFuture<'a, Result<Box<str>, ApiError>>;

@@ -175,7 +175,7 @@ pub struct LoadFailure(pub String);
 
 /// Metadata of a component, before compilation.
 #[derive(Debug, Clone)]
-pub struct Looked {
+pub struct Inspected {
     /// The manifest.
     pub manifest: Arc<Manifest>,
     /// SHA-256 of its bytes, in hexadecimal.
@@ -188,7 +188,7 @@ pub trait Loader: Send + Sync {
     ///
     /// # Errors
     /// [`LoadFailure`] describes what is wrong.
-    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure>;
+    fn inspect(&self, origin: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure>;
 
     /// Checks and compiles a component. Blocks while it compiles: seconds for large language runtimes. `given` are the
     /// operator's limits for this plugin; they and the manifest's are capped by the host's maximum.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::contract::outcome::{MutationFailure, Need, NeedError};
-use crate::lifecycle::seen::Seen;
+use crate::lifecycle::read_set::ReadSet;
 use crate::object::Object;
 use crate::object::id::{Kind, ObjectKey};
 use crate::ports::api::ApiResource;
@@ -98,7 +98,7 @@ pub trait View: Send + Sync {
         None
     }
     /// Everything that was read so far, for a replay. Costs as much as those reads did.
-    fn seen(&self) -> Seen {
-        Seen::default()
+    fn read_set(&self) -> ReadSet {
+        ReadSet::default()
     }
 }

@@ -8,7 +8,7 @@ use pintle_cache::{Caches, Delta, Enqueued, RunContext, Subscription};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::rules::RuleCache;
-use pintle_core::ports::api::{ApiError, ApiResource, Target};
+use pintle_core::ports::api::{ApiError, ApiResource, ListWatchTarget};
 use pintle_core::ports::view::View;
 
 /// A change for the plugin's own mapping; the objects are its projections.
@@ -57,7 +57,7 @@ pub(crate) trait PluginCache: Send + Sync {
     fn all_keys(&self) -> Vec<Key>;
     fn sees(&self, write: &PendingWrite) -> bool;
     /// How informers read this kind in this namespace; `None` if none does.
-    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target>;
+    fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
     /// Waits until discovery is at most `max_age` old; returns the group versions that did not answer.
     fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>>;
@@ -148,8 +148,8 @@ impl PluginCache for Subscribed {
         self.subscription.sees(write)
     }
 
-    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
-        self.subscription.reading(kind, namespace)
+    fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {
+        self.subscription.list_watch_target(kind, namespace)
     }
 
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {

@@ -181,7 +181,7 @@ impl Controller {
                 self.apply_changes(&*subscription.cache, changes).await;
                 subscription.sink.done();
             }
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
             tokio::select! {
                 () = self.changes_arrived.notified() => {}
                 () = self.stopped.cancelled() => return,

@@ -93,7 +93,7 @@ impl Controller {
             if due.conclude {
                 self.follow_probation();
             }
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
             let at_next = async {
                 match due.next {
                     Some(next) => tokio::time::sleep_until(next.into()).await,
@@ -200,7 +200,7 @@ impl Controller {
             tokio::task::consume_budget().await;
         }
         self.metrics.active.dec();
-        self.activity.notify_waiters();
+        self.idle_signal.notify_waiters();
     }
 
     /// Handles the result of a run, and takes the next key for the worker.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use pintle_core::object::id::Key;
 use pintle_core::policy::pending::{PendingWrite, WaitId};
-use pintle_core::ports::api::{ApiError, Target};
+use pintle_core::ports::api::{ApiError, ListWatchTarget};
 
 use super::Controller;
 use crate::writer::WriteProbe;
@@ -29,16 +29,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Probes, each with how informers read its kind.
-pub(super) type WriteProbes = Vec<(WriteProbe, Target)>;
+pub(super) type WriteProbes = Vec<(WriteProbe, ListWatchTarget)>;
 /// The result, or the probe to repeat.
-type Answer = Result<Vec<PendingWrite>, ((WriteProbe, Target), ApiError)>;
+type Answer = Result<Vec<PendingWrite>, ((WriteProbe, ListWatchTarget), ApiError)>;
 
 impl Controller {
     /// The probes whose kinds the plugin's caches contain.
     pub(super) fn relevant(&self, probes: impl IntoIterator<Item = WriteProbe>) -> WriteProbes {
         let cache = self.cache();
         let with_reading = |probe: WriteProbe| {
-            let reading = cache.reading(&probe.kind, &probe.namespace)?;
+            let reading = cache.list_watch_target(&probe.kind, &probe.namespace)?;
             Some((probe, reading))
         };
         probes.into_iter().filter_map(with_reading).collect()
@@ -62,7 +62,7 @@ impl Controller {
         if inner.pending.settle(&key, id, writes, |write| cache.sees(write)) {
             inner.release(&key);
             self.wake_dispatcher(inner);
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
         }
     }
 

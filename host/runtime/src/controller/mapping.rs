@@ -132,7 +132,7 @@ impl Controller {
                     self.enqueue(self.cache().all_keys(), Priority::Low);
                 }
                 None => {
-                    self.activity.notify_waiters();
+                    self.idle_signal.notify_waiters();
                     tokio::select! {
                         () = self.mapping.wake.notified() => {}
                         () = self.stopped.cancelled() => return,

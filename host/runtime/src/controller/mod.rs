@@ -69,7 +69,7 @@ pub(crate) struct ControllerParts {
     /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
     /// Notified whenever work may have finished.
-    pub(crate) activity: Arc<Notify>,
+    pub(crate) idle_signal: Arc<Notify>,
     /// Counts significant status changes of all plugins.
     pub(crate) changes: watch::Sender<u64>,
 }
@@ -100,7 +100,7 @@ pub(crate) struct Controller {
     changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
     wake: Notify,
-    activity: Arc<Notify>,
+    idle_signal: Arc<Notify>,
     changes: watch::Sender<u64>,
     stopped: CancellationToken,
     /// The dispatcher, the task that processes changes, the mapping and the workers.
@@ -158,7 +158,7 @@ impl Controller {
             probing: Semaphore::new(lost_writes::MAX_PROBES),
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
-            activity: parts.activity,
+            idle_signal: parts.idle_signal,
             changes: parts.changes,
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -273,7 +273,7 @@ impl Controller {
         }
         if !free.is_empty() {
             self.wake_dispatcher(inner);
-            self.activity.notify_waiters();
+            self.idle_signal.notify_waiters();
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use pintle_core::contract::outcome::{Answers, Need, NeedError};
 use pintle_core::object::id::Kind;
-use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, Target};
+use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
 
 use super::PluginCache;
 use crate::writer::{Members, Rights, quote};
@@ -127,7 +127,7 @@ async fn list(
     limit: u32,
     reader: &dyn ApiReader,
 ) -> Result<String, NeedError> {
-    let target = Target {
+    let target = ListWatchTarget {
         kind: resource.kind.clone(),
         plural: resource.plural.clone(),
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),

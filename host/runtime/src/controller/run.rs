@@ -25,7 +25,7 @@ use pintle_core::ports::view::View;
 
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version, needs};
-use crate::failures::{FailedRun, Failure, How, MAX_MESSAGE_BYTES};
+use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
 use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
 
 /// Maximum calls of one run, including the first.
@@ -169,15 +169,15 @@ impl Controller {
     fn keep_failed(&self, version: &Version, key: &Key, last: LastCall, failure: Failure, message: &str) {
         let LastCall { view, log } = last;
         let message = cut(message, MAX_MESSAGE_BYTES).to_owned();
-        let how = How { key: key.clone(), digest: version.digest().to_owned(), failure, message };
-        self.failures.keep(&self.name, how, view.now(), |how| FailedRun {
-            how,
+        let identity = FailureIdentity { key: key.clone(), digest: version.digest().to_owned(), failure, message };
+        self.failures.keep(&self.name, identity, view.now(), |identity| FailedRun {
+            identity,
             manifest: version.manifest().clone(),
             now: view.now().to_owned(),
             attempt: view.attempt(),
             failures: view.failures().to_vec(),
             config: view.config(),
-            seen: view.seen(),
+            read_set: view.read_set(),
             log,
         });
     }

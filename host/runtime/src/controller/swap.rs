@@ -81,7 +81,7 @@ impl History {
 pub(crate) struct Reason {
     pub(crate) result: SwapResult,
     /// The reason as one word in CamelCase.
-    pub(crate) word: &'static str,
+    pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
@@ -136,22 +136,22 @@ impl Controller {
     }
 
     /// Reports an attempt that failed before the new version ran.
-    pub(crate) fn refused(&self, to: Option<VersionInfo>, word: &'static str, message: &str) {
+    pub(crate) fn refused(&self, to: Option<VersionInfo>, reason: &'static str, message: &str) {
         let mut inner = self.inner.lock();
         let from = Some(self.version().info(inner.history.since.clone()));
         inner.history.last_swap = Some(SwapReport {
             from,
             to,
             result: SwapResult::Refused,
-            reason: word.to_owned(),
+            reason: reason.to_owned(),
             message: message.to_owned(),
             at: self.wall_time(),
             pause_micros: 0,
         });
         drop(inner);
         self.metrics.swapped("refused");
-        tracing::warn!(plugin = %self.name, reason = word, message, "the new version is rejected; the running one stays");
-        self.record_plugin_event(true, "SwapRefused", format!("{word}: {message}"));
+        tracing::warn!(plugin = %self.name, reason, message, "the new version is rejected; the running one stays");
+        self.record_plugin_event(true, "SwapRefused", format!("{reason}: {message}"));
         self.mark_changed();
     }
 
@@ -183,7 +183,7 @@ impl Controller {
             from: Some(from_info),
             to: Some(to.info(at.clone())),
             result: why.result,
-            reason: why.word.to_owned(),
+            reason: why.reason.to_owned(),
             message: why.message,
             at,
             pause_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -280,7 +280,7 @@ impl Controller {
         let stable = concluded.as_ref().and_then(|_| inner.history.stable.take());
         match (concluded, stable) {
             (Some(Judgement::TakeBack { reason, message }), Some(stable)) => {
-                let why = Reason { result: SwapResult::RolledBack, word: reason, message };
+                let why = Reason { result: SwapResult::RolledBack, reason, message };
                 self.hand_over(inner, started, stable, None, why);
             }
             (Some(Judgement::Proven), stable) => {

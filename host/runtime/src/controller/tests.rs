@@ -29,22 +29,26 @@ struct Fixture {
     cache: Arc<FakeCache>,
     api: Arc<FakeWriter>,
     metrics: Arc<Metrics>,
-    activity: Arc<Notify>,
+    idle_signal: Arc<Notify>,
     events: Arc<FakeWriter>,
 }
 
 impl Fixture {
     fn new(guest: FakeGuest, api: Arc<FakeWriter>) -> Self {
-        Self::reading(guest, api, FakeServer::answering_needs())
+        Self::with_reader(guest, api, FakeServer::answering_needs())
     }
 
-    fn reading(guest: FakeGuest, api: Arc<FakeWriter>, reader: Arc<FakeServer>) -> Self {
+    fn with_reader(guest: FakeGuest, api: Arc<FakeWriter>, reader: Arc<FakeServer>) -> Self {
         let metrics = Metrics::new();
-        let activity = Arc::new(Notify::new());
+        let idle_signal = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();
         let plugin = metrics.plugin("widgets");
-        let config =
-            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: activity.clone() };
+        let config = RecorderConfig {
+            component: "widgets".into(),
+            clock: wall_clock(),
+            seed: 0,
+            idle_signal: idle_signal.clone(),
+        };
         let (recorder, _) = Recorder::start(events.clone(), config, plugin.clone());
         let parts = ControllerParts {
             reader: reader.clone(),
@@ -54,11 +58,11 @@ impl Fixture {
             clock: wall_clock(),
             stale_bound: Duration::from_secs(30),
             failures: Failures::new(failures::MAX_BYTES),
-            activity: activity.clone(),
+            idle_signal: idle_signal.clone(),
             changes: watch::Sender::new(0),
         };
         let controller = Controller::new(parts, version(guest, &metrics));
-        Self { controller, cache: FakeCache::new(), api, metrics, activity, events }
+        Self { controller, cache: FakeCache::new(), api, metrics, idle_signal, events }
     }
 
     fn start(&self) {
@@ -76,7 +80,7 @@ impl Fixture {
     /// Waits until no key would run within `quiet`.
     async fn idle(&self, quiet: Duration) {
         loop {
-            let changed = self.activity.notified();
+            let changed = self.idle_signal.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if self.controller.is_idle(quiet) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo};
 use pintle_core::policy::grants::{self, Grants, Missing};
-use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};
@@ -82,30 +82,30 @@ impl Manager {
         expected: Option<&str>,
     ) -> Result<SwapReport, SwapError> {
         let component = Arc::new(component);
-        let looked = self.look(&component).await;
-        let name = match (&looked, expected) {
-            (Ok(looked), _) => looked.manifest.name.clone(),
+        let inspected = self.inspect(&component).await;
+        let name = match (&inspected, expected) {
+            (Ok(inspected), _) => inspected.manifest.name.clone(),
             (Err(_), Some(expected)) => expected.to_owned(),
             (Err(why), None) => return Err(why.clone()),
         };
         // A rejection is reported on the plugin that the caller meant.
         let meant = expected.unwrap_or(&name);
         let Some(controller) = self.controller(meant) else {
-            let looked = looked?;
-            check_name(&looked.manifest, expected)?;
-            return self.load(&component, looked, spec).await;
+            let inspected = inspected?;
+            check_name(&inspected.manifest, expected)?;
+            return self.load(&component, inspected, spec).await;
         };
         let Some(attempt) = controller.attempt() else {
             let message = format!("another version of {meant} is being applied already; wait for it, then retry");
             return Err(SwapError::new("Busy", message));
         };
-        let incoming = looked.as_ref().ok().map(|looked| info(&component, looked));
+        let incoming = inspected.as_ref().ok().map(|inspected| info(&component, inspected));
         attempt.stage(Stage::Validating, incoming.clone());
         let swapped = async {
-            let looked = looked?;
-            check_name(&looked.manifest, expected)?;
+            let inspected = inspected?;
+            check_name(&inspected.manifest, expected)?;
             let stage = |stage| attempt.stage(stage, None);
-            let (version, _) = self.prepare(&component, looked, spec, Some(&controller), stage).await?;
+            let (version, _) = self.prepare(&component, inspected, spec, Some(&controller), stage).await?;
             attempt.stage(Stage::Syncing, None);
             self.sync(&controller, &version).await?;
             if let Some(rules) = &version.spec.strategy.shadow {
@@ -127,7 +127,7 @@ impl Manager {
                 }
                 let rules = version.spec.strategy.probation.clone();
                 let message = format!("version {} from {}", version.manifest().version, component.origin);
-                let why = Reason { result: SwapResult::Switched, word: "Requested", message };
+                let why = Reason { result: SwapResult::Switched, reason: "Requested", message };
                 Ok(controller.switch(version, Some(rules), why))
             }
             Err(why) => {
@@ -156,7 +156,7 @@ impl Manager {
         self.sync(&controller, &previous).await?;
         let why = Reason {
             result: SwapResult::Switched,
-            word: "RollbackRequested",
+            reason: "RollbackRequested",
             message: format!("back to version {}", previous.manifest().version),
         };
         Ok(controller.switch(previous, None, why))
@@ -186,18 +186,23 @@ impl Manager {
     }
 
     /// Reads the component's metadata. Components may be large, so this runs on a blocking thread.
-    async fn look(&self, component: &Arc<Component>) -> Result<Looked, SwapError> {
+    async fn inspect(&self, component: &Arc<Component>) -> Result<Inspected, SwapError> {
         let loader = self.loader()?;
         let component = component.clone();
-        let looked = tokio::task::spawn_blocking(move || loader.look(&component.origin, &component.bytes));
-        match looked.await {
-            Ok(looked) => Ok(looked?),
+        let inspected = tokio::task::spawn_blocking(move || loader.inspect(&component.origin, &component.bytes));
+        match inspected.await {
+            Ok(inspected) => Ok(inspected?),
             Err(panic) => Err(SwapError::new("BadComponent", format!("reading it failed: {panic}"))),
         }
     }
 
-    async fn load(&self, component: &Arc<Component>, looked: Looked, spec: &Spec) -> Result<SwapReport, SwapError> {
-        let (version, rate_limit) = self.prepare(component, looked, spec, None, |_| {}).await?;
+    async fn load(
+        &self,
+        component: &Arc<Component>,
+        inspected: Inspected,
+        spec: &Spec,
+    ) -> Result<SwapReport, SwapError> {
+        let (version, rate_limit) = self.prepare(component, inspected, spec, None, |_| {}).await?;
         let name = version.manifest().name.clone();
         let at = timestamp(&self.config.clock);
         let mut plugins = self.plugins.lock();
@@ -229,22 +234,22 @@ impl Manager {
     async fn prepare(
         &self,
         component: &Arc<Component>,
-        looked: Looked,
+        inspected: Inspected,
         spec: &Spec,
         present: Option<&Arc<Controller>>,
         stage: impl Fn(Stage),
     ) -> Result<(Arc<Version>, Option<RateLimit>), SwapError> {
-        check_digest(spec, &looked.digest)?;
+        check_digest(spec, &inspected.digest)?;
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
-        check_grants(&looked.manifest, given.as_deref(), spec.ungranted)?;
+        check_grants(&inspected.manifest, given.as_deref(), spec.ungranted)?;
         stage(Stage::Compiling);
         let guest = self.compile(component, spec).await?;
         stage(Stage::Validating);
         let tuned = (self.config.tune)(guest.manifest());
         let rate_limit = tuned.rate_limit;
         let options =
-            PluginOptions { spec: spec.clone(), origin: component.origin.clone(), digest: looked.digest, ..tuned };
+            PluginOptions { spec: spec.clone(), origin: component.origin.clone(), digest: inspected.digest, ..tuned };
         // `self.version` checks settings, workers and metrics. It runs after compilation because it also registers the
         // metrics.
         Ok((self.version(guest, options, given.as_deref())?, rate_limit))
@@ -333,10 +338,10 @@ impl Drop for EndShadowing<'_> {
     }
 }
 
-fn info(component: &Component, looked: &Looked) -> VersionInfo {
+fn info(component: &Component, inspected: &Inspected) -> VersionInfo {
     VersionInfo {
-        version: looked.manifest.version.clone(),
-        digest: looked.digest.clone(),
+        version: inspected.manifest.version.clone(),
+        digest: inspected.digest.clone(),
         origin: component.origin.clone(),
         since: String::new(),
     }

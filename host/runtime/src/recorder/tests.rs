@@ -10,7 +10,7 @@ fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Arc<Me
         component: "replicaset-controller".into(),
         clock: wall_clock(),
         seed: 1,
-        activity: Arc::default(),
+        idle_signal: Arc::default(),
     };
     let (recorder, task) = Recorder::start(api, config, metrics.plugin("widgets"));
     (recorder, task, metrics)

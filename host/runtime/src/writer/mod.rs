@@ -42,7 +42,7 @@ use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
 use plan::{Go, Planned, PlannedStep, Planner};
 use probe::{may_have_happened, probe};
-use request::{Target, as_conflict};
+use request::{WriteTarget, as_conflict};
 
 pub(crate) use edit::{Members, quote};
 pub(crate) use plan::Plan;
@@ -286,13 +286,13 @@ impl Report {
     }
 }
 
-fn name_of<'a>(target: &'a Target, written: &'a Written) -> &'a str {
+fn name_of<'a>(target: &'a WriteTarget, written: &'a Written) -> &'a str {
     if written.name.is_empty() { &target.object.name } else { &written.name }
 }
 
 fn failure(
     planned: &Planned,
-    target: &Target,
+    target: &WriteTarget,
     code: u16,
     reason: String,
     message: &str,
@@ -313,7 +313,7 @@ fn failure(
 }
 
 /// The write that the caches must show. `None` if the answer does not identify it (collections, some subresources).
-fn pending(target: &Target, written: &Written) -> Option<PendingWrite> {
+fn pending(target: &WriteTarget, written: &Written) -> Option<PendingWrite> {
     let gone = target.verb == "delete";
     if target.verb == "delete-collection" || (written.resource_version.is_empty() && !gone) {
         return None;

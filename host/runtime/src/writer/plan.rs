@@ -14,7 +14,7 @@ use pintle_core::ports::api::{ApiResource, WriteRequest};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::ports::view::View;
 
-use super::request::{ParsedWrite, Target, kind_of};
+use super::request::{ParsedWrite, WriteTarget, kind_of};
 use super::rights::Rights;
 
 /// A well-formed outcome.
@@ -41,12 +41,12 @@ pub(super) struct Planned {
     pub(super) position: u32,
     pub(super) mutation: Mutation,
     /// Absent for an event without a mutation.
-    pub(super) write: Option<(Target, Go)>,
+    pub(super) write: Option<(WriteTarget, Go)>,
 }
 
 impl Planned {
     /// Whether the following steps run only if this one has made the target the key's own.
-    fn adopts(&self, target: &Target, rights: &Rights<'_>) -> bool {
+    fn adopts(&self, target: &WriteTarget, rights: &Rights<'_>) -> bool {
         let Some((own, Go::Send { .. })) = &self.write else { return false };
         // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
         let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
@@ -118,7 +118,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         &mut self,
         mutation: &mut Mutation,
         before: &[PlannedStep],
-    ) -> Result<(Option<(Target, Go)>, usize), String> {
+    ) -> Result<(Option<(WriteTarget, Go)>, usize), String> {
         let rights = self.rights;
         let mut n_refused = 0;
         for told in [&mut mutation.on_success, &mut mutation.on_failure] {

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, Target as Reading, WriteRequest, WriteVerb};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget, WriteRequest, WriteVerb};
 use serde::Deserialize;
 
-use super::request::Target;
+use super::request::WriteTarget;
 
 /// Page size; client-go's pager uses the same.
 const PAGE: u32 = 500;
@@ -65,7 +65,7 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
 }
 
 /// The probe for a write. Deletions of collections have none, as nothing waits for them either.
-pub(crate) fn probe(target: &Target, request: &WriteRequest) -> Option<WriteProbe> {
+pub(crate) fn probe(target: &WriteTarget, request: &WriteRequest) -> Option<WriteProbe> {
     let of = match &request.verb {
         WriteVerb::DeleteCollection { .. } => return None,
         _ if !target.object.name.is_empty() => Of::Name(target.object.name.to_string()),
@@ -118,7 +118,7 @@ impl WriteProbe {
     /// Safe: the request only reads.
     pub(crate) async fn ask(
         &self,
-        mut reading: Reading,
+        mut reading: ListWatchTarget,
         reader: &dyn ApiReader,
     ) -> Result<Vec<PendingWrite>, ApiError> {
         let (selector, more) = match &self.of {
@@ -131,13 +131,13 @@ impl WriteProbe {
         match self.list(&reading, reader).await {
             // The server does not support metadata-only lists of this kind.
             Err(error) if error.code == 406 && reading.detail == Detail::Metadata => {
-                self.list(&Reading { detail: Detail::Full, ..reading }, reader).await
+                self.list(&ListWatchTarget { detail: Detail::Full, ..reading }, reader).await
             }
             result => result,
         }
     }
 
-    async fn list(&self, reading: &Reading, reader: &dyn ApiReader) -> Result<Vec<PendingWrite>, ApiError> {
+    async fn list(&self, reading: &ListWatchTarget, reader: &dyn ApiReader) -> Result<Vec<PendingWrite>, ApiError> {
         let mut writes = Vec::new();
         let mut next: Option<String> = None;
         loop {

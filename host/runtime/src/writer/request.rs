@@ -21,7 +21,7 @@ const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];
 
 /// The target of a write, known before it is clear whether it can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct WriteTarget {
     /// As in `MutationFailure`.
     pub(crate) verb: &'static str,
     pub(crate) kind: Kind,
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub(crate) subresource: Option<String>,
 }
 
-impl Target {
+impl WriteTarget {
     pub(crate) fn access(&self) -> Access<'_> {
         Access {
             verb: if self.verb == "delete-collection" { "deletecollection" } else { self.verb },
@@ -73,7 +73,7 @@ pub(crate) fn kind_of(action: &Action) -> Option<&Kind> {
 /// A mutation with its text parsed once, for both the check and the request.
 pub(super) struct ParsedWrite<'a> {
     pub(super) action: &'a Action,
-    pub(super) target: Target,
+    pub(super) target: WriteTarget,
     pub(super) body: Body<'a>,
     /// The required uid of the target, if the plugin sets one.
     pub(super) uid: Option<String>,
@@ -193,7 +193,7 @@ impl<'a> ParsedWrite<'a> {
             Action::DeleteCollection { namespace, .. } => (ObjectKey::new(namespace, ""), None),
             Action::Event(_) => return Ok(None),
         };
-        let target = Target { verb, kind: kind.clone(), object, subresource };
+        let target = WriteTarget { verb, kind: kind.clone(), object, subresource };
         target.check(resource)?;
         Ok(Some(Self { action, target, body, uid: given_uid }))
     }

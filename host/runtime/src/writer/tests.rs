@@ -38,7 +38,7 @@ impl Fixture {
         let metrics = Metrics::new();
         let events = FakeWriter::agreeable();
         let config =
-            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, activity: Arc::default() };
+            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, idle_signal: Arc::default() };
         let (sender, recorder) = Recorder::start(events.clone(), config, metrics.plugin("widgets"));
         let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
         let writer =

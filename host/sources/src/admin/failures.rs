@@ -1,6 +1,6 @@
 //! Failed runs in the admin API.
 
-use pintle_runtime::failures::{FailedRun, Kept};
+use pintle_runtime::failures::{FailedRun, RecordedFailure};
 use serde_json::Value;
 
 use super::routes::{INTERNAL, Refused};
@@ -21,7 +21,7 @@ pub struct SavedRun {
 /// otherwise.
 pub type SaveRun = fn(&FailedRun, bool) -> anyhow::Result<SavedRun>;
 
-pub(super) fn list(kept: &[Kept]) -> FailureList {
+pub(super) fn list(kept: &[RecordedFailure]) -> FailureList {
     FailureList { items: kept.iter().map(shown).collect() }
 }
 
@@ -29,7 +29,7 @@ pub(super) fn list(kept: &[Kept]) -> FailureList {
 ///
 /// # Errors
 /// The run does not exist (any more), or its input cannot be written.
-pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refused> {
+pub(super) fn saved(kept: &[RecordedFailure], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refused> {
     let Some(kept) = kept.iter().find(|kept| kept.id.to_string() == id) else {
         return Err(Refusal::new(reason::NOT_FOUND, format!("there is no failure {id}, or it was dropped")).into());
     };
@@ -40,9 +40,9 @@ pub(super) fn saved(kept: &[Kept], id: &str, secrets: bool, save: SaveRun) -> Re
     Ok(SavedFailure { failure: shown(kept), input, log, masked: n_masked, left_out })
 }
 
-fn shown(kept: &Kept) -> Failure {
+fn shown(kept: &RecordedFailure) -> Failure {
     let run = &kept.run;
-    let key = &run.how.key;
+    let key = &run.identity.key;
     Failure {
         id: kept.id,
         key: FailureKey {
@@ -51,14 +51,14 @@ fn shown(kept: &Kept) -> Failure {
             namespace: key.object.namespace.to_string(),
             name: key.object.name.to_string(),
         },
-        failure: run.how.failure.as_str().to_owned(),
-        message: run.how.message.clone(),
+        failure: run.identity.failure.as_str().to_owned(),
+        message: run.identity.message.clone(),
         times: kept.n_times,
         first: run.now.clone(),
         last: kept.last.clone(),
         attempt: run.attempt,
         version: run.manifest.version.clone(),
-        digest: run.how.digest.clone(),
-        objects: run.seen.objects.len(),
+        digest: run.identity.digest.clone(),
+        objects: run.read_set.objects.len(),
     }
 }

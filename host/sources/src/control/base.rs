@@ -42,7 +42,7 @@ impl Base {
 pub(super) fn granted(origin: &str, bytes: &[u8], mut spec: Spec, loader: &dyn Loader) -> Spec {
     if spec.grants.is_none() {
         // An invalid component will be rejected with the reason.
-        spec.grants = loader.look(origin, bytes).ok().map(|looked| grants::asked_by(&looked.manifest));
+        spec.grants = loader.inspect(origin, bytes).ok().map(|inspected| grants::asked_by(&inspected.manifest));
     }
     spec
 }

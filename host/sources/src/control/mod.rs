@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use pintle_core::lifecycle::{Spec, SwapReport};
 use pintle_core::ports::guest::Loader;
 use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, Trust};
-use pintle_runtime::failures::Kept;
+use pintle_runtime::failures::RecordedFailure;
 use pintle_runtime::manager::{Component, Manager};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -96,13 +96,13 @@ pub struct Control {
 
 #[derive(Default)]
 struct State {
-    by_name: BTreeMap<String, Held>,
+    by_name: BTreeMap<String, PluginEntry>,
     /// Problems by source.
     problems: BTreeMap<String, Problem>,
 }
 
 #[derive(Default)]
-struct Held {
+struct PluginEntry {
     base: Option<Base>,
     /// The source that owns the name; absent: the base.
     claim: Option<Way>,
@@ -241,8 +241,8 @@ impl Control {
     /// # Errors
     /// [`Refusal`]: the component is not valid for this host.
     pub fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
-        let looked = self.loader.look(origin, bytes);
-        Ok(looked.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
+        let inspected = self.loader.inspect(origin, bytes);
+        Ok(inspected.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
     }
 
     /// Loads a plugin, or replaces its running version.
@@ -333,7 +333,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub fn failures(&self, name: &str) -> Result<Vec<Kept>, Refusal> {
+    pub fn failures(&self, name: &str) -> Result<Vec<RecordedFailure>, Refusal> {
         self.known(name)?;
         Ok(self.plugins.failures(name))
     }
@@ -343,7 +343,7 @@ impl Control {
         let mut items = self.plugins.status();
         let state = self.state.lock();
         for plugin in &mut items {
-            plugin.source = state.by_name.get(&plugin.name).map_or("admin", Held::source).to_owned();
+            plugin.source = state.by_name.get(&plugin.name).map_or("admin", PluginEntry::source).to_owned();
         }
         Listing { items, problems: state.problems.values().cloned().collect() }
     }
@@ -440,20 +440,20 @@ impl Control {
             return;
         }
         // An invalid component will be rejected with the reason.
-        let Ok(looked) = self.loader.look(origin, bytes) else { return };
+        let Ok(inspected) = self.loader.inspect(origin, bytes) else { return };
         if spec.config.is_null() {
             spec.config = Value::Object(Map::new());
         }
         let Value::Object(config) = &mut spec.config else { return };
         for (setting, value) in settings {
-            if looked.manifest.config.contains_key(&setting) {
+            if inspected.manifest.config.contains_key(&setting) {
                 config.entry(setting).or_insert(value);
             }
         }
     }
 }
 
-impl Held {
+impl PluginEntry {
     fn source(&self) -> &'static str {
         match (self.claim, &self.base) {
             (Some(way), _) => way.name(),

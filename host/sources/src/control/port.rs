@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use pintle_core::lifecycle::{ShadowReport, Spec, SwapReport};
-use pintle_runtime::failures::Kept;
+use pintle_runtime::failures::RecordedFailure;
 use pintle_runtime::manager::{Component, Manager, SwapError};
 use tokio::sync::watch;
 
@@ -25,7 +25,7 @@ pub trait Plugins: Send + Sync {
     fn status(&self) -> Vec<Plugin>;
     fn spec(&self, name: &str) -> Option<Spec>;
     fn diff(&self, name: &str) -> Option<ShadowReport>;
-    fn failures(&self, name: &str) -> Vec<Kept>;
+    fn failures(&self, name: &str) -> Vec<RecordedFailure>;
     fn set_resource_uid(&self, name: &str, uid: &str);
     fn changes(&self) -> watch::Receiver<u64>;
 }
@@ -101,7 +101,7 @@ impl Plugins for Manager {
         Manager::diff(self, name)
     }
 
-    fn failures(&self, name: &str) -> Vec<Kept> {
+    fn failures(&self, name: &str) -> Vec<RecordedFailure> {
         Manager::failures(self, name)
     }
 

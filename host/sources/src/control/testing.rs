@@ -19,7 +19,7 @@ use super::Control;
 pub(crate) struct TextLoader(Mutex<Vec<String>>);
 
 impl Loader for TextLoader {
-    fn look(&self, origin: &str, bytes: &[u8]) -> Result<Looked, LoadFailure> {
+    fn inspect(&self, origin: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let Some((name, version)) = text.split_once(' ') else {
             return Err(LoadFailure(format!("{origin}: this is not WebAssembly")));
@@ -30,7 +30,7 @@ impl Loader for TextLoader {
         });
         let manifest =
             Manifest::parse(manifest.to_string().as_bytes()).map_err(|error| LoadFailure(error.to_string()))?;
-        Ok(Looked { manifest: Arc::new(manifest), digest: text })
+        Ok(Inspected { manifest: Arc::new(manifest), digest: text })
     }
 
     fn load(&self, origin: &str, bytes: &[u8], _: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {

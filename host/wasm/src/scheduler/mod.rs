@@ -19,12 +19,12 @@ use rules::{CallId, PluginId, Rules};
 /// The CPU scheduler of an engine.
 #[derive(Debug)]
 pub(crate) struct CpuScheduler {
-    inner: Mutex<Inner>,
+    state: Mutex<State>,
     last_call: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct State {
     rules: Rules,
     plugins: HashMap<Arc<str>, Registered>,
     /// Calls that wait for a slot.
@@ -60,24 +60,24 @@ pub(crate) struct Slot {
 impl CpuScheduler {
     /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls.
     pub(crate) fn new(n_processors: usize, max_calls: usize) -> Arc<Self> {
-        let inner = Inner {
+        let state = State {
             rules: Rules::new(n_processors.saturating_sub(1), max_calls),
             plugins: HashMap::new(),
             waiting: HashMap::new(),
             last_plugin: 0,
             granted: Vec::new(),
         };
-        Arc::new(Self { inner: Mutex::new(inner), last_call: AtomicU64::new(0) })
+        Arc::new(Self { state: Mutex::new(state), last_call: AtomicU64::new(0) })
     }
 
     /// Adds a version of a plugin with at most `bound` concurrent calls. The bound of the first loaded version applies.
     pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, bound: usize) -> Member {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let plugin = inner.plugins.entry(name.clone()).or_insert_with(|| {
-            inner.last_plugin += 1;
-            inner.rules.add_plugin(inner.last_plugin, bound);
-            Registered { id: inner.last_plugin, n_members: 0 }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let plugin = state.plugins.entry(name.clone()).or_insert_with(|| {
+            state.last_plugin += 1;
+            state.rules.add_plugin(state.last_plugin, bound);
+            Registered { id: state.last_plugin, n_members: 0 }
         });
         plugin.n_members += 1;
         Member { scheduler: self.clone(), name: name.clone(), plugin: plugin.id }
@@ -90,8 +90,8 @@ impl CpuScheduler {
         waits: bool,
         step: impl FnOnce(&mut Rules, &mut Vec<CallId>),
     ) -> Option<oneshot::Receiver<()>> {
-        let mut inner = self.inner.lock();
-        let Inner { rules, waiting, granted, .. } = &mut *inner;
+        let mut state = self.state.lock();
+        let State { rules, waiting, granted, .. } = &mut *state;
         step(rules, granted);
         let mut woken = Vec::new();
         let mut is_granted = false;
@@ -107,7 +107,7 @@ impl CpuScheduler {
             waiting.remove(&id);
             None
         };
-        drop(inner);
+        drop(state);
         for sender in woken {
             // A call that no longer waits ends, and the scheduler grants its slot to another one.
             let _ = sender.send(());
@@ -135,13 +135,13 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut inner = self.scheduler.inner.lock();
-        let inner = &mut *inner;
-        if let Some(plugin) = inner.plugins.get_mut(&self.name) {
+        let mut state = self.scheduler.state.lock();
+        let state = &mut *state;
+        if let Some(plugin) = state.plugins.get_mut(&self.name) {
             plugin.n_members -= 1;
             if plugin.n_members == 0 {
-                inner.rules.remove_plugin(plugin.id);
-                inner.plugins.remove(&self.name);
+                state.rules.remove_plugin(plugin.id);
+                state.plugins.remove(&self.name);
             }
         }
     }

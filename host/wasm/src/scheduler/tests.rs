@@ -24,7 +24,7 @@ fn a_call_dropped_while_it_waits_leaves_its_place_to_the_next() {
         };
         drop(first);
         drop(third.await);
-        assert!(scheduler.inner.lock().waiting.is_empty());
+        assert!(scheduler.state.lock().waiting.is_empty());
     });
 }
 
@@ -74,6 +74,6 @@ fn versions_of_a_plugin_share_its_slots() {
         drop(old);
         drop(new.begin().await);
         drop(new);
-        assert!(scheduler.inner.lock().plugins.is_empty());
+        assert!(scheduler.state.lock().plugins.is_empty());
     });
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pintle_cache::{Delta, Enqueued, RunContext};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::ports::api::{ApiError, ApiResource, Detail, Target};
+use pintle_core::ports::api::{ApiError, ApiResource, Detail, ListWatchTarget};
 use pintle_core::ports::view::View;
 use pintle_testing::{FakeView, pod, resource};
 use tokio::sync::watch;
@@ -94,8 +94,8 @@ impl PluginCache for FakeCache {
         write.resource_version.parse().unwrap_or(0) <= self.version.load(Ordering::Relaxed)
     }
 
-    fn reading(&self, kind: &Kind, namespace: &str) -> Option<Target> {
-        (*kind == pod()).then(|| Target {
+    fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {
+        (*kind == pod()).then(|| ListWatchTarget {
             kind: pod(),
             plural: "pods".into(),
             namespace: Some(namespace.to_owned()),

@@ -1,7 +1,7 @@
 //! Writes whose answer was lost: the key waits until the caches show their fate.
 
 use pintle_core::contract::outcome::{Action, Mutation};
-use pintle_core::ports::api::{ApiError, ListPage, Target};
+use pintle_core::ports::api::{ApiError, ListPage, ListWatchTarget};
 
 use super::*;
 
@@ -29,7 +29,7 @@ type Asked = Arc<Mutex<Vec<(Option<String>, Option<String>, Option<String>)>>>;
 fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> (Arc<FakeServer>, Asked) {
     let asked = Asked::default();
     let log = asked.clone();
-    let reader = FakeServer::listing(move |target: &Target| {
+    let reader = FakeServer::listing(move |target: &ListWatchTarget| {
         let mut log = log.lock();
         log.push((target.namespace.clone(), target.label_selector.clone(), target.field_selector.clone()));
         answer(log.len())
@@ -51,7 +51,7 @@ async fn shows_late(fixture: &Fixture, version: u64) {
 async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|_| page(&[r#""name":"a-x","uid":"u","resourceVersion":"150""#]));
-    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
     shows_late(&fixture, 149).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(times(&calls), [(0, 0)]);
@@ -68,7 +68,7 @@ async fn a_write_that_never_arrived_costs_the_backoff_and_one_probe() {
     for code in [0, 500] {
         let (guest, calls) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
-        let fixture = Fixture::reading(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
+        let fixture = Fixture::with_reader(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
         fixture.cache.version.store(100, Ordering::Relaxed);
         fixture.run_until_idle(&["a"]).await;
         assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1), "{code}");
@@ -80,7 +80,7 @@ async fn a_rejected_write_is_not_probed() {
     for code in [403, 404, 409, 422, 429] {
         let (guest, _) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
-        let fixture = Fixture::reading(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
+        let fixture = Fixture::with_reader(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
         fixture.run_until_idle(&["a"]).await;
         assert!(asked.lock().is_empty(), "{code}");
     }
@@ -95,7 +95,7 @@ async fn writes_of_one_kind_and_namespace_share_a_probe_and_named_ones_are_probe
         Ok(Ok(steps(vec![step(Order::Parallel, vec![create("p"), pintle_testing::delete("p"), create("q")])])))
     });
     let (reader, asked) = asked_by(|_| page(&[]));
-    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
     // The key also waits for deleted objects, until the version of the list.
     shows_late(&fixture, 199).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
@@ -110,7 +110,7 @@ async fn writes_of_one_kind_and_namespace_share_a_probe_and_named_ones_are_probe
 async fn an_unreachable_server_is_probed_again_and_the_worker_is_free_meanwhile() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|n| if n < 4 { Err(refusal(0)) } else { page(&[]) });
-    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
     fixture.cache.version.store(100, Ordering::Relaxed);
     fixture.start();
     fixture.add(&["a"]);
@@ -126,7 +126,7 @@ async fn an_unreachable_server_is_probed_again_and_the_worker_is_free_meanwhile(
 async fn probing_ends_with_the_bound() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|_| Err(refusal(500)));
-    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
     fixture.run_until_idle(&["a"]).await;
     assert_eq!(times(&calls), [(0, 0), (30_000, 1)]);
     assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
@@ -139,7 +139,7 @@ async fn probing_ends_with_the_bound() {
 async fn stopping_does_not_wait_for_answers() {
     let (guest, _) = creator();
     let (reader, _) = asked_by(|_| Err(refusal(0)));
-    let fixture = Fixture::reading(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -12,7 +12,7 @@ fn rules() -> Probation {
 }
 
 fn requested() -> Reason {
-    Reason { result: SwapResult::Switched, word: "Requested", message: "because".into() }
+    Reason { result: SwapResult::Switched, reason: "Requested", message: "because".into() }
 }
 
 fn trap() -> GuestResult {

@@ -1,28 +1,28 @@
-//! What a run has read, found again by its notes.
+//! Reconstructs the read set of a run from its read log.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_core::contract::manifest::SelectorForm;
-use pintle_core::lifecycle::seen::{Form, Seen, SeenObject};
+use pintle_core::lifecycle::read_set::{Form, ReadObject, ReadSet};
 use pintle_core::object::Object;
 use pintle_core::object::field::FieldPath;
 use pintle_core::object::version::Uid;
 
 use super::RunView;
-use super::notes::Question;
+use super::read_log::BulkRead;
 use crate::bindings::KindBinding;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-/// Objects and answers of one run that are kept. A list of all Pods of a large cluster is no case that anybody would look through.
+/// Maximum bytes of the objects and answers of one run: a larger case is not useful for debugging.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// What has been found so far.
-struct Found<'v> {
+/// The reads that were replayed so far.
+struct Replay<'v> {
     snapshot: &'v Snapshot,
-    seen: Seen,
-    /// Addresses of the objects: one is found by many reads.
+    read_set: ReadSet,
+    /// Addresses of the objects: several reads may return the same one.
     known: HashSet<*const Object>,
     forms: Vec<Arc<Form>>,
     n_bytes: usize,
@@ -30,68 +30,75 @@ struct Found<'v> {
 }
 
 impl RunView {
-    /// Finds again what the run has read.
-    pub(super) fn found_again(&self) -> Seen {
-        let notes = self.notebook.notes();
-        let mut found = Found::new(&self.snapshot);
-        found.seen.is_incomplete = notes.is_incomplete;
-        for (kind, key) in &notes.objects {
+    /// Repeats the logged reads on the snapshot.
+    pub(super) fn replay(&self) -> ReadSet {
+        let reads = self.read_log.reads();
+        let mut replay = Replay::new(&self.snapshot);
+        replay.read_set.is_incomplete = reads.is_incomplete;
+        for (kind, key) in &reads.objects {
             if let Some((bound, Some(store))) = self.snapshot.kind(kind) {
-                found.add(bound, store, store.get(&key.namespace, &key.name));
+                replay.add(bound, store, store.get(&key.namespace, &key.name));
             }
         }
-        for uid in &notes.uids {
+        for uid in &reads.uids {
             let uid = Uid::parse(uid);
             let of_kind = self.snapshot.kinds().find_map(|(bound, store)| Some((bound, store, store.by_uid(&uid)?)));
             if let Some((bound, store, object)) = of_kind {
-                found.add(bound, store, Some(object));
+                replay.add(bound, store, Some(object));
             }
         }
-        for question in &notes.questions {
-            self.ask_again(question, &mut found);
+        for bulk_read in &reads.bulk_reads {
+            self.replay_bulk_read(bulk_read, &mut replay);
         }
-        found.answers(self);
-        let Seen { resources, state, .. } = &mut found.seen;
-        if notes.resources {
+        replay.answers(self);
+        let ReadSet { resources, state, .. } = &mut replay.read_set;
+        if reads.resources {
             *resources = self.snapshot.resources().map(|resources| resources.all().clone());
         }
-        for name in &notes.state {
+        for name in &reads.state {
             if let Some((name, value)) = self.context.state.get_key_value(&**name) {
                 state.insert(name.clone(), value.clone());
             }
         }
-        found.seen
+        replay.read_set
     }
 
-    fn ask_again(&self, question: &Question, found: &mut Found<'_>) {
-        // A read that was refused has given nothing.
-        let (kind, objects) = match question {
-            Question::List(kind, query) => (kind, self.select(kind, query)),
-            Question::Selecting { kind, namespace, labels } => (kind, self.selecting_objects(kind, namespace, labels)),
-            Question::Dependents(uid) => {
+    fn replay_bulk_read(&self, bulk_read: &BulkRead, replay: &mut Replay<'_>) {
+        // A rejected read has returned nothing.
+        let (kind, objects) = match bulk_read {
+            BulkRead::List(kind, query) => (kind, self.select(kind, query)),
+            BulkRead::Selecting { kind, namespace, labels } => (kind, self.selecting_objects(kind, namespace, labels)),
+            BulkRead::Dependents(uid) => {
                 let uid = Uid::parse(uid);
                 for (bound, store) in self.snapshot.kinds() {
-                    found.add(bound, store, store.owned_by(&uid));
+                    replay.add(bound, store, store.owned_by(&uid));
                 }
                 return;
             }
         };
         if let (Some((bound, Some(store))), Ok((_, objects))) = (self.snapshot.kind(kind), objects) {
-            found.add(bound, store, objects);
+            replay.add(bound, store, objects);
         }
     }
 }
 
-impl<'v> Found<'v> {
+impl<'v> Replay<'v> {
     fn new(snapshot: &'v Snapshot) -> Self {
-        Self { snapshot, seen: Seen::default(), known: HashSet::new(), forms: Vec::new(), n_bytes: 0, is_full: false }
+        Self {
+            snapshot,
+            read_set: ReadSet::default(),
+            known: HashSet::new(),
+            forms: Vec::new(),
+            n_bytes: 0,
+            is_full: false,
+        }
     }
 
     fn add<'o>(&mut self, bound: &KindBinding, store: &Store, objects: impl IntoIterator<Item = &'o Arc<Object>>) {
         let Some(listener) = bound.listener() else { return };
         let form = self.form(bound, store);
         for object in objects {
-            // Nothing is looked for any more that could not be kept.
+            // Further objects could not be kept.
             if self.is_full {
                 return;
             }
@@ -99,9 +106,9 @@ impl<'v> Found<'v> {
                 continue;
             }
             let Some(text) = listener.fullest().read(object) else { continue };
-            let object = SeenObject { form: form.clone(), object: object.clone(), text };
+            let object = ReadObject { form: form.clone(), object: object.clone(), text };
             if self.has_room(object.n_bytes()) {
-                self.seen.objects.push(object);
+                self.read_set.objects.push(object);
             }
         }
     }
@@ -129,7 +136,7 @@ impl<'v> Found<'v> {
     fn answers(&mut self, view: &RunView) {
         for (need, answer) in &view.context.answers {
             if self.has_room(answer.as_ref().map_or(0, |text| text.len())) {
-                self.seen.answers.push((need.clone(), answer.clone()));
+                self.read_set.answers.push((need.clone(), answer.clone()));
             }
         }
     }
@@ -137,7 +144,7 @@ impl<'v> Found<'v> {
     fn has_room(&mut self, n_bytes: usize) -> bool {
         if self.n_bytes + n_bytes > MAX_BYTES {
             self.is_full = true;
-            self.seen.is_incomplete = true;
+            self.read_set.is_incomplete = true;
             return false;
         }
         self.n_bytes += n_bytes;

@@ -1,7 +1,7 @@
 //! The read set of a run: everything that it read, kept for a replay.
 //!
 //! *Flow*: the view of a run logs its reads; after a failure it returns the objects that they found, in their cached form;
-//! [`SeenObject::value`] turns each into an object that another cache would store equally.
+//! [`ReadObject::value`] turns each into an object that another cache would store equally.
 //!
 //! *Not here*: which runs are kept, and for how long (`pintle-runtime`'s `failures`).
 
@@ -22,9 +22,9 @@ const OBJECT_BYTES: usize = 256;
 
 /// Everything that a run read through its view.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct ReadSet {
     /// Objects that its reads returned or counted, each once, in the order of the reads.
-    pub objects: Vec<SeenObject>,
+    pub objects: Vec<ReadObject>,
     /// Result of discovery, if the run requested it.
     pub resources: Option<Arc<[ApiResource]>>,
     /// The state under each name that the run read; `None` for names without a value.
@@ -37,7 +37,7 @@ pub struct Seen {
 
 /// A cached object that a run read.
 #[derive(Clone, Debug)]
-pub struct SeenObject {
+pub struct ReadObject {
     /// Shared by the objects of a kind.
     pub form: Arc<Form>,
     /// The object at that time.
@@ -59,7 +59,7 @@ pub struct Form {
     pub field_selector: Option<String>,
 }
 
-impl SeenObject {
+impl ReadObject {
     /// Upper bound of its bytes; it costs less while the caches share the object.
     pub fn n_bytes(&self) -> usize {
         self.text.len() + OBJECT_BYTES
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    fn object(text: &str) -> SeenObject {
+    fn object(text: &str) -> ReadObject {
         let owner = OwnerRef {
             kind: "apps/v1/ReplicaSet".parse().unwrap(),
             name: "web".into(),
@@ -179,7 +179,7 @@ mod tests {
             index_values: [(0, "n1".into()), (1, "c1".into()), (1, "c2".into())].into(),
             selectors: [Selector::from_json(selector, SelectorForm::LabelSelector).unwrap()].into(),
         };
-        SeenObject { form: Arc::new(form()), object: Arc::new(object), text: text.into() }
+        ReadObject { form: Arc::new(form()), object: Arc::new(object), text: text.into() }
     }
 
     #[test]

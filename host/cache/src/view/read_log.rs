@@ -1,0 +1,165 @@
+//! Log of the reads of a run, in case it fails.
+//!
+//! A view never changes, so logging the queries is enough: a replay gives the same answers. An entry costs a run a few references
+//! and short texts; objects are looked up only after a failure.
+
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::view::Query;
+
+/// Maximum bytes of a run's log: some ten thousand reads of single objects.
+const MAX_BYTES: usize = 1 << 20;
+/// Maximum logged bulk reads: a replay of each may scan all objects of a kind.
+const MAX_BULK_READS: usize = 64;
+/// Bytes of an entry besides its texts: the entry and its references.
+const ENTRY_BYTES: usize = 128;
+
+/// A read that may return many objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BulkRead {
+    List(Kind, Query),
+    /// Objects whose selector matches these labels.
+    Selecting {
+        kind: Kind,
+        namespace: String,
+        labels: Vec<(String, String)>,
+    },
+    Dependents(String),
+}
+
+/// The logged reads of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoggedReads {
+    /// In read order, without immediate repetitions.
+    pub(super) objects: Vec<(Kind, ObjectKey)>,
+    pub(super) uids: Vec<Box<str>>,
+    /// Without duplicates.
+    pub(super) bulk_reads: Vec<BulkRead>,
+    pub(super) state: BTreeSet<Box<str>>,
+    pub(super) resources: bool,
+    /// Whether entries were dropped because of a bound.
+    pub(super) is_incomplete: bool,
+    n_bytes: usize,
+}
+
+/// The log that a run writes.
+#[derive(Debug, Default)]
+pub(super) struct ReadLog(Mutex<LoggedReads>);
+
+impl ReadLog {
+    pub(super) fn reads(&self) -> LoggedReads {
+        self.0.lock().clone()
+    }
+
+    pub(super) fn object(&self, kind: &Kind, object: &ObjectKey) {
+        let n_bytes = object.namespace.len() + object.name.len();
+        let mut reads = self.0.lock();
+        let is_last = reads.objects.last().is_some_and(|(of, last)| last == object && of == kind);
+        if !is_last && reads.has_room(n_bytes) {
+            reads.objects.push((kind.clone(), object.clone()));
+        }
+    }
+
+    pub(super) fn uid(&self, uid: &str) {
+        let mut reads = self.0.lock();
+        if reads.has_room(uid.len()) {
+            reads.uids.push(uid.into());
+        }
+    }
+
+    pub(super) fn bulk_read(&self, bulk_read: BulkRead) {
+        let mut reads = self.0.lock();
+        if reads.bulk_reads.contains(&bulk_read) {
+            return;
+        }
+        if reads.bulk_reads.len() == MAX_BULK_READS {
+            reads.is_incomplete = true;
+        } else if reads.has_room(bulk_read.n_bytes()) {
+            reads.bulk_reads.push(bulk_read);
+        }
+    }
+
+    pub(super) fn state(&self, name: &str) {
+        let mut reads = self.0.lock();
+        if !reads.state.contains(name) && reads.has_room(name.len()) {
+            reads.state.insert(name.into());
+        }
+    }
+
+    pub(super) fn resources(&self) {
+        self.0.lock().resources = true;
+    }
+}
+
+impl LoggedReads {
+    /// Reserves room for an entry with texts of this length; returns whether there was room.
+    fn has_room(&mut self, n_bytes: usize) -> bool {
+        let n_bytes = n_bytes + ENTRY_BYTES;
+        if self.n_bytes + n_bytes > MAX_BYTES {
+            self.is_incomplete = true;
+            return false;
+        }
+        self.n_bytes += n_bytes;
+        true
+    }
+}
+
+impl BulkRead {
+    /// Bytes of its texts.
+    fn n_bytes(&self) -> usize {
+        match self {
+            Self::List(_, Query { namespace, label_selector, index, .. }) => {
+                let texts = [namespace.as_ref(), label_selector.as_ref(), index.as_ref().map(|(_, value)| value)];
+                texts.into_iter().flatten().map(String::len).sum::<usize>() + ENTRY_BYTES
+            }
+            Self::Selecting { namespace, labels, .. } => {
+                let labels = labels.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES);
+                namespace.len() + labels.sum::<usize>()
+            }
+            Self::Dependents(uid) => uid.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Kind {
+        Kind::new("", "v1", "Pod")
+    }
+
+    #[test]
+    fn the_log_is_bounded_in_bytes() {
+        let log = ReadLog::default();
+        let fitting = MAX_BYTES / (ENTRY_BYTES + 8);
+        for i in 0..fitting {
+            let object = ObjectKey::new("ns", &format!("{i:06}"));
+            log.object(&pod(), &object);
+            // An immediate repetition is one read.
+            log.object(&pod(), &object);
+        }
+        assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, false));
+        log.uid(&"x".repeat(MAX_BYTES));
+        log.state(&"x".repeat(MAX_BYTES));
+        log.bulk_read(BulkRead::Dependents("x".repeat(MAX_BYTES)));
+        let reads = log.reads();
+        assert_eq!((reads.uids.len(), reads.state.len(), reads.bulk_reads.len()), (0, 0, 0));
+        assert!(reads.is_incomplete);
+    }
+
+    #[test]
+    fn bulk_reads_are_logged_once_and_bounded_in_number() {
+        let log = ReadLog::default();
+        let bulk_read =
+            |i: usize| BulkRead::List(pod(), Query { label_selector: Some(format!("a={i}")), ..Query::default() });
+        for i in (0..MAX_BULK_READS).chain(0..MAX_BULK_READS) {
+            log.bulk_read(bulk_read(i));
+        }
+        assert_eq!((log.reads().bulk_reads.len(), log.reads().is_incomplete), (MAX_BULK_READS, false));
+        log.bulk_read(bulk_read(MAX_BULK_READS));
+        assert_eq!((log.reads().bulk_reads.len(), log.reads().is_incomplete), (MAX_BULK_READS, true));
+    }
+}
