@@ -488,7 +488,7 @@ mod tests {
         check(
             gate(json!({"name": "WidgetColors", "default": false, "sets": {"config": "on"}})),
             expect![[
-                r#"builtIn.featureGates[0].sets.config: the flag's default is not what the manifest says of "on""#
+                r#"builtIn.featureGates[0].sets.config: the flag's default differs from the manifest's value of "on""#
             ]],
         );
         check(
