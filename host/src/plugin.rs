@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_client::{Client, failures, path, show};
 use pintle_core::lifecycle::{Stage, SwapReport};
-use pintle_oci::{ComponentSource, Evidence, Fetcher, MAX_COMPONENT_BYTES, Pulled, read_source, stderr};
+use pintle_oci::{ComponentSource, Evidence, Fetcher, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
 use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides};

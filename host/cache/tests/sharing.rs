@@ -53,7 +53,7 @@ fn read(snapshot: &Snapshot, kind: &str) -> Value {
     let reads: Vec<Value> = reads.iter().flatten().map(|text| serde_json::from_str(text).unwrap()).collect();
     assert!(reads.len() >= 4 && reads.iter().all(|text| *text == reads[0]), "{reads:?}");
     // A failed run is saved with what was read; labels and owners, by which it was found, are put back.
-    let seen = view.seen().objects[0].text.clone();
+    let seen = view.read_set().objects[0].text.clone();
     assert_eq!(serde_json::from_str::<Value>(&seen).unwrap(), reads[0]);
     let mut object = reads[0].clone();
     for field in ["name", "namespace", "uid", "resourceVersion"] {

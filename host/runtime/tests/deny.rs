@@ -12,7 +12,7 @@ use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::contract::outcome::{Action, Mutation, Need, Order, Outcome, PatchType, Preconditions, Step};
 use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::ports::api::{ApiResource, ListPage, Target};
+use pintle_core::ports::api::{ApiResource, ListPage, ListWatchTarget};
 use pintle_core::ports::view::View;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
@@ -171,7 +171,7 @@ fn need(request: &Request) -> Option<Need> {
 /// An API server that records live requests; its watches show [`objects`].
 fn server(requests: &Requests) -> Arc<FakeServer> {
     let (lists, gets) = (requests.clone(), requests.clone());
-    let list = move |target: &Target, _: u32, _: Option<&str>| {
+    let list = move |target: &ListWatchTarget, _: u32, _: Option<&str>| {
         // Informers have streaming lists here, so this is a need.
         let namespace = target.namespace.clone().unwrap_or_default();
         lists.lock().unwrap().push(request("list", &target.kind.to_string(), None, &namespace, ""));

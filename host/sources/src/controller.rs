@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use crate::control::{Control, Way};
+use crate::control::{Control, PluginSource};
 use crate::wire::{Refusal, reason};
 
 /// What a source wants, and how it is carried out.
@@ -27,7 +27,7 @@ pub(crate) trait Source {
     type Wanted: Clone + PartialEq + Send + 'static;
 
     /// Its place in the precedence of sources.
-    const WAY: Way;
+    const SOURCE: PluginSource;
 
     /// What problems of this name are filed under.
     fn label(&self, name: &str, wanted: &Self::Wanted) -> String;
@@ -94,9 +94,9 @@ impl<S: Source> SourceController<S> {
         if let Some(label) = label.filter(|label| *label != entry.label) {
             self.control.solved(&std::mem::replace(&mut entry.label, label));
         }
-        let above = self.control.claimed_above(S::WAY, &name).filter(|_| wanted.is_some());
+        let above = self.control.claimed_above(S::SOURCE, &name).filter(|_| wanted.is_some());
         if let Some(other) = above {
-            let refusal = other.stands_above(&name, S::WAY);
+            let refusal = other.takes_precedence(&name, S::SOURCE);
             self.control.problem(&entry.label, &name, &refusal);
             entry.last = Some((wanted, Err(refusal)));
             entry.retry = None;
@@ -120,7 +120,7 @@ impl<S: Source> SourceController<S> {
         self.tasks.spawn(async move {
             let result = match applying {
                 Some(applying) => applying.await,
-                None => control.release(S::WAY, &name).await.map(|()| String::new()),
+                None => control.release(S::SOURCE, &name).await.map(|()| String::new()),
             };
             Done { name, wanted, result }
         });
@@ -140,7 +140,7 @@ impl<S: Source> SourceController<S> {
             Ok(done) => done,
             Err(error) => {
                 // Its name stays busy: it would fail again.
-                tracing::error!(%error, "applying a plugin of the {} failed", S::WAY.name());
+                tracing::error!(%error, "applying a plugin of the {} failed", S::SOURCE.name());
                 return;
             }
         };

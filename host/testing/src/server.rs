@@ -90,7 +90,7 @@ impl FakeServer {
 
     /// A server as [`FakeServer::new`] gives it, whose lists and gets closures answer; only its watches show objects.
     pub fn answering(
-        list: impl Fn(&Target, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync + 'static,
+        list: impl Fn(&ListWatchTarget, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync + 'static,
         get: impl Fn(&ApiResource, &ObjectKey) -> Result<Box<str>, ApiError> + Send + Sync + 'static,
     ) -> Arc<Self> {
         let server = Arc::into_inner(Self::new()).unwrap();
@@ -195,8 +195,9 @@ impl FakeServer {
 
     /// `KIND NAMESPACE` of each watch so far that the server has not ended.
     pub fn watched(&self) -> BTreeSet<String> {
-        let watched =
-            |(target, _): &(Target, _)| format!("{} {}", target.kind, target.namespace.as_deref().unwrap_or_default());
+        let watched = |(target, _): &(ListWatchTarget, _)| {
+            format!("{} {}", target.kind, target.namespace.as_deref().unwrap_or_default())
+        };
         self.state().watches.iter().map(watched).collect()
     }
 

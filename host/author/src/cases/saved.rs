@@ -17,19 +17,19 @@ use super::mask;
 /// # Errors
 /// What was seen cannot be said in JSON.
 pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
-    let mut input = Input::of(&run.how.key, &run.now);
+    let mut input = Input::of(&run.identity.key, &run.now);
     let mut left_out = Vec::new();
     input.attempt = run.attempt;
     input.failures = run.failures.iter().map(InputFailure::from).collect();
     input.config = serde_json::from_str(&run.config).context("read the configuration")?;
-    input.objects = run.seen.objects.iter().map(|object| object.value()).collect();
-    let state = run.seen.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    input.objects = run.read_set.objects.iter().map(|object| object.value()).collect();
+    let state = run.read_set.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     input.state = state.collect();
-    input.resources = run.seen.resources.iter().flat_map(|all| all.iter()).map(InputResource::from).collect();
-    for (need, answer) in &run.seen.answers {
+    input.resources = run.read_set.resources.iter().flat_map(|all| all.iter()).map(InputResource::from).collect();
+    for (need, answer) in &run.read_set.answers {
         left_out.extend(take_in(&mut input, need, answer.as_ref()));
     }
-    if run.seen.is_incomplete {
+    if run.read_set.is_incomplete {
         left_out.push("the run read more than is kept: objects or answers are missing".to_owned());
     }
     let mut n_masked = 0;

@@ -39,7 +39,7 @@ use crate::wire::{Description, Listing, Overrides, PluginStatus, Problem, Refusa
 
 /// A source of plugins, by ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum PluginSource {
     /// `pintle plugin load`.
     Admin,
     /// A file in the plugin folder.
@@ -48,7 +48,7 @@ pub enum Way {
     Resource,
 }
 
-impl Way {
+impl PluginSource {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -105,7 +105,7 @@ struct State {
 struct PluginEntry {
     base: Option<Base>,
     /// The source that owns the name; absent: the base.
-    claim: Option<Way>,
+    claim: Option<PluginSource>,
     /// Whether the folder has a file for it.
     in_folder: bool,
     /// After a swap with overrides: the spec without them, and the digest of the component.
@@ -148,9 +148,9 @@ impl Control {
         self.plugins.changes()
     }
 
-    /// The source with higher precedence than `way` that owns this name.
-    pub fn claimed_above(&self, way: Way, name: &str) -> Option<Way> {
-        self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > way)
+    /// The source with higher precedence than `source` that owns this name.
+    pub fn claimed_above(&self, source: PluginSource, name: &str) -> Option<PluginSource> {
+        self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > source)
     }
 
     /// Registers the names for which the folder has files.
@@ -168,12 +168,12 @@ impl Control {
     ///
     /// # Cancel safety
     /// Must run to completion: otherwise the owner of the name is not recorded.
-    pub async fn apply(&self, way: Way, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        if let Some(other) = self.claimed_above(way, name) {
-            return Err(other.takes_precedence(name, way));
+    pub async fn apply(&self, source: PluginSource, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+        if let Some(other) = self.claimed_above(source, name) {
+            return Err(other.takes_precedence(name, source));
         }
         let report = self.carry_out(name, wanted).await?;
-        self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(way);
+        self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(source);
         Ok(report)
     }
 
@@ -181,14 +181,14 @@ impl Control {
     ///
     /// # Errors
     /// The replacement is rejected, and the plugin continues unchanged. A [retry](Refusal::retry_after) may help.
-    pub async fn release(&self, way: Way, name: &str) -> Result<(), Refusal> {
+    pub async fn release(&self, source: PluginSource, name: &str) -> Result<(), Refusal> {
         let base = {
             let mut state = self.state.lock();
             let Some(held) = state.by_name.get_mut(name) else { return Ok(()) };
-            if way == Way::Folder {
+            if source == PluginSource::Folder {
                 held.in_folder = false;
             }
-            if held.claim != Some(way) {
+            if held.claim != Some(source) {
                 return Ok(());
             }
             if held.in_folder {
@@ -232,7 +232,7 @@ impl Control {
         }
         let report = self.carry_out(name, wanted).await?;
         let mut state = self.state.lock();
-        state.by_name.entry(name.to_owned()).or_default().claim.get_or_insert(Way::Admin);
+        state.by_name.entry(name.to_owned()).or_default().claim.get_or_insert(PluginSource::Admin);
         Ok(report)
     }
 
@@ -299,10 +299,10 @@ impl Control {
             let mut state = self.state.lock();
             let held = state.by_name.entry(name.to_owned()).or_default();
             let instead = match held.claim {
-                Some(Way::Folder) => format!("remove {}", plugin.current.origin),
-                Some(Way::Resource) => format!("delete ControllerPlugin {name}"),
+                Some(PluginSource::Folder) => format!("remove {}", plugin.current.origin),
+                Some(PluginSource::Resource) => format!("delete ControllerPlugin {name}"),
                 None if held.in_folder => format!("remove {name}.wasm from the plugin folder"),
-                Some(Way::Admin) | None => String::new(),
+                Some(PluginSource::Admin) | None => String::new(),
             };
             if !instead.is_empty() {
                 return Err(Refusal::new(

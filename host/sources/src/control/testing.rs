@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::Spec;
-use pintle_core::ports::guest::{Guest, LoadFailure, Loader, Looked};
+use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use pintle_runtime::manager::{Manager, ManagerConfig};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::json;
@@ -34,7 +34,7 @@ impl Loader for TextLoader {
     }
 
     fn load(&self, origin: &str, bytes: &[u8], _: &Limits) -> Result<Arc<dyn Guest>, LoadFailure> {
-        let Looked { manifest, digest } = self.look(origin, bytes)?;
+        let Inspected { manifest, digest } = self.inspect(origin, bytes)?;
         self.0.lock().push(format!("{digest} from {origin}"));
         Ok(Arc::new(FakeGuest::new(manifest, |_, _| Ok(Ok(Outcome::default())))))
     }

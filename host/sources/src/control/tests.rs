@@ -44,26 +44,26 @@ async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugin
     let source = || control.listing().items[0].source.clone();
     assert_eq!(source(), "built-in");
     control.in_folder("p", true);
-    control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
+    control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
     assert_eq!((host.versions(), source()), (vec!["p 2".into()], "folder".into()));
-    control.apply(Way::Resource, "p", wanted("p 3")).await.unwrap();
+    control.apply(PluginSource::Resource, "p", wanted("p 3")).await.unwrap();
     assert_eq!((host.versions(), source()), (vec!["p 3".into()], "resource".into()));
 
-    assert_eq!(reason(control.apply(Way::Folder, "p", wanted("p 4")).await), "Claimed");
+    assert_eq!(reason(control.apply(PluginSource::Folder, "p", wanted("p 4")).await), "Claimed");
     assert_eq!(host.versions(), ["p 3"]);
 
     let mut freed = control.freed();
-    control.release(Way::Resource, "p").await.unwrap();
+    control.release(PluginSource::Resource, "p").await.unwrap();
     assert!(freed.has_changed().unwrap(), "the folder is scanned again");
     freed.mark_unchanged();
     assert_eq!(host.versions(), ["p 3"], "it runs on until the file is taken");
-    control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
+    control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
 
-    control.release(Way::Folder, "p").await.unwrap();
+    control.release(PluginSource::Folder, "p").await.unwrap();
     assert_eq!((host.versions(), source()), (vec!["p 1".into()], "built-in".into()));
     host.loaded();
-    control.release(Way::Folder, "p").await.unwrap();
-    control.release(Way::Resource, "p").await.unwrap();
+    control.release(PluginSource::Folder, "p").await.unwrap();
+    control.release(PluginSource::Resource, "p").await.unwrap();
     assert!(host.loaded().is_empty(), "who has no say takes nothing away");
 }
 
@@ -71,12 +71,12 @@ async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugin
 async fn a_rejected_source_is_not_the_owner_and_a_released_plugin_is_unloaded() {
     let host = Fixture::new();
     let control = &host.control;
-    assert_eq!(reason(control.apply(Way::Resource, "p", wanted("broken")).await), "BadComponent");
-    control.apply(Way::Folder, "p", wanted("p 1")).await.unwrap();
-    control.release(Way::Resource, "p").await.unwrap();
+    assert_eq!(reason(control.apply(PluginSource::Resource, "p", wanted("broken")).await), "BadComponent");
+    control.apply(PluginSource::Folder, "p", wanted("p 1")).await.unwrap();
+    control.release(PluginSource::Resource, "p").await.unwrap();
     assert_eq!(host.versions(), ["p 1"]);
     assert_eq!(reason(control.unload("p").await), "Claimed");
-    control.release(Way::Folder, "p").await.unwrap();
+    control.release(PluginSource::Folder, "p").await.unwrap();
     assert!(host.versions().is_empty());
     assert_eq!(reason(control.unload("p").await), "NotFound");
 }
@@ -87,8 +87,8 @@ async fn a_plugin_that_was_unloaded_manually_is_not_loaded_again() {
     let control = &host.control;
     start(&host, "p 1", Value::Null).await;
     control.unload("p").await.unwrap();
-    control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
-    control.release(Way::Folder, "p").await.unwrap();
+    control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
+    control.release(PluginSource::Folder, "p").await.unwrap();
     assert!(host.versions().is_empty());
 }
 
@@ -125,10 +125,10 @@ async fn settings_of_the_command_line_apply_where_the_spec_has_none() {
     let host = Fixture::new();
     let control = &host.control;
     start(&host, "p 1", json!({"a": "host", "gone": 1})).await;
-    control.apply(Way::Folder, "p", wanted("p 2")).await.unwrap();
+    control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
     assert_eq!(host.spec("p").config, json!({"a": "host"}), "a setting that the component does not know is left out");
     let spec = Spec { config: json!({"a": "file"}), ..Spec::default() };
-    control.apply(Way::Folder, "p", Wanted { spec: Some(spec), ..wanted("p 3") }).await.unwrap();
+    control.apply(PluginSource::Folder, "p", Wanted { spec: Some(spec), ..wanted("p 3") }).await.unwrap();
     assert_eq!(host.spec("p").config, json!({"a": "file"}));
 }
 

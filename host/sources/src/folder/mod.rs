@@ -26,7 +26,7 @@ use tokio::time::Instant;
 pub use self::scan::parse_spec;
 pub use self::scan::{Files, Stamp, from_value, read_spec, scan};
 pub use self::watch::FolderWatch;
-use crate::control::{Control, Wanted, Way};
+use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::wire::{Overrides, Refusal, reason};
 
@@ -89,7 +89,7 @@ struct FolderSource(Arc<Control>);
 impl Source for FolderSource {
     type Wanted = Files;
 
-    const WAY: Way = Way::Folder;
+    const SOURCE: PluginSource = PluginSource::Folder;
 
     /// The component, or the spec without one.
     fn label(&self, _: &str, files: &Files) -> String {
@@ -106,7 +106,7 @@ impl Source for FolderSource {
 async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<String, Refusal> {
     let Some((component, _)) = files.component else {
         // The component may have been there before, and is gone.
-        control.release(Way::Folder, &name).await?;
+        control.release(PluginSource::Folder, &name).await?;
         return Err(Refusal::new(reason::INVALID, format!("there is no {name}.wasm beside {name}.yaml")));
     };
     let spec_file = files.spec.map(|(path, _)| path);
@@ -119,7 +119,7 @@ async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<Stri
     let (origin, bytes, spec, evidence) =
         reading.await.map_err(|error| Refusal::new(reason::UNREADABLE, error.to_string()))??;
     let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
-    let report = control.apply(Way::Folder, &name, wanted).await?;
+    let report = control.apply(PluginSource::Folder, &name, wanted).await?;
     tracing::info!(plugin = name, result = ?report.result, "applied from the plugin folder");
     Ok(report.to.map(|to| to.digest).unwrap_or_default())
 }

@@ -144,12 +144,12 @@ async fn a_file_waits_below_a_resource_and_is_applied_when_that_is_gone() {
     let mut test = TestFolder::new();
     let (overrides, evidence) = (&Overrides::NONE, Evidence::Own);
     let wanted = Wanted { origin: "cr".into(), bytes: b"p 9".to_vec(), spec: None, overrides, evidence };
-    test.host.control.apply(Way::Resource, "p", wanted).await.unwrap();
+    test.host.control.apply(PluginSource::Resource, "p", wanted).await.unwrap();
     test.host.loaded();
     test.write("p.wasm", "p 1");
     assert!(test.settle().await.is_empty());
     assert!(test.problems()[0].starts_with("Claimed: "));
-    test.host.control.release(Way::Resource, "p").await.unwrap();
+    test.host.control.release(PluginSource::Resource, "p").await.unwrap();
     assert_eq!(test.settle().await, ["p 1 from $DIR/p.wasm"]);
     assert!(test.problems().is_empty());
 }

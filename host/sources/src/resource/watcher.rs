@@ -22,7 +22,7 @@ use super::crd;
 use super::source::{Found, Sources, get};
 use super::spec::{ControllerPlugin, Source as Place};
 use super::status::StatusWriter;
-use crate::control::{Control, Wanted, Way};
+use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::wire::{Overrides, Refusal, reason};
 
@@ -166,7 +166,7 @@ impl Watcher {
 impl Source for ResourceSource {
     type Wanted = Asked;
 
-    const WAY: Way = Way::Resource;
+    const SOURCE: PluginSource = PluginSource::Resource;
 
     fn label(&self, name: &str, _: &Asked) -> String {
         format!("ControllerPlugin {name}")
@@ -189,7 +189,7 @@ impl Source for ResourceSource {
                 spec = control.granted(&origin, &bytes, spec);
             }
             let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
-            let report = control.apply(Way::Resource, &name, wanted).await?;
+            let report = control.apply(PluginSource::Resource, &name, wanted).await?;
             control.set_resource_uid(&name, &uid);
             tracing::info!(plugin = name, result = ?report.result, "applied from its ControllerPlugin");
             Ok(report.to.map(|to| to.digest).unwrap_or_default())
