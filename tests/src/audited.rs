@@ -2,33 +2,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::controlplane::free_ports;
-use crate::process::Guarded;
-use crate::{ApiClient, ControlPlane, Options, crash, eventually, kubectl};
+use crate::{ApiClient, ControlPlane, HostProcess, Options, kubectl, pintle};
 
 /// Where the service accounts of hosts and plugins are.
 pub const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
-
-/// How long a host may take until its caches are filled; the first time it compiles all components before that.
-const READY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What `pintle rbac` prints.
 ///
 /// # Errors
 /// It fails; the text is what it says.
 pub fn rbac(args: &[&str]) -> Result<String> {
-    let output = Command::new(crash::binary()?).arg("rbac").args(args).output().context("run pintle rbac")?;
-    if !output.status.success() {
-        bail!("pintle rbac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
+    pintle::run(["rbac"].iter().chain(args)).with_context(|| format!("pintle rbac {args:?}"))
 }
 
 /// The objects of a printed list.
@@ -66,16 +55,6 @@ impl Deed {
     pub fn is_write(&self) -> bool {
         !["get ", "list ", "watch "].iter().any(|read| self.what.starts_with(read))
     }
-}
-
-/// A host as `kube-system/pintle`. Dropping it ends it at once.
-#[derive(Debug)]
-pub struct Host {
-    /// The process.
-    pub process: Guarded,
-    /// Speaks to its own port.
-    pub client: ApiClient,
-    socket: PathBuf,
 }
 
 impl Audited {
@@ -126,34 +105,19 @@ impl Audited {
         Ok(())
     }
 
-    /// Runs the built-in plugins with a token of the host's account, which must be there.
+    /// Starts a host with a token of its service account, which must exist, and waits until it is ready. Answers a client of the host's
+    /// own address too.
     ///
     /// # Errors
-    /// The host does not start; the message holds the end of its log.
-    pub async fn run(&self, flags: &[&str]) -> Result<Host> {
+    /// The host does not start. The message contains the end of its log.
+    pub async fn host(&self, flags: &[String]) -> Result<(HostProcess, ApiClient)> {
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
         let token = self.client.create(&format!("{ACCOUNTS}/pintle/token"), &request).await?;
         let mut kubeconfig: Value = serde_json::from_str(&fs::read_to_string(self.plane.kubeconfig())?)?;
         kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
-        let kubeconfig = self.write("host.kubeconfig", &kubeconfig.to_string())?;
-        let [port] = free_ports()?;
-        let socket = self.folder.path().join("admin.sock");
-        let mut args = vec![
-            "run".to_owned(),
-            format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--serve=127.0.0.1:{port}"),
-            format!("--admin-socket={}", socket.display()),
-        ];
-        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let process = self.plane.start_program("pintle", &crash::binary()?, &args).await?;
-        let host = Host { process, client: ApiClient::new(&format!("http://127.0.0.1:{port}"), None, None), socket };
-        let ready = eventually(READY_DEADLINE, "pintle to be ready", async || {
-            let answer = host.client.request("GET", "/readyz", &[], None).await?;
-            ensure!(answer.status == 200, "{}", answer.text());
-            Ok(Some(()))
-        });
-        ready.await.with_context(|| host.process.log_tail())?;
-        Ok(host)
+        let mut host = HostProcess::start(&kubeconfig.to_string(), flags)?;
+        let client = host.ready().await?;
+        Ok((host, client))
     }
 
     /// What accounts of kube-system have done since the log was cleared. Nobody may have been refused anything.
@@ -186,28 +150,5 @@ impl Audited {
     /// It cannot be written.
     pub fn forget(&self) -> Result<()> {
         fs::write(self.folder.path().join("audit.log"), "").context("clear the audit log")
-    }
-}
-
-impl Host {
-    /// What `pintle plugin ... -o json` prints.
-    ///
-    /// # Errors
-    /// It fails; the text is what it says.
-    pub fn plugin(&self, arguments: &[&str]) -> Result<Value> {
-        let mut command = Command::new(crash::binary()?);
-        command.arg("plugin").args(arguments).args(["-o", "json", "--admin-socket"]).arg(&self.socket);
-        let output = command.output().context("run pintle plugin")?;
-        ensure!(
-            output.status.success(),
-            "pintle plugin {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// Asks it to end, and waits.
-    pub async fn stop(mut self) {
-        self.process.stop(Duration::from_secs(10)).await;
     }
 }

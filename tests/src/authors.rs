@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::{crash, workspace_dir};
+use crate::pintle::{self, Answer};
+use crate::workspace_dir;
 
 /// What there is a project in, as `pintle new` names it.
 pub const LANGUAGES: [&str; 6] = ["rust", "go", "ts", "js", "python", "c"];
@@ -26,24 +26,28 @@ pub struct Author {
     pub component: PathBuf,
 }
 
-/// What the binary has answered.
-#[derive(Debug)]
-pub struct Answer {
-    /// Whether it exited with zero.
-    pub is_good: bool,
-    /// Standard output.
-    pub output: String,
-    /// Standard error.
-    pub errors: String,
-}
-
 /// Every project, built once in a process.
 ///
 /// # Errors
 /// One does not build; the text is what the binary says.
 pub fn built() -> Result<&'static [Author]> {
-    static BUILT: LazyLock<Result<Vec<Author>>> = LazyLock::new(|| LANGUAGES.into_iter().map(build).collect());
+    static BUILT: LazyLock<Result<Vec<Author>>> = LazyLock::new(|| side_by_side(LANGUAGES, build));
     BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
+}
+
+/// Calls once for each item, each call in its own thread: most compilers of the languages use one processor.
+///
+/// # Errors
+/// Of the first call that failed, or that panicked.
+pub fn side_by_side<I: Send, T: Send>(
+    items: impl IntoIterator<Item = I>,
+    call: impl Fn(I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let call = &call;
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = items.into_iter().map(|item| scope.spawn(move || call(item))).collect();
+        calls.into_iter().map(|call| call.join().unwrap_or_else(|_| bail!("a call panicked"))).collect()
+    })
 }
 
 fn build(language: &'static str) -> Result<Author> {
@@ -53,7 +57,7 @@ fn build(language: &'static str) -> Result<Author> {
     let component = copies.join(format!("{language}.wasm"));
     let author = Author { language, folder, component };
     let answer = author.build(&author.component, &[])?;
-    ensure!(answer.is_good, "{language}: {}", answer.errors);
+    ensure!(answer.is_good(), "{language}: {}", answer.errors);
     Ok(author)
 }
 
@@ -63,9 +67,9 @@ impl Author {
     /// # Errors
     /// The binary cannot be run.
     pub fn build(&self, component: &Path, environment: &[(&str, OsString)]) -> Result<Answer> {
-        let mut build = Command::new(crash::binary()?);
-        build.arg("build").arg(&self.folder).arg("-o").arg(component);
-        answer(build.envs(environment.iter().map(|(name, value)| (name, value))))
+        let mut build =
+            pintle::command(["build".as_ref(), self.folder.as_os_str(), "-o".as_ref(), component.as_os_str()])?;
+        Answer::of(build.envs(environment.iter().map(|(name, value)| (name, value))))
     }
 
     /// Calls with a file of the copy changed, and puts it back.
@@ -100,13 +104,8 @@ impl Author {
 /// # Errors
 /// The binary cannot be run.
 pub fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Answer> {
-    answer(Command::new(crash::binary()?).arg("test").arg(component).arg("--cases").arg(cases).args(more))
-}
-
-fn answer(command: &mut Command) -> Result<Answer> {
-    let output = command.output().context("run pintle")?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Answer { is_good: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) })
+    let mut test = pintle::command(["test".as_ref(), component, "--cases".as_ref(), cases])?;
+    Answer::of(test.args(more))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Components for tests: those of the plugins and of `tests/guests`, and the same with another manifest.
+//! Components for tests: those of the plugins and of `tests/guests`, the same with another manifest, and core modules written as text.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 use pintle_core::contract::manifest;
 use serde_json::Value;
 use wasmparser::{Chunk, Parser, Payload};
+use wit_component::{StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
 use xtask::guests::{self, Component, Set};
+
+use crate::workspace_dir;
 
 /// The component of a built-in plugin, by its name.
 ///
@@ -68,6 +72,19 @@ pub fn with_manifest(component: &[u8], change: impl FnOnce(&mut Value)) -> Resul
     let data = serde_json::to_vec(&manifest)?;
     pintle_build::add_manifest(&mut rest, &data);
     Ok(rest)
+}
+
+/// The component of a controller whose core module is written as text, for code that no compiler would produce.
+///
+/// # Errors
+/// The text is not a core module that fits the contract.
+pub fn of_text(module: &str, manifest: &Value) -> Result<Vec<u8>> {
+    let mut module = wat::parse_str(module)?;
+    let mut contract = Resolve::default();
+    let (package, _) = contract.push_path(workspace_dir().join("wit")).context("read the contract")?;
+    let world = contract.select_world(&[package], Some("controller"))?;
+    embed_component_metadata(&mut module, &contract, world, StringEncoding::UTF8, false)?;
+    pintle_build::assemble(&module, &serde_json::to_vec(manifest)?)
 }
 
 /// A component without its manifest, and the manifest.

@@ -1,16 +1,16 @@
-//! What a change of hands does to the objects of a namespace.
+//! The effect of a handover from one controller manager to another on the objects of a namespace.
 //!
 //! ```text
-//! quiet -> Census (every object) -> Recorder (watches from there on) -> the other one takes over -> quiet -> Census
+//! quiet -> Census (every object) -> Recorder (watches from there on) -> the next one takes over -> quiet -> Census
 //!                                             '-> writes --------------------------------> Comparison -> table
 //! ```
 //!
 //! Invariants:
-//! 1. A write that leaves no trace in the objects is seen all the same: each is an event of a watch.
-//! 2. "Quiet" counts only while the controllers say that their queues are empty and that they have looked at each
-//!    object; silence alone could be that of a controller that has not begun.
+//! 1. A write that is undone is seen too: each write is an event of a watch.
+//! 2. "Quiet" means that the queues of the controllers are empty and that they have reconciled each object; silence alone
+//!    could be that of a controller that has not started.
 //!
-//! Not here: what the namespace is filled with, and who takes over.
+//! Not here: the objects of the namespace, and the controller managers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,9 +20,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::eventually;
-use crate::scenarios::contender::Running;
 use crate::scenarios::history::{Effect, Id, Recorder, text};
 use crate::scenarios::stage::{COMPARED, Stage};
+use crate::scenarios::subject::Running;
 
 /// How long the controllers may take until nothing happens any more.
 const QUIET_DEADLINE: Duration = Duration::from_secs(300);
@@ -92,11 +92,11 @@ impl Running {
     ///
     /// # Errors
     /// Something goes on happening, or the controllers never came to rest; the message holds the end of their log.
-    pub async fn quiet(&self, stage: &Stage) -> Result<Census> {
+    pub async fn quiet(&self, namespace: &Stage) -> Result<Census> {
         let mut last = None;
         let mut n_same = 0;
         let outcome = eventually(QUIET_DEADLINE, format!("{} to come to rest", self.name), async || {
-            let now = Census::take(stage).await?;
+            let now = Census::take(namespace).await?;
             let rest = self.at_rest(&now).await;
             let is_same = rest.is_ok() && last.as_ref() == Some(&now);
             n_same = if is_same { n_same + 1 } else { 0 };
@@ -105,7 +105,7 @@ impl Running {
             Ok(if n_same >= N_QUIET_LOOKS { last.take() } else { None })
         })
         .await;
-        outcome.with_context(|| format!("the log of {} ends with:\n{}\n", self.name, self.process.log_tail()))
+        outcome.with_context(|| format!("the log of {} ends with:\n{}\n", self.name, self.process().log_tail()))
     }
 }
 
@@ -124,10 +124,10 @@ impl Census {
     ///
     /// # Errors
     /// The server refuses.
-    pub async fn take(stage: &Stage) -> Result<Census> {
+    pub async fn take(namespace: &Stage) -> Result<Census> {
         let mut objects = BTreeMap::new();
         for plural in COMPARED {
-            for object in stage.list(plural).await? {
+            for object in namespace.list(plural).await? {
                 objects.insert((plural, text(&object, "uid").to_owned()), object);
             }
         }
@@ -152,13 +152,13 @@ impl Comparison {
         let mut violations = Vec::new();
         for write in &history.writes {
             let key = write.id();
-            let told = told(&key, &write.object);
+            let shown = describe(&key, &write.object);
             match write.effect {
-                Effect::Added => violations.push(format!("{told}: ADDED")),
-                Effect::Deleted => violations.push(format!("{told}: DELETED")),
+                Effect::Added => violations.push(format!("{shown}: ADDED")),
+                Effect::Deleted => violations.push(format!("{shown}: DELETED")),
                 Effect::Modified => {}
             }
-            writes.entry(key).or_insert((0, told)).0 += 1;
+            writes.entry(key).or_insert((0, shown)).0 += 1;
         }
         let rows = COMPARED.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
         for (n, what) in writes.into_values().filter(|(n, _)| *n > 1) {
@@ -200,7 +200,7 @@ fn row(plural: &'static str, before: &Census, after: &Census, violations: &mut V
     };
     for (key, old) in before.objects.iter().filter(|(key, _)| key.0 == plural) {
         match after.objects.get(key) {
-            // Told by the watch already.
+            // The watch has reported it.
             None => row.n_deleted += 1,
             Some(new) if text(new, "resourceVersion") == text(old, "resourceVersion") => row.n_untouched += 1,
             Some(new) if MAY_GET_STATUS.contains(&plural) && without_status(new) == without_status(old) => {
@@ -208,7 +208,7 @@ fn row(plural: &'static str, before: &Census, after: &Census, violations: &mut V
             }
             Some(new) => {
                 row.n_changed += 1;
-                violations.push(format!("{}: rewritten\n- {old}\n+ {new}", told(key, new)));
+                violations.push(format!("{}: rewritten\n- {old}\n+ {new}", describe(key, new)));
             }
         }
     }
@@ -228,7 +228,7 @@ fn without_status(object: &Value) -> Value {
     rest
 }
 
-fn told(key: &Id, object: &Value) -> String {
+fn describe(key: &Id, object: &Value) -> String {
     let message = object["message"].as_str().map(|message| format!(" ({message})")).unwrap_or_default();
     format!("{} {}{message}", key.0, text(object, "name"))
 }

@@ -1,13 +1,13 @@
 //! The controllers of `sdk/<language>/examples`, built by `pintle build`; one of them is the same in every language.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::{crash, target_dir, workspace_dir};
+use crate::pintle::{self, Answer};
+use crate::{target_dir, workspace_dir};
 
 /// An example, built.
 #[derive(Debug)]
@@ -62,12 +62,9 @@ pub fn build(language: &str, example: &str) -> Result<Built> {
 /// # Errors
 /// It fails.
 pub fn pintle(arguments: &[&Path]) -> Result<String> {
-    let mut command = Command::new(crash::binary()?);
-    // The standard library for WebAssembly is built once for all in Rust.
-    command.args(arguments).env("CARGO_TARGET_DIR", target_dir().join("wasm"));
-    let output = command.output().context("run pintle")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let shown = arguments.iter().map(|argument| argument.display().to_string()).collect::<Vec<_>>().join(" ");
-    ensure!(output.status.success(), "pintle {shown}: {}{told}", String::from_utf8_lossy(&output.stderr));
-    Ok(told)
+    let mut command = pintle::command(arguments)?;
+    // All packages in Rust share one build of the standard library for WebAssembly.
+    Answer::of(command.env("CARGO_TARGET_DIR", target_dir().join("wasm")))?
+        .success()
+        .with_context(|| format!("{arguments:?}"))
 }

@@ -1,25 +1,34 @@
 //! Shared support of the whole-system tests.
 //!
-//! What is here: a real control plane as child processes ([`controlplane`]), a small JSON client that
-//! speaks to it and to the embedded cluster alike ([`api`]), polling with a deadline ([`eventually()`]),
-//! the script of API behaviours ([`behaviour`]) and the scenarios in which Pintle is compared with
-//! kube-controller-manager ([`scenarios`]), what a change between the two does to objects ([`handover`]), and the story
-//! of a rollout in which things go wrong ([`crash`]).
+//! | part | contents |
+//! | --- | --- |
+//! | [`cluster`], [`controlplane`] | the cluster of a test: embedded, or a real control plane as child processes |
+//! | [`host`], [`pintle`], [`process`] | the binary under test: as a host, as a command; child processes |
+//! | [`local`] | a host in the process of the test |
+//! | [`api`], [`kubectl`], [`eventually()`] | clients of a cluster, and waits with a deadline |
+//! | [`behaviour`] | the script of API behaviours |
+//! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
+//! | [`crash`] | a rollout during which something fails |
+//! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
-//! Not here: the tests themselves (`tests/`), the simulated nodes (`host/sim`).
+//! Not here: the tests themselves (`tests/`), the simulated nodes (`host/nodes`).
 
 pub mod api;
 pub mod audited;
 pub mod authors;
 pub mod behaviour;
+pub mod cluster;
 pub mod components;
 pub mod controlplane;
 pub mod crash;
 pub mod eventually;
 pub mod handover;
+pub mod host;
 pub mod kubectl;
 pub mod languages;
+pub mod local;
 pub mod operator;
+pub mod pintle;
 pub mod process;
 pub mod registry;
 pub mod scenarios;
@@ -27,9 +36,12 @@ pub mod tutorial;
 pub mod webapps;
 
 pub use api::{ApiClient, Failure, PatchKind};
+pub use cluster::TestCluster;
 pub use controlplane::{ControlPlane, Options};
 pub use eventually::eventually;
+pub use host::HostProcess;
 pub use kubectl::kubectl;
+pub use local::LocalHost;
 
 use std::path::PathBuf;
 

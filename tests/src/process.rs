@@ -1,15 +1,15 @@
 //! Child processes that never outlive the test.
 //!
-//! Flow: a command is started with a pipe as its standard input; the child (or the guard around it,
-//! see `tests/controlplane/guard.go`) ends itself as soon as that pipe is closed, which the kernel
-//! does when the test process ends, however it ends. Dropping a [`Guarded`] kills the child at once.
+//! Flow: something holds the end of a pipe from this process, and ends the child when the pipe is closed, which the kernel does
+//! when this process ends for any reason. That is the child itself or the guard around it (`tests/controlplane/guard.go`) if it
+//! understands this, and a shell beside it otherwise ([`Lifeline`]). Dropping a [`Guarded`] kills the child at once.
 //!
 //! Invariants:
 //! 1. No process started here is alive after the test process is gone, SIGKILL included.
 //! 2. Nothing here is bound to an async runtime, so one process can serve tests with a runtime each.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -28,8 +28,9 @@ const LOG_TAIL_BYTES: u64 = 4096;
 pub struct Guarded {
     name: String,
     log: PathBuf,
-    /// Its standard input is the lifeline: closed when this is dropped or the test process ends.
+    /// Its standard input is the lifeline, unless a shell has it.
     child: Child,
+    lifeline: Option<Lifeline>,
     /// The process whose resources count: the child itself, or the one that it guards.
     behind_guard: bool,
 }
@@ -62,7 +63,7 @@ impl Guarded {
     pub fn part(name: &str, binary: &Path, args: &[String], log: &Path) -> Result<Guarded> {
         let mut command = Command::new(binary);
         command.arg(name).args(args);
-        Guarded::spawn(name, command, log, false)
+        Guarded::spawn(name, &mut command, log, false)
     }
 
     /// Starts any program under the guard of the control plane binary.
@@ -72,10 +73,20 @@ impl Guarded {
     pub fn program(name: &str, guard: &Path, program: &Path, args: &[String], log: &Path) -> Result<Guarded> {
         let mut command = Command::new(guard);
         command.arg("guard").arg(program).args(args);
-        Guarded::spawn(name, command, log, true)
+        Guarded::spawn(name, &mut command, log, true)
     }
 
-    fn spawn(name: &str, mut command: Command, log: &Path, behind_guard: bool) -> Result<Guarded> {
+    /// Starts any program, and a shell that kills it when this process has ended.
+    ///
+    /// # Errors
+    /// The log file cannot be made, or the program or the shell cannot be started.
+    pub fn tied(name: &str, command: &mut Command, log: &Path) -> Result<Guarded> {
+        let mut started = Guarded::spawn(name, command, log, false)?;
+        started.lifeline = Some(Lifeline::of(&started.id().to_string())?);
+        Ok(started)
+    }
+
+    fn spawn(name: &str, command: &mut Command, log: &Path, behind_guard: bool) -> Result<Guarded> {
         let out = File::options()
             .create(true)
             .append(true)
@@ -88,7 +99,7 @@ impl Guarded {
             .stderr(out)
             .spawn()
             .with_context(|| format!("start {name}"))?;
-        Ok(Guarded { name: name.to_owned(), log: log.to_owned(), child, behind_guard })
+        Ok(Guarded { name: name.to_owned(), log: log.to_owned(), child, lifeline: None, behind_guard })
     }
 
     /// What the process is called in messages.
@@ -121,7 +132,9 @@ impl Guarded {
 
     /// The exit status, if the process has ended.
     pub fn exited(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let status = self.child.try_wait().ok().flatten()?;
+        self.lifeline = None;
+        Some(status)
     }
 
     /// Sends SIGTERM and waits for the end; after `grace`, SIGKILL. Returns whether SIGTERM was
@@ -144,6 +157,8 @@ impl Guarded {
 
     /// Ends the process at once (SIGKILL) and reaps it.
     pub fn kill(&mut self) {
+        // First, so that the shell kills no other process that gets the same id.
+        self.lifeline = None;
         // Both fail only when the process has ended already, which is what is wanted.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -213,6 +228,34 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A shell that kills a process, or a group of them, when the pipe from this process closes.
+#[derive(Debug)]
+pub(crate) struct Lifeline(Child);
+
+impl Lifeline {
+    /// Ties all processes of a group to this one, by the number of its leader.
+    pub(crate) fn of_group(leader: u32) -> Result<Lifeline> {
+        Lifeline::of(&format!("-{leader}"))
+    }
+
+    fn of(target: &str) -> Result<Lifeline> {
+        let script = "read -r order || kill -KILL -- \"$0\" 2>/dev/null";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, target]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Lifeline(shell.spawn().context("start a shell that watches a process")?))
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        // Both fail only when the shell has ended already, which is what is wanted.
+        if let Some(mut pipe) = self.0.stdin.take() {
+            let _ = pipe.write_all(b"end\n");
+        }
+        let _ = self.0.wait();
     }
 }
 

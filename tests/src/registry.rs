@@ -4,6 +4,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use crate::crash::host::Lifeline;
 use crate::process::Guarded;
 use crate::{eventually, target_dir};
 
@@ -39,8 +39,6 @@ pub enum Access {
 /// A running registry.
 #[derive(Debug)]
 pub struct Registry {
-    // The order of the fields is that in which they are dropped: no pid is killed that may be somebody else's.
-    _lifeline: Lifeline,
     _process: Guarded,
     port: u16,
     folder: TempDir,
@@ -76,11 +74,12 @@ impl Registry {
         }
         // Whatever is JSON is YAML.
         std::fs::write(at("config.yml"), config.to_string())?;
-        let args = [at("config.yml").display().to_string()];
-        let process = Guarded::part("serve", Path::new(PROGRAM), &args, &at("log")).with_context(|| {
-            format!("{PROGRAM} is not installed: `cargo xtask test` does, or `apt-get install {PROGRAM}`")
-        })?;
-        let registry = Registry { _lifeline: Lifeline::of(&process)?, _process: process, port, folder };
+        let mut serve = Command::new(PROGRAM);
+        let process =
+            Guarded::tied(PROGRAM, serve.arg("serve").arg(at("config.yml")), &at("log")).with_context(|| {
+                format!("{PROGRAM} is not installed: `cargo xtask test` does, or `apt-get install {PROGRAM}`")
+            })?;
+        let registry = Registry { _process: process, port, folder };
         eventually(PATIENCE, "the registry to listen", async || {
             Ok(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok())
         })

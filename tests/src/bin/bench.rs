@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
 use pintle_tests::process::Usage;
-use pintle_tests::scenarios::Contender;
-use pintle_tests::scenarios::contender::Running;
+use pintle_tests::scenarios::Subject;
+use pintle_tests::scenarios::subject::Running;
 use pintle_tests::{ApiClient, ControlPlane, Options, eventually, target_dir};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// Requests of our own client in flight. More makes the API server slower, not faster, on two cores.
 const IN_FLIGHT: usize = 32;
 
-/// How long a contender may take to come to rest.
+/// How long a subject may take to come to rest.
 const REST_DEADLINE: Duration = Duration::from_secs(60);
 
 const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
@@ -130,32 +130,32 @@ async fn run() -> Result<()> {
     report(&samples, args.cached_pods)
 }
 
-/// Usage of a contender once it does nothing more.
-async fn usage_at_rest(contender: &Running) -> Result<Usage> {
-    let mut last = contender.process.usage()?;
+/// Usage of a subject once it does nothing more.
+async fn usage_at_rest(subject: &Running) -> Result<Usage> {
+    let mut last = subject.process().usage()?;
     let mut quiet = 0;
     let begun = Instant::now();
     while quiet < 4 {
         tokio::time::sleep(Duration::from_millis(250)).await;
-        let now = contender.process.usage()?;
+        let now = subject.process().usage()?;
         quiet = if now.cpu.saturating_sub(last.cpu) <= Duration::from_millis(10) { quiet + 1 } else { 0 };
         last = now;
         if begun.elapsed() > REST_DEADLINE {
-            eprintln!("{} does not come to rest; it is measured as it is", contender.name);
+            eprintln!("{} does not come to rest; it is measured as it is", subject.name);
             break;
         }
     }
     Ok(last)
 }
 
-/// Starts a contender, and waits until it has made the Pod of a small Deployment: only then are its caches filled.
+/// Starts a subject, and waits until it has made the Pod of a small Deployment: only then are its caches filled.
 async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Running>> {
-    let (contender, flags): (_, &[&str]) = match implementation {
+    let (subject, flags): (_, &[&str]) = match implementation {
         Implementation::Bare => return Ok(None),
-        Implementation::KubeControllerManager => (Contender::KubeControllerManager, &[]),
-        Implementation::Pintle => (Contender::Pintle(pintle.to_owned()), &["--log=warn"]),
+        Implementation::KubeControllerManager => (Subject::KubeControllerManager, &[]),
+        Implementation::Pintle => (Subject::Pintle(pintle.to_owned()), &["--log=warn,pintle::run=info"]),
     };
-    let running = contender.start_with(plane, &CONTROLLERS, flags).await?;
+    let running = subject.start_with(plane, &CONTROLLERS, flags).await?;
     let client = plane.client();
     static N_PROBES: AtomicUsize = AtomicUsize::new(0);
     let name = &format!("probe-{}", N_PROBES.fetch_add(1, Ordering::Relaxed));
@@ -165,7 +165,7 @@ async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementati
         Ok(pods.iter().any(|pod| pod["metadata"]["labels"]["app"] == *name).then_some(()))
     })
     .await
-    .with_context(|| running.process.log_tail())?;
+    .with_context(|| running.process().log_tail())?;
     Ok(Some(running))
 }
 
@@ -173,9 +173,9 @@ async fn rollout(pintle: &Path, implementation: Implementation, deployments: usi
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
     prepare(&client).await?;
-    let contender = start(pintle, &plane, implementation).await?;
-    let before = match &contender {
-        Some(contender) => Some(usage_at_rest(contender).await?),
+    let subject = start(pintle, &plane, implementation).await?;
+    let before = match &subject {
+        Some(subject) => Some(usage_at_rest(subject).await?),
         None => None,
     };
     let begun = Instant::now();
@@ -196,13 +196,13 @@ async fn rollout(pintle: &Path, implementation: Implementation, deployments: usi
     .await?;
     let pods_per_second = total as f64 / begun.elapsed().as_secs_f64();
     let mut sample = Sample { pods_per_second, ..Sample::default() };
-    if let (Some(contender), Some(before)) = (&contender, before) {
+    if let (Some(subject), Some(before)) = (&subject, before) {
         eventually(DEADLINE, "every status", || async {
             let all = client.list("/apis/apps/v1/namespaces/bench/deployments").await?;
             Ok(all.iter().all(|deployment| deployment["status"]["replicas"] == pods).then_some(()))
         })
         .await?;
-        let after = usage_at_rest(contender).await?;
+        let after = usage_at_rest(subject).await?;
         sample.cpu_seconds = after.cpu.saturating_sub(before.cpu).as_secs_f64();
         sample.rss_bytes = after.rss_bytes as f64;
         let surplus = count(&client).await?;
@@ -210,15 +210,15 @@ async fn rollout(pintle: &Path, implementation: Implementation, deployments: usi
             bail!("{surplus} Pods where {total} were wanted");
         }
     }
-    if let Some(contender) = contender {
-        contender.stop().await;
+    if let Some(subject) = subject {
+        subject.stop().await;
     }
     plane.stop().await;
     Ok(sample)
 }
 
 /// Resident memory with many Pods of realistic size in the cache, some time after they came: what the first list left
-/// behind is garbage in one contender and freed pages in the other, and neither is what a cached Pod costs.
+/// behind is garbage in one subject and freed pages in the other, and neither is what a cached Pod costs.
 async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>> {
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
@@ -230,16 +230,16 @@ async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>> {
         let mut order = [Implementation::Pintle, Implementation::KubeControllerManager];
         order.rotate_left(round % 2);
         for implementation in order {
-            let contender = start(&args.pintle, &plane, implementation).await?.context("nothing runs")?;
-            let first = usage_at_rest(&contender).await?;
+            let subject = start(&args.pintle, &plane, implementation).await?.context("nothing runs")?;
+            let first = usage_at_rest(&subject).await?;
             tokio::time::sleep(args.settle).await;
-            let usage = usage_at_rest(&contender).await?;
+            let usage = usage_at_rest(&subject).await?;
             let (cpu, rss) = (usage.cpu.as_secs_f64(), usage.rss_bytes as f64);
             let sample = Sample { pods_per_second: 0.0, cpu_seconds: cpu, rss_bytes: rss };
             let at_first = first.rss_bytes;
             eprintln!("round {} memory {}: {sample:.1?}, {at_first} at first", round + 1, implementation.name());
             samples.push((implementation, sample));
-            contender.stop().await;
+            subject.stop().await;
         }
     }
     plane.stop().await;

@@ -1,16 +1,14 @@
 //! A rollout on the embedded cluster by the real `pintle run`, with whatever goes wrong meanwhile.
 //!
-//! Flow: [`Stage::start`] makes a cluster and its nodes in this process and starts the host as a child; [`Stage::play`]
-//! rolls a Deployment out twice, to image 1 and to image 2, and kills the host when told; [`Stage::finish`] waits
-//! until the host has nothing left to write and hands every write of the story to [`verdict`].
+//! Flow: [`Rollout::start`] makes a cluster and its nodes in this process and starts the host as a child; [`Rollout::run`]
+//! rolls a Deployment out twice, to image 1 and to image 2, and kills the host when told; [`Rollout::finish`] waits
+//! until the host has nothing left to write and hands every write of the story to [`rules`].
 //!
-//! Not here: what goes wrong, which is each test's part; the rules that a story must have kept ([`verdict`]).
+//! Not here: what goes wrong, which is each test's part; the rules that a story must have kept ([`rules`]).
 
-pub(crate) mod host;
 mod points;
-pub mod verdict;
+pub mod rules;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -20,9 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::eventually::eventually;
-use crate::{ApiClient, PatchKind};
+use crate::{ApiClient, HostProcess, PatchKind};
 
-pub use host::Host;
 pub use points::{Points, crash_at};
 
 /// Part of the `User-Agent` of the host's writes, and of nobody else's.
@@ -33,6 +30,9 @@ pub const REPLICAS: i64 = 4;
 const ROLLOUT: Duration = Duration::from_secs(300);
 /// A host that has not written for so long has come to rest.
 const REST: Duration = Duration::from_millis(300);
+
+/// What a rollout needs.
+const CONTROLLERS: [&str; 3] = ["deployment-controller", "replicaset-controller", "garbage-collector-controller"];
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -46,28 +46,28 @@ pub enum Strategy {
 }
 
 /// A cluster, its nodes and a host at work on it. Dropping it ends all three.
-pub struct Stage {
+pub struct Rollout {
     /// The cluster.
     pub cluster: SimCluster,
     /// The host.
-    pub host: Host,
+    pub host: HostProcess,
     strategy: Strategy,
     client: ApiClient,
     _nodes: SimNodes,
 }
 
-impl Stage {
-    /// Starts everything; `name` tells the logs of several stages apart.
+impl Rollout {
+    /// Starts everything.
     ///
     /// # Errors
     /// There is no `pintle` binary, or the system does not let us start something.
-    pub async fn start(name: &str, strategy: Strategy) -> Result<Stage> {
+    pub async fn start(strategy: Strategy) -> Result<Rollout> {
         let cluster = SimCluster::start(SimConfig::default()).await?;
         let config = SimNodesConfig { heartbeat: None, ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url())) };
         let nodes = SimNodes::start(config).await?;
         let client = ApiClient::new(&cluster.base_url(), None, None);
-        let host = Host::start(name, &cluster.kubeconfig())?;
-        Ok(Stage { cluster, host, strategy, client, _nodes: nodes })
+        let host = HostProcess::start(&cluster.kubeconfig(), &[HostProcess::controllers(&CONTROLLERS)])?;
+        Ok(Rollout { cluster, host, strategy, client, _nodes: nodes })
     }
 
     /// The fault script of the cluster.
@@ -75,7 +75,7 @@ impl Stage {
         self.cluster.faults()
     }
 
-    /// Arms the crash of the host right after its `n`-th write from now; to be given to [`Stage::play`].
+    /// Arms the crash of the host right after its `n`-th write from now; to be given to [`Rollout::run`].
     pub fn crash_after(&self, n: u64) -> watch::Receiver<bool> {
         self.faults().kill_client_after(n, HOST)
     }
@@ -88,7 +88,7 @@ impl Stage {
     ///
     /// # Cancel safety
     /// A dropped future leaves the story where it is.
-    pub async fn play(&mut self, mut crash: watch::Receiver<bool>) -> Result<bool> {
+    pub async fn run(&mut self, mut crash: watch::Receiver<bool>) -> Result<bool> {
         let story = tell(&self.cluster, &self.client, self.strategy);
         tokio::pin!(story);
         let mut crashed = false;
@@ -107,14 +107,14 @@ impl Stage {
         Ok(crashed)
     }
 
-    /// [`Stage::play`] without a crash.
+    /// [`Rollout::run`] without a crash.
     ///
     /// # Errors
     /// As `play`.
-    pub async fn play_on(&mut self) -> Result<()> {
+    pub async fn run_undisturbed(&mut self) -> Result<()> {
         // A receiver whose sender is gone never turns true.
         let (_, never) = watch::channel(false);
-        self.play(never).await.map(drop)
+        self.run(never).await.map(drop)
     }
 
     /// Waits until the host rests, and checks the whole story.
@@ -134,7 +134,7 @@ impl Stage {
         .await?;
         // Later writes may have undone it.
         ensure!(rolled_out(&self.cluster, 2), "the Deployment left its final state");
-        verdict::check(&self.cluster.history(), self.strategy).with_context(|| self.host.log_tail())
+        rules::check(&self.cluster.history(), self.strategy).with_context(|| self.host.log_tail())
     }
 
     /// Writes of the host that took effect so far.
@@ -241,7 +241,7 @@ fn image(revision: u8) -> String {
 fn deployment(strategy: Strategy) -> Value {
     let strategy = match strategy {
         Strategy::Rolling => json!({"type": "RollingUpdate", "rollingUpdate": {
-            "maxSurge": verdict::MAX_SURGE, "maxUnavailable": verdict::MAX_UNAVAILABLE}}),
+            "maxSurge": rules::MAX_SURGE, "maxUnavailable": rules::MAX_UNAVAILABLE}}),
         Strategy::Recreate => json!({"type": "Recreate"}),
     };
     let labels = json!({"app": "web"});
@@ -255,17 +255,4 @@ fn deployment(strategy: Strategy) -> Value {
             }
         }
     })
-}
-
-/// The `pintle` binary under test.
-///
-/// # Errors
-/// There is none.
-pub fn binary() -> Result<PathBuf> {
-    let binary = match std::env::var_os("PINTLE_BIN") {
-        Some(path) => PathBuf::from(path),
-        None => crate::target_dir().join("debug/pintle"),
-    };
-    ensure!(binary.exists(), "there is no {}; run `cargo xtask build` first", binary.display());
-    Ok(binary)
 }

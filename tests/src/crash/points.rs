@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use super::{Stage, Strategy};
+use super::{Rollout, Strategy};
 
 /// Stories at once; each has a host of its own.
 const N_AT_ONCE: usize = 3;
@@ -49,18 +49,18 @@ pub async fn crash_at(points: Points, strategy: Strategy) -> Result<()> {
 
 /// The writes of the host when nothing happens to it: all, and those that every story has.
 async fn undisturbed(strategy: Strategy) -> Result<(u64, u64)> {
-    let mut stage = Stage::start("undisturbed", strategy).await?;
-    stage.play_on().await?;
-    stage.finish().await?;
-    Ok((stage.n_host_writes(), stage.n_certain_writes()))
+    let mut rollout = Rollout::start(strategy).await?;
+    rollout.run_undisturbed().await?;
+    rollout.finish().await?;
+    Ok((rollout.n_host_writes(), rollout.n_certain_writes()))
 }
 
 /// Returns whether the host got as far as its `n`-th write.
 async fn crash_after(n: u64, strategy: Strategy) -> Result<bool> {
-    let mut stage = Stage::start(&format!("write-{n}"), strategy).await?;
-    let crash = stage.crash_after(n);
-    let crashed = stage.play(crash).await?;
-    stage.finish().await?;
+    let mut rollout = Rollout::start(strategy).await?;
+    let crash = rollout.crash_after(n);
+    let crashed = rollout.run(crash).await?;
+    rollout.finish().await?;
     Ok(crashed)
 }
 

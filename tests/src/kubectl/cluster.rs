@@ -1,16 +1,13 @@
 //! The two clusters that the script of kubectl is played on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::controlplane::{ControlPlane, Options};
-use crate::crash::host::Lifeline;
 use crate::process::Guarded;
-use crate::{eventually, target_dir};
+use crate::{HostProcess, TestCluster, eventually, pintle, target_dir};
 
 /// How long `pintle dev` may take until its kubeconfig is there, components compiled included.
 const START: Duration = Duration::from_secs(300);
@@ -22,8 +19,6 @@ const READY: Duration = Duration::from_millis(200);
 /// `pintle dev` as a process.
 #[derive(Debug)]
 pub struct Dev {
-    // Dropped in this order: no pid is killed that may be somebody else's.
-    _lifeline: Lifeline,
     _process: Guarded,
     folder: TempDir,
 }
@@ -37,16 +32,16 @@ impl Dev {
         let target = target_dir();
         std::fs::create_dir_all(&target).context("make the target folder")?;
         let folder = tempfile::Builder::new().prefix("kubectl-dev-").tempdir_in(target)?;
-        let args = [
+        let mut dev = pintle::command(["dev"])?;
+        dev.args([
             format!("--kubeconfig={}", folder.path().join("kubeconfig").display()),
-            format!("--cache-dir={}", target_dir().join("kubectl-code").display()),
+            format!("--cache-dir={}", target_dir().join("host-code").display()),
             format!("--nodes={N_NODES}"),
             // The real cluster does not have it.
             "--install-crd=false".to_owned(),
             format!("--ready-delay-ms={}", READY.as_millis()),
-        ];
-        let mut process = Guarded::part("dev", &binary()?, &args, &folder.path().join("log"))?;
-        let lifeline = Lifeline::of(&process)?;
+        ]);
+        let mut process = Guarded::tied("pintle dev", &mut dev, &folder.path().join("log"))?;
         let kubeconfig = folder.path().join("kubeconfig");
         eventually(START, "pintle dev to come up", async || {
             if process.exited().is_some() {
@@ -56,7 +51,7 @@ impl Dev {
             Ok(std::fs::read_to_string(&kubeconfig).is_ok_and(|text| !text.is_empty()).then_some(()))
         })
         .await?;
-        Ok(Dev { _lifeline: lifeline, _process: process, folder })
+        Ok(Dev { _process: process, folder })
     }
 
     /// The way to the cluster.
@@ -65,46 +60,16 @@ impl Dev {
     }
 }
 
-/// A real control plane with `pintle run` and simulated nodes on it.
-pub struct Real {
-    /// The control plane.
-    pub plane: ControlPlane,
-    _host: Guarded,
-    _nodes: SimNodes,
-}
-
-impl Real {
-    /// Starts all three.
-    ///
-    /// # Errors
-    /// One of them did not start.
-    pub async fn start() -> Result<Real> {
-        let plane = ControlPlane::start(Options::default()).await?;
-        let nodes = SimNodes::start(SimNodesConfig {
-            n_nodes: N_NODES,
-            ready_delay: READY,
-            ..SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()))
-        })
-        .await
-        .context("start the nodes")?;
-        let args = [
-            "run".to_owned(),
-            format!("--kubeconfig={}", plane.kubeconfig().display()),
-            "--serve=127.0.0.1:0".to_owned(),
-            format!("--cache-dir={}", target_dir().join("kubectl-code").display()),
-        ];
-        let host = plane.start_program("pintle", &binary()?, &args).await.context("start pintle")?;
-        Ok(Real { plane, _host: host, _nodes: nodes })
-    }
-
-    /// The way to the cluster.
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.plane.kubeconfig()
-    }
-}
-
-fn binary() -> Result<PathBuf> {
-    let path = std::env::var_os("PINTLE_BIN").map_or_else(|| target_dir().join("debug/pintle"), PathBuf::from);
-    ensure!(Path::exists(&path), "{} is not there: run `cargo xtask build` first", path.display());
-    Ok(path)
+/// Starts a real control plane with simulated nodes, and `pintle run` on it.
+///
+/// # Errors
+/// One of them did not start.
+pub async fn real() -> Result<(TestCluster, HostProcess)> {
+    let cluster = TestCluster::real().await?.with_nodes(|nodes| {
+        nodes.n_nodes = N_NODES;
+        nodes.ready_delay = READY;
+    });
+    let cluster = cluster.await?;
+    let host = cluster.host(&[])?;
+    Ok((cluster, host))
 }

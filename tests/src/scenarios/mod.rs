@@ -1,20 +1,19 @@
 //! Scenarios in which Pintle is compared with the real kube-controller-manager.
 //!
 //! ```text
-//! list -> play each on a namespace of its own -> settle -> what is left (snapshot) and how it came so (passage)
-//!          |  (one control plane for each contender, simulated nodes)      -> without what chance decides -> equal, or a diff
-//!          '-> watches (history) -> rules that hold however fast things went
+//! list -> run each scenario in its own namespace -> settle -> the last state (snapshot) and the way to it (passage)
+//!          |  (one control plane for each subject, simulated nodes)   -> without what is nondeterministic -> equal, or a diff
+//!          '-> watches (history) -> rules that hold at any speed
 //! ```
 //!
 //! Invariants:
-//! 1. kube-controller-manager compared with itself gives no difference, also on a busy machine: what is compared is decided by
-//!    the steps, not by chance. A scenario is played once; what differs is a failure.
-//! 2. What chance decides is left out of the comparison, but never unchecked: the rules bind each run by itself.
-//! 3. A scenario waits for what it names and then for silence; it never counts on time alone.
+//! 1. kube-controller-manager compared with itself gives no difference, also on a busy machine: the steps decide what is
+//!    compared. A scenario runs once; any difference is a failure.
+//! 2. What is nondeterministic is not compared, but it is checked: the rules bind each run on its own.
+//! 3. A scenario waits for what it names and then for silence; it never relies on time alone.
 //!
-//! Not here: the control plane, the simulated nodes, the contenders themselves.
+//! Not here: the control plane, the simulated nodes, the subjects themselves.
 
-pub mod contender;
 pub mod history;
 pub mod list;
 pub mod passage;
@@ -22,6 +21,7 @@ pub mod recorded;
 pub mod rules;
 pub mod snapshot;
 pub mod stage;
+pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -30,18 +30,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
-use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_sim::{SimCluster, SimConfig};
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::ApiClient;
-use crate::controlplane::{ControlPlane, Options};
-use crate::crash::Host;
-pub use contender::Contender;
+use crate::{HostProcess, TestCluster};
 use history::{Id, Recorder};
-pub use rules::Meddling;
+pub use rules::UserActions;
 pub use stage::Stage;
+pub use subject::Subject;
 
 /// How many scenarios run at once: each mostly waits, but all of them on few cores.
 const N_AT_ONCE: usize = 8;
@@ -52,7 +48,7 @@ const SCENARIO_DEADLINE: Duration = Duration::from_secs(900);
 /// How often a host is asked whether it still runs.
 const LOOK_AT_HOST: Duration = Duration::from_secs(1);
 
-/// What happens in a scenario.
+/// The steps of a scenario.
 pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;
 
 /// One scenario.
@@ -60,88 +56,88 @@ pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;
 pub struct Scenario {
     /// Short and unique, a sentence without its period.
     pub name: &'static str,
-    /// What is done. It ends when what it waits for has come.
+    /// The actions of the user. They end when what they wait for has happened.
     pub steps: Steps,
-    /// What chance decides in it, and is therefore not compared. All else is.
+    /// The results that are not compared, because they differ between runs. All others are compared.
     pub chance: Chance,
-    /// Why; empty if it decides nothing.
-    pub why_chance: &'static str,
-    /// What its user does over the controllers' heads.
-    pub meddling: Meddling,
-    /// The file that has it, relative to the root of the workspace.
+    /// Why they differ; empty if there are none.
+    pub reason: &'static str,
+    /// Changes that the user makes to objects of the controllers.
+    pub user_actions: UserActions,
+    /// The file that contains the scenario, relative to the root of the workspace.
     pub source: &'static str,
 }
 
-/// What in a scenario depends on which of two watches is faster, and differs between two runs of one contender too.
+/// Results of a scenario that depend on which of two watches is faster, and differ between two runs of one subject too.
 ///
-/// `RUNS=3` makes the test of kube-controller-manager against itself tell what was seen to vary.
+/// With `RUNS=3`, the test of kube-controller-manager against itself prints which results varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Chance {
-    /// In how many steps a ReplicaSet is scaled. By how much in all, and where it begins and ends, is compared.
+    /// The number of steps in which a ReplicaSet is scaled. The sum, the start and the end are compared.
     pub steps: bool,
-    /// In which order conditions changed last, and so stand.
+    /// The order in which conditions changed last, which is their order in the object.
     pub order: bool,
     /// How many Pods come and go. How many are left is compared.
     pub pods: bool,
-    /// Through which states conditions pass. Not chance, but on purpose: where kube-controller-manager writes a status and
-    /// replaces it at once, Pintle writes the second alone. The last state is compared.
+    /// The states through which conditions pass. These differ on purpose: where kube-controller-manager writes a status and
+    /// replaces it at once, Pintle writes only the second. The last state is compared.
     pub states: bool,
 }
 
 /// The name of a field of [`Chance`], the field, and a value in which all other fields are set.
-type OneChance = (&'static str, fn(&Chance) -> bool, Chance);
+type Field = (&'static str, fn(&Chance) -> bool, Chance);
 
 impl Chance {
-    /// Chance decides nothing.
+    /// Every result is compared.
     pub const NONE: Chance = Chance { steps: false, order: false, pods: false, states: false };
 
-    /// All that chance may decide.
+    /// Only deterministic results are compared.
     pub const ALL: Chance = Chance { steps: true, order: true, pods: true, states: true };
 
-    const EACH: [OneChance; 4] = [
-        ("steps", |chance| chance.steps, Chance { steps: false, ..Chance::ALL }),
-        ("order", |chance| chance.order, Chance { order: false, ..Chance::ALL }),
-        ("pods", |chance| chance.pods, Chance { pods: false, ..Chance::ALL }),
-        ("states", |chance| chance.states, Chance { states: false, ..Chance::ALL }),
+    const FIELDS: [Field; 4] = [
+        ("steps", |varies| varies.steps, Chance { steps: false, ..Chance::ALL }),
+        ("order", |varies| varies.order, Chance { order: false, ..Chance::ALL }),
+        ("pods", |varies| varies.pods, Chance { pods: false, ..Chance::ALL }),
+        ("states", |varies| varies.states, Chance { states: false, ..Chance::ALL }),
     ];
 }
 
 impl Scenario {
-    /// A scenario in which nothing is left to chance, of the file that calls this.
+    /// A deterministic scenario of the file that calls this.
     #[track_caller]
     pub const fn new(name: &'static str, steps: Steps) -> Scenario {
-        let meddling = Meddling { with_pods: false, with_sets: false, with_contender: false };
+        let user_actions = UserActions { pods: false, sets: false, replaces_subject: false };
         let source = std::panic::Location::caller().file();
-        Scenario { name, steps, chance: Chance::NONE, why_chance: "", meddling, source }
+        Scenario { name, steps, chance: Chance::NONE, reason: "", user_actions, source }
     }
 
-    /// Leaves something to chance, for this reason.
+    /// Declares what differs between runs, and why.
     #[must_use]
-    pub const fn leaves(mut self, chance: Chance, why: &'static str) -> Scenario {
+    pub const fn leaves(mut self, chance: Chance, reason: &'static str) -> Scenario {
         self.chance = chance;
-        self.why_chance = why;
+        self.reason = reason;
         self
     }
 
     /// The user deletes, finishes or takes away Pods.
     #[must_use]
     pub const fn meddles_with_pods(mut self) -> Scenario {
-        self.meddling.with_pods = true;
+        self.user_actions.pods = true;
         self
     }
 
     /// The user scales ReplicaSets of a Deployment.
     #[must_use]
     pub const fn meddles_with_sets(mut self) -> Scenario {
-        self.meddling.with_sets = true;
+        self.user_actions.sets = true;
         self
     }
 }
 
-/// Scenario name -> all that was seen of it, or why it did not come to its end.
+/// Scenario name -> the outcome, or the reason why the scenario did not finish.
 pub type Outcomes = BTreeMap<&'static str, Result<Value, String>>;
 
-/// The scenarios to play. `SCENARIO=text` in the environment keeps those whose name holds the text.
+/// The scenarios to run. `SCENARIO=text` in the environment keeps those whose names contain the text.
 pub fn chosen() -> Vec<Scenario> {
     let filter = std::env::var("SCENARIO").unwrap_or_default();
     let mut all = list::all();
@@ -149,70 +145,62 @@ pub fn chosen() -> Vec<Scenario> {
     all
 }
 
-/// Plays the scenarios with one contender, on a control plane that is started for it.
+/// Runs the scenarios with one subject, on a control plane that is started for it.
 ///
 /// # Errors
-/// The control plane, the nodes or the contender did not start. A scenario that fails is an outcome.
-pub async fn play(scenarios: &[Scenario], contender: &Contender) -> Result<Outcomes> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let config = SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()));
-    let nodes = SimNodes::start(config).await.context("start the nodes")?;
-    let running = contender.start(&plane).await?;
-    let root_ca = stage::authority_of(&plane.kubeconfig())?;
-    let outcomes =
-        play_on(scenarios, |ns| Stage::new(plane.client(), plane.kubeconfig(), ns).with_root_ca(root_ca.clone())).await;
-    write_down(contender.name(), &outcomes)?;
+/// The control plane, the nodes or the subject did not start. A scenario that fails is an outcome.
+pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> {
+    let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
+    let running = subject.start(cluster.plane()?).await?;
+    let root_ca = stage::authority_of(&cluster.kubeconfig())?;
+    let outcomes = run_on(scenarios, &cluster, &root_ca).await;
+    write_down(subject.name(), &outcomes)?;
     running.stop().await;
-    nodes.stop().await;
-    plane.stop().await;
+    cluster.stop().await;
     Ok(outcomes)
 }
 
-/// Plays the scenarios with Pintle on an embedded cluster that is started for it.
+/// Runs the scenarios with Pintle on an embedded cluster that is started for it.
 ///
 /// # Errors
-/// As [`play`].
-pub async fn play_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
+/// As [`run`].
+pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     // The embedded cluster has none of its own.
     let root_ca = rcgen::generate_simple_self_signed(vec!["embedded".to_owned()])?.cert.pem();
-    let cluster = SimCluster::start(SimConfig::default()).await?;
+    let cluster = TestCluster::embedded().await?.with_nodes(|_| {}).await?;
     let folder = tempfile::tempdir().context("make a folder")?;
-    let (kubeconfig, authority) = (folder.path().join("kubeconfig"), folder.path().join("ca.crt"));
-    std::fs::write(&kubeconfig, cluster.kubeconfig()).context("write the kubeconfig")?;
+    let authority = folder.path().join("ca.crt");
     std::fs::write(&authority, &root_ca).context("write the certificate authority")?;
-    let config = SimNodesConfig::new(Connect::Endpoint(cluster.base_url()));
-    let nodes = SimNodes::start(config).await.context("start the nodes")?;
-    let flags = [format!("--root-ca-file={}", authority.display())];
-    let mut host = Host::start_with("scenarios", &cluster.kubeconfig(), &contender::CONTROLLERS, &flags)?;
-    let playing = play_on(scenarios, |ns| {
-        let client = ApiClient::new(&cluster.base_url(), None, None);
-        Stage::new(client, kubeconfig.clone(), ns).with_root_ca(root_ca.clone())
-    });
-    let mut look = tokio::time::interval(LOOK_AT_HOST);
-    tokio::pin!(playing);
-    let outcomes = loop {
-        tokio::select! {
-            outcomes = &mut playing => break outcomes,
-            // Without a host every scenario would wait for its deadline.
-            _ = look.tick() => ensure!(host.is_running(), "pintle has ended:\n{}", host.log_tail()),
+    let flags = [HostProcess::controllers(&subject::CONTROLLERS), format!("--root-ca-file={}", authority.display())];
+    let mut host = cluster.host(&flags)?;
+    let outcomes = {
+        let running = run_on(scenarios, &cluster, &root_ca);
+        let mut look = tokio::time::interval(LOOK_AT_HOST);
+        tokio::pin!(running);
+        loop {
+            tokio::select! {
+                outcomes = &mut running => break outcomes,
+                // Without a host every scenario would wait for its deadline.
+                _ = look.tick() => ensure!(host.is_running(), "pintle has ended:\n{}", host.log_tail()),
+            }
         }
     };
     write_down("embedded", &outcomes)?;
     drop(host);
-    nodes.stop().await;
+    cluster.stop().await;
     Ok(outcomes)
 }
 
-async fn play_on(scenarios: &[Scenario], stage: impl Fn(String) -> Stage) -> Outcomes {
-    let stage = &stage;
+async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) -> Outcomes {
     futures::stream::iter(scenarios.iter().enumerate())
         .map(|(i, scenario)| async move {
-            let stage = stage(format!("scenario-{}", i + 1));
-            let playing = tokio::time::timeout(SCENARIO_DEADLINE, play_one(scenario, &stage)).await;
-            let outcome = match playing {
+            let name = format!("scenario-{}", i + 1);
+            let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), name);
+            let namespace = namespace.with_root_ca(root_ca.to_owned());
+            let outcome = match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace)).await {
                 Ok(Ok(seen)) => Ok(seen),
                 Ok(Err(error)) => Err(format!("{error:#}\n")),
-                Err(_) => Err(format!("not at its end after {SCENARIO_DEADLINE:?}\n")),
+                Err(_) => Err(format!("not finished after {SCENARIO_DEADLINE:?}\n")),
             };
             (scenario.name, outcome)
         })
@@ -221,7 +209,7 @@ async fn play_on(scenarios: &[Scenario], stage: impl Fn(String) -> Stage) -> Out
         .await
 }
 
-/// Leaves what was seen in `target/scenarios`, for reading.
+/// Writes the outcomes to `target/scenarios`, for reading.
 fn write_down(who: &str, outcomes: &Outcomes) -> Result<()> {
     let folder = crate::target_dir().join("scenarios").join(who);
     std::fs::create_dir_all(&folder).context("make target/scenarios")?;
@@ -233,16 +221,16 @@ fn write_down(who: &str, outcomes: &Outcomes) -> Result<()> {
     Ok(())
 }
 
-async fn play_one(scenario: &Scenario, stage: &Stage) -> Result<Value> {
-    stage.client.create_namespace(&stage.ns).await?;
-    let recorder = Recorder::start(stage).await.context("watch the stage")?;
-    stage.open().await.context("open the stage")?;
-    (scenario.steps)(stage).await?;
-    let left = stage.settle().await.context("settle")?;
+async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
+    namespace.client.create_namespace(&namespace.ns).await?;
+    let recorder = Recorder::start(namespace).await.context("watch the namespace")?;
+    namespace.open().await.context("prepare the namespace")?;
+    (scenario.steps)(namespace).await?;
+    let left = namespace.settle().await.context("settle")?;
     let history = recorder.until(&by_id(&left)).await?;
-    let broken = rules::broken(&history, scenario.meddling);
+    let broken = rules::broken(&history, scenario.user_actions);
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
-    Ok(snapshot::normalize(&left, &history, &stage.root_ca))
+    Ok(snapshot::normalize(&left, &history, &namespace.root_ca))
 }
 
 fn by_id(left: &Value) -> BTreeMap<Id, Value> {
@@ -255,16 +243,16 @@ fn by_id(left: &Value) -> BTreeMap<Id, Value> {
     all
 }
 
-/// What two contenders made of some scenarios.
+/// The comparison of the outcomes of two subjects.
 #[derive(Debug)]
 pub struct Report {
     /// A table of all, after the differences.
     pub text: String,
-    /// Those that differ, did not come to their end, or broke a rule, one entry each.
+    /// An entry for each scenario that differs, did not finish, or broke a rule.
     pub wrong: Vec<String>,
 }
 
-/// Compares what two contenders made of the same scenarios.
+/// Compares the outcomes of two subjects for the same scenarios.
 pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]) -> Report {
     let [wanted, got] = outcomes;
     let mut table = String::new();
@@ -275,7 +263,7 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
     for scenario in scenarios {
         let name = scenario.name;
         let text = |seen: &Value| format!("{:#}\n", snapshot::without_chance(seen, scenario.chance));
-        let verdict = match (wanted.get(name), got.get(name)) {
+        let result = match (wanted.get(name), got.get(name)) {
             (Some(Ok(wanted)), Some(Ok(got))) => {
                 let [wanted, got] = [wanted, got].map(text);
                 if wanted == got {
@@ -298,7 +286,7 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
                 "failed"
             }
         };
-        let _ = writeln!(table, "{name:width$}  {verdict}");
+        let _ = writeln!(table, "{name:width$}  {result}");
     }
     let [first, second] = names;
     let n = scenarios.len();
@@ -307,14 +295,14 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
     Report { text, wrong }
 }
 
-/// What varied between runs of one contender, next to what its scenario leaves to chance.
+/// The results that varied between runs of one subject, next to the declarations of the scenarios.
 pub fn variance(scenarios: &[Scenario], runs: &[Outcomes]) -> String {
     let mut table = String::new();
     let width = scenarios.iter().map(|s| s.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
         let seen: Vec<&Value> = runs.iter().filter_map(|run| run.get(scenario.name)?.as_ref().ok()).collect();
-        let n_kinds = |left_out: Chance| {
-            let kinds = seen.iter().map(|s| snapshot::without_chance(s, left_out).to_string());
+        let n_kinds = |ignored: Chance| {
+            let kinds = seen.iter().map(|s| snapshot::without_chance(s, ignored).to_string());
             kinds.collect::<BTreeSet<String>>().len()
         };
         let n_beside = n_kinds(Chance::ALL);
@@ -322,8 +310,8 @@ pub fn variance(scenarios: &[Scenario], runs: &[Outcomes]) -> String {
         if n_beside > 1 {
             let _ = write!(notes, "  beside: {n_beside} of {} UNEXPECTED", seen.len());
         }
-        for (what, is_left_out, others) in Chance::EACH {
-            let (n, expected) = (n_kinds(others), is_left_out(&scenario.chance));
+        for (what, is_declared, others) in Chance::FIELDS {
+            let (n, expected) = (n_kinds(others), is_declared(&scenario.chance));
             if n > n_beside || expected {
                 let note = if expected { "" } else { " UNEXPECTED" };
                 let _ = write!(notes, "  {what}: {n} of {}{note}", seen.len());

@@ -1,8 +1,8 @@
 //! Recorded outcomes of kube-controller-manager: one file for each scenario in `recorded/`.
 //!
 //! ```text
-//! long tier:    play kube-controller-manager -> equal to the record, or (RECORD=1) written as the record
-//! default tier: record + play Pintle         -> equal, or a diff
+//! long tier:    run kube-controller-manager -> equal to the record, or (RECORD=1) written as the record
+//! default tier: record + run Pintle         -> equal, or a diff
 //! ```
 //!
 //! Invariant: a record carries the fingerprint of what it was made from: the version of Kubernetes, the source of the scenario, and the
@@ -56,7 +56,7 @@ pub fn read(scenario: &Scenario) -> Result<Value> {
 /// Writes the records of these scenarios, and removes the files of others if `all` of them are here.
 ///
 /// # Errors
-/// A scenario did not come to its end, or a file cannot be written.
+/// A scenario did not finish, or a file cannot be written.
 pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder).context("make the folder of the records")?;
@@ -64,7 +64,7 @@ pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<(
         let outcome = match outcomes.get(scenario.name) {
             Some(Ok(outcome)) => snapshot::without_chance(outcome, scenario.chance),
             Some(Err(why)) => bail!("{}: {why}", scenario.name),
-            None => bail!("{} was not played", scenario.name),
+            None => bail!("{} was not run", scenario.name),
         };
         let record = json!({"scenario": scenario.name, "fingerprint": fingerprint(scenario)?, "outcome": outcome});
         fs::write(file(scenario), format!("{record:#}\n")).context("write a record")?;

@@ -25,15 +25,15 @@ use serde_json::Value;
 
 use super::history::{Effect, History, Id, Write, text};
 
-/// What a user did who reached over the controllers' heads; the rules that this may break are not checked.
+/// Changes that a user makes to objects of the controllers; the rules that these may break are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Meddling {
+pub struct UserActions {
     /// Pods were deleted, finished or taken away: fewer may be ready (rule 2).
-    pub with_pods: bool,
+    pub pods: bool,
     /// ReplicaSets were scaled or deleted (rules 1, 5 and 7).
-    pub with_sets: bool,
-    /// A contender was killed and may have died between a write and its event (rules 7 and 8).
-    pub with_contender: bool,
+    pub sets: bool,
+    /// A subject was killed and may have died between a write and its event (rules 7 and 8).
+    pub replaces_subject: bool,
 }
 
 /// What a Deployment wants.
@@ -77,7 +77,7 @@ struct Pod {
 
 #[derive(Debug, Default)]
 struct Replay {
-    meddling: Meddling,
+    user_actions: UserActions,
     deployments: BTreeMap<String, Deployment>,
     sets: BTreeMap<String, Set>,
     pods: BTreeMap<String, Pod>,
@@ -87,8 +87,8 @@ struct Replay {
 }
 
 /// The rules that a history broke, in words; none is right.
-pub fn broken(history: &History, meddling: Meddling) -> Vec<String> {
-    let mut replay = Replay { meddling, ..Replay::default() };
+pub fn broken(history: &History, user_actions: UserActions) -> Vec<String> {
+    let mut replay = Replay { user_actions, ..Replay::default() };
     for ((plural, uid), object) in &history.base {
         let write = Write { plural, effect: Effect::Added, object: object.clone() };
         let id = uid.clone();
@@ -98,11 +98,11 @@ pub fn broken(history: &History, meddling: Meddling) -> Vec<String> {
         replay.step(write);
     }
     let mut broken = replay.broken;
-    if !meddling.with_contender {
-        if !meddling.with_sets {
+    if !user_actions.replaces_subject {
+        if !user_actions.sets {
             broken.extend(steps_not_told(history));
         }
-        broken.extend(pods_not_told(history, meddling));
+        broken.extend(pods_not_told(history, user_actions));
     }
     broken
 }
@@ -134,8 +134,8 @@ impl Replay {
         let breaks = breaks.or_else(|| self.fallen_back(write, &uid));
         self.take_in(write, uid.clone());
         let breaks = breaks.or_else(|| match write.plural {
-            "replicasets" if !self.meddling.with_sets => self.surge(&uid),
-            "pods" if !self.meddling.with_pods => self.too_few_ready(&write.object),
+            "replicasets" if !self.user_actions.sets => self.surge(&uid),
+            "pods" if !self.user_actions.pods => self.too_few_ready(&write.object),
             _ => None,
         });
         if let Some(rule) = breaks {
@@ -178,7 +178,7 @@ impl Replay {
     /// Rule 5.
     fn before_set(&self, write: &Write) -> Option<String> {
         let deployment = controller(&write.object).and_then(|uid| self.deployments.get(uid)).filter(|d| !d.leaving)?;
-        if self.meddling.with_sets {
+        if self.user_actions.sets {
             return None;
         }
         match write.effect {
@@ -412,7 +412,7 @@ fn read_step(message: &str) -> Option<(&str, (i64, i64))> {
 type Owned = BTreeSet<(String, String)>;
 
 /// Rule 8.
-fn pods_not_told(history: &History, meddling: Meddling) -> Vec<String> {
+fn pods_not_told(history: &History, user_actions: UserActions) -> Vec<String> {
     // What a user made for an owner of another kind is nobody's to tell; what goes with its owner goes silently.
     let mut owners: BTreeMap<&str, bool> = BTreeMap::new();
     for write in history.of("replicasets").chain(history.of("replicationcontrollers")) {
@@ -448,7 +448,7 @@ fn pods_not_told(history: &History, meddling: Meddling) -> Vec<String> {
     if made != told_made {
         broken.push(format!("Pods made: {made:?}, told: {told_made:?}"));
     }
-    let fits = if meddling.with_pods { told_gone.is_subset(&gone) } else { told_gone == gone };
+    let fits = if user_actions.pods { told_gone.is_subset(&gone) } else { told_gone == gone };
     if !fits {
         broken.push(format!("Pods deleted: {gone:?}, told: {told_gone:?}"));
     }
@@ -552,7 +552,7 @@ mod tests {
         }
 
         fn check(&self, broken: &[&str]) {
-            assert_eq!(super::broken(&self.0, Meddling::default()), broken);
+            assert_eq!(super::broken(&self.0, UserActions::default()), broken);
         }
     }
 
@@ -581,7 +581,7 @@ mod tests {
             .scaled("down", "r1", 2, 1)
             .deleted("r1-a");
         story.check(&["Deleted pods r1-a (12): 1 Pods of web are ready, fewer than 2"]);
-        assert!(broken(&story.0, Meddling { with_pods: true, ..Meddling::default() }).is_empty());
+        assert!(broken(&story.0, UserActions { pods: true, ..UserActions::default() }).is_empty());
     }
 
     #[test]
@@ -642,7 +642,7 @@ mod tests {
             .pod(Effect::Deleted, "r1-a", "False")
             .pod(Effect::Added, "r1-c", "True")
             .event("r1", "SuccessfulCreate", "Created pod: r1-a");
-        let broken = broken(&story.0, Meddling { with_pods: true, ..Meddling::default() });
+        let broken = broken(&story.0, UserActions { pods: true, ..UserActions::default() });
         assert_eq!(
             broken,
             [

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use pintle_build::Language;
 use tempfile::TempDir;
 
-use crate::{crash, kubectl, target_dir};
+use crate::{kubectl, pintle, target_dir};
 
 /// What any Debian has, apart from languages.
 const BASE: [&str; 37] = [
@@ -87,7 +87,7 @@ impl Machine {
             Language::C => machine.add_clang()?,
             Language::Go | Language::JavaScript | Language::TypeScript | Language::Python => {}
         }
-        machine.add("pintle", &[&crash::binary()?.display().to_string()])?;
+        machine.add("pintle", &[&pintle::binary()?.display().to_string()])?;
         let kubectl = kubectl::program()?;
         machine.add("kubectl", &kubectl.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(machine)

@@ -13,10 +13,9 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::Machine;
-use crate::crash::host::Lifeline;
 use crate::eventually;
 use crate::kubectl::script::matches;
-use crate::process::only_child;
+use crate::process::{Lifeline, only_child};
 
 /// How long one command may take. First builds, with empty caches and on a busy machine, take longest.
 const DEADLINE: Duration = Duration::from_secs(600);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use pintle_tests::kubectl::cluster::{Dev, Real};
+use pintle_tests::kubectl::cluster::{self, Dev};
 use pintle_tests::kubectl::play::{SCRIPT, diff, play, script};
 use pintle_tests::kubectl::script::matches;
 
@@ -11,7 +11,7 @@ use pintle_tests::kubectl::script::matches;
 async fn kubectl_prints_the_same_on_a_real_cluster() -> Result<()> {
     let steps = script(SCRIPT)?;
     let embedded = Dev::start().await?;
-    let real = Real::start().await?;
+    let (real, _host) = cluster::real().await?;
     // One after the other: each is meant to come to rest in time on a busy machine.
     let wanted = play(real.kubeconfig(), &steps).await?;
     let got = play(embedded.kubeconfig(), &steps).await?;
@@ -28,6 +28,6 @@ async fn kubectl_prints_the_same_on_a_real_cluster() -> Result<()> {
         }
     }
     assert!(report.is_empty(), "\n{report}");
-    real.plane.stop().await;
+    real.stop().await;
     Ok(())
 }

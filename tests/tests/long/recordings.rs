@@ -1,12 +1,12 @@
 //! kube-controller-manager still does what is recorded of it.
 //!
-//! `RECORD=1` in the environment (`cargo xtask record`) writes the records. `RUNS=5` has it play five times and prints what varied between
+//! `RECORD=1` in the environment (`cargo xtask record`) writes the records. `RUNS=5` has it run five times and prints what varied between
 //! these runs, next to what the scenarios leave to chance. `SCENARIO=words` keeps the scenarios with these words in their names.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use pintle_tests::scenarios::{Contender, chosen, list, play, recorded, report, variance};
+use pintle_tests::scenarios::{Subject, chosen, list, recorded, report, run, variance};
 
 /// Prints past the capture of the test harness, because a table is a result.
 fn show(text: &str) -> Result<()> {
@@ -15,16 +15,16 @@ fn show(text: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_controller_manager_ends_as_recorded() -> Result<()> {
-    let kcm = Contender::KubeControllerManager;
+    let kcm = Subject::KubeControllerManager;
     let scenarios = chosen();
     if let Ok(runs) = std::env::var("RUNS") {
-        let mut played = Vec::new();
+        let mut results = Vec::new();
         for _ in 0..runs.parse::<usize>().context("RUNS is not a number")? {
-            played.push(play(&scenarios, &kcm).await?);
+            results.push(run(&scenarios, &kcm).await?);
         }
-        show(&variance(&scenarios, &played))?;
+        show(&variance(&scenarios, &results))?;
     }
-    let got = play(&scenarios, &kcm).await?;
+    let got = run(&scenarios, &kcm).await?;
     if std::env::var_os("RECORD").is_some() {
         return recorded::write(&scenarios, &got, scenarios.len() == list::all().len());
     }

@@ -9,15 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
-use pintle_kube::{Connection, Source};
-use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus};
+use pintle_runtime::manager::{Component, PluginOptions, PluginStatus};
 use pintle_tests::components::{guest, manifest_of, plugin, with_manifest};
 use pintle_tests::scenarios::history::{History, Recorder};
-use pintle_tests::scenarios::rules::{self, Meddling};
+use pintle_tests::scenarios::rules::{self, UserActions};
 use pintle_tests::scenarios::stage::{COMPARED, Stage};
-use pintle_tests::{ControlPlane, Options, eventually};
+use pintle_tests::{LocalHost, TestCluster, eventually};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,64 +37,57 @@ const EVENTS_MAY_BE_DROPPED: bool = true;
 const PLUGINS: [&str; 2] = ["replicaset-controller", "deployment-controller"];
 
 /// A host with the two plugins on a fresh real control plane.
-struct Host {
-    plane: ControlPlane,
-    stage: Stage,
-    manager: Arc<Manager>,
-    _stop: oneshot::Sender<()>,
+struct Fixture {
+    cluster: TestCluster,
+    namespace: Stage,
+    host: LocalHost,
     _code: TempDir,
 }
 
-impl Host {
-    async fn start() -> Result<Host> {
-        let plane = ControlPlane::start(Options::default()).await?;
-        let client = plane.client();
-        client.create_namespace("storm").await?;
+impl Fixture {
+    async fn start() -> Result<Fixture> {
+        let cluster = TestCluster::real().await?;
+        cluster.client.create_namespace("storm").await?;
         // Admission wants it for every Pod; the controller that makes it does not run here.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-        client.create("/api/v1/namespaces/storm/serviceaccounts", &account).await?;
-        let stage = Stage::new(client, plane.kubeconfig(), "storm".into());
-        let connection = Connection::open(&Source::File { path: plane.kubeconfig(), context: None }).await?;
-        let config = ManagerConfig { qps: None, ..ManagerConfig::default() };
-        let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
+        cluster.client.create("/api/v1/namespaces/storm/serviceaccounts", &account).await?;
+        let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "storm".into());
         // As a host has it: what was compiled once is loaded from the disk.
         let code = tempfile::tempdir()?;
         std::fs::set_permissions(code.path(), std::fs::Permissions::from_mode(0o700))?;
         let engine = WasmEngine::new(WasmConfig { cache_dir: Some(code.path().to_owned()), ..WasmConfig::default() })?;
         for name in PLUGINS {
-            let loaded = engine.load(name, &plugin(name)?)?;
-            manager.add(loaded, PluginOptions { origin: format!("built-in {name}"), ..PluginOptions::default() })?;
-        }
-        for name in PLUGINS {
             for n in [1, 2] {
                 engine.load(name, &build(name, n)?)?;
             }
         }
-        manager.set_loader(Arc::new(engine));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = manager.clone();
-        tokio::spawn(async move { running.run(stopped.map(drop)).await });
-        let host = Host { plane, stage, manager, _stop: stop, _code: code };
-        eventually(PATIENCE, "the caches to fill", || async {
+        let host = LocalHost::start(cluster.kubeconfig()).await?;
+        for name in PLUGINS {
+            let loaded = engine.load(name, &plugin(name)?)?;
+            let options = PluginOptions { origin: format!("built-in {name}"), ..PluginOptions::default() };
+            host.manager.add(loaded, options)?;
+        }
+        host.manager.set_loader(Arc::new(engine));
+        eventually(PATIENCE, "the caches to be synced", || async {
             Ok(host.manager.status().iter().all(|status| status.synced).then_some(()))
         })
         .await?;
-        Ok(host)
+        Ok(Fixture { cluster, namespace, host, _code: code })
     }
 
     async fn apply(&self, name: &str, bytes: Vec<u8>, spec: Value) -> Result<SwapResult> {
         let spec: Spec = serde_json::from_value(spec)?;
         let component = Component { origin: format!("next {name}"), bytes };
-        let report = self.manager.apply(component, &spec, Some(name)).await?;
+        let report = self.host.manager.apply(component, &spec, Some(name)).await?;
         Ok(report.result)
     }
 
     fn status(&self, name: &str) -> PluginStatus {
-        self.manager.status().into_iter().find(|status| status.name == name).expect("the plugin is there")
+        self.host.manager.status().into_iter().find(|status| status.name == name).expect("the plugin is there")
     }
 
     async fn deploy(&self, names: impl Iterator<Item = String>) -> Result<()> {
-        let create = |name: String| async move { self.stage.create("deployments", &deployment(&name)).await };
+        let create = |name: String| async move { self.namespace.create("deployments", &deployment(&name)).await };
         let mut results = futures::stream::iter(names.map(create)).buffer_unordered(IN_FLIGHT);
         while let Some(result) = results.next().await {
             result?;
@@ -106,7 +98,7 @@ impl Host {
     /// Waits until every Deployment says that all its Pods are there.
     async fn complete(&self, n: usize) -> Result<()> {
         eventually(PATIENCE, "every Deployment to have its Pods", || async {
-            let all = self.stage.list("deployments").await?;
+            let all = self.namespace.list("deployments").await?;
             let done =
                 all.iter().filter(|one| one["status"]["replicas"] == PODS && one["status"]["observedGeneration"] == 1);
             Ok((done.count() == n).then_some(()))
@@ -118,11 +110,11 @@ impl Host {
     /// the number of their Pods.
     async fn end(&self) -> Result<BTreeMap<String, Value>> {
         let mut pods: BTreeMap<String, usize> = BTreeMap::new();
-        for pod in self.stage.list("pods").await? {
+        for pod in self.namespace.list("pods").await? {
             *pods.entry(owner(&pod)).or_default() += 1;
         }
         let mut end = BTreeMap::new();
-        for one in self.stage.list("deployments").await? {
+        for one in self.namespace.list("deployments").await? {
             let name = one["metadata"]["name"].as_str().context("no name")?.to_owned();
             let conditions = one["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let conditions: Vec<String> =
@@ -130,7 +122,7 @@ impl Host {
             let status = json!({"replicas": one["status"]["replicas"], "conditions": conditions});
             end.insert(name, json!({"status": status, "sets": {}}));
         }
-        for set in self.stage.list("replicasets").await? {
+        for set in self.namespace.list("replicasets").await? {
             let name = set["metadata"]["name"].as_str().context("no name")?;
             let n = pods.remove(name).unwrap_or_default();
             let of = end.get_mut(&owner(&set)).context("a ReplicaSet without its Deployment")?;
@@ -144,7 +136,7 @@ impl Host {
 
     /// Of a histogram over all queues of the plugins, the bound below which this share of the values lies, in seconds.
     fn quantile(&self, metric: &str, share: f64) -> f64 {
-        let text = self.manager.metrics_text();
+        let text = self.host.manager.metrics_text();
         let mut buckets: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with(&format!("{metric}_bucket{{"))) {
             let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
@@ -193,7 +185,7 @@ struct Seen {
 }
 
 /// Swaps both plugins between two builds until told to stop.
-async fn storm(host: &Host, mut stop: oneshot::Receiver<()>) -> Result<(Vec<Duration>, Vec<Duration>)> {
+async fn storm(fixture: &Fixture, mut stop: oneshot::Receiver<()>) -> Result<(Vec<Duration>, Vec<Duration>)> {
     let builds: Vec<Vec<Vec<u8>>> =
         PLUGINS.iter().map(|name| (0..2).map(|n| build(name, n + 1)).collect()).collect::<Result<_>>()?;
     let (mut pauses, mut applied) = (Vec::new(), Vec::new());
@@ -206,7 +198,7 @@ async fn storm(host: &Host, mut stop: oneshot::Receiver<()>) -> Result<(Vec<Dura
         for (name, builds) in PLUGINS.iter().zip(&builds) {
             let component = Component { origin: format!("build {}", turn % 2), bytes: builds[turn % 2].clone() };
             let begun = Instant::now();
-            let report = host.manager.apply(component, &Spec::default(), Some(name)).await?;
+            let report = fixture.host.manager.apply(component, &Spec::default(), Some(name)).await?;
             applied.push(begun.elapsed());
             pauses.push(Duration::from_micros(report.pause_micros));
         }
@@ -215,38 +207,41 @@ async fn storm(host: &Host, mut stop: oneshot::Receiver<()>) -> Result<(Vec<Dura
 }
 
 async fn load(swaps: bool) -> Result<Seen> {
-    let host = Host::start().await?;
-    let recorder = Recorder::start(&host.stage).await?;
+    let fixture = Fixture::start().await?;
+    let recorder = Recorder::start(&fixture.namespace).await?;
     let begun = Instant::now();
     let (stop, stopped) = oneshot::channel();
-    let storming = async { if swaps { storm(&host, stopped).await } else { Ok(Default::default()) } };
+    let storming = async { if swaps { storm(&fixture, stopped).await } else { Ok(Default::default()) } };
     let loading = async {
-        host.deploy((0..DEPLOYMENTS).map(|n| format!("app-{n}"))).await?;
-        host.complete(DEPLOYMENTS).await?;
+        fixture.deploy((0..DEPLOYMENTS).map(|n| format!("app-{n}"))).await?;
+        fixture.complete(DEPLOYMENTS).await?;
         // There is nobody to tell if it never began.
         let _ = stop.send(());
         anyhow::Ok(())
     };
     let ((pauses, applied), ()) = futures::try_join!(storming, loading)?;
     let seconds = begun.elapsed().as_secs_f64();
-    host.manager.idle(Duration::from_secs(1)).await;
-    let history = history(&host, recorder).await?;
+    fixture.host.manager.idle(Duration::from_secs(1)).await;
+    let history = history(&fixture, recorder).await?;
     let metric = "workqueue_queue_duration_seconds";
     let seen = Seen {
-        end: host.end().await?,
+        end: fixture.end().await?,
         n_writes: history.writes.len(),
-        broken: rules::broken(&history, Meddling { with_contender: EVENTS_MAY_BE_DROPPED, ..Meddling::default() }),
+        broken: rules::broken(
+            &history,
+            UserActions { replaces_subject: EVENTS_MAY_BE_DROPPED, ..UserActions::default() },
+        ),
         pauses,
         applied,
         seconds,
-        wait_p50: host.quantile(metric, 0.5),
-        wait_p99: host.quantile(metric, 0.99),
+        wait_p50: fixture.quantile(metric, 0.5),
+        wait_p99: fixture.quantile(metric, 0.99),
     };
     for name in PLUGINS {
-        let status = host.status(name);
+        let status = fixture.status(name);
         assert_eq!((status.n_faults, status.phase), (0, Phase::Running), "{name}: {:?}", status.last_error);
     }
-    host.plane.stop().await;
+    fixture.cluster.stop().await;
     Ok(seen)
 }
 
@@ -316,66 +311,66 @@ fn bad(folder: &str) -> Result<Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_traps_from_its_50th_run_on_is_rolled_back_by_itself() -> Result<()> {
-    let host = Host::start().await?;
-    let recorder = Recorder::start(&host.stage).await?;
-    let result = host.apply("replicaset-controller", bad("bad-replicaset-traps")?, json!({})).await?;
+async fn a_build_that_traps_from_its_50th_run_is_rolled_back_automatically() -> Result<()> {
+    let fixture = Fixture::start().await?;
+    let recorder = Recorder::start(&fixture.namespace).await?;
+    let result = fixture.apply("replicaset-controller", bad("bad-replicaset-traps")?, json!({})).await?;
     assert_eq!(result, SwapResult::Switched);
     let n = 30;
-    host.deploy((0..n).map(|n| format!("app-{n}"))).await?;
-    host.complete(n).await?;
-    host.manager.idle(Duration::from_secs(1)).await;
-    let status = host.status("replicaset-controller");
+    fixture.deploy((0..n).map(|n| format!("app-{n}"))).await?;
+    fixture.complete(n).await?;
+    fixture.host.manager.idle(Duration::from_secs(1)).await;
+    let status = fixture.status("replicaset-controller");
     let swap = status.last_swap.context("no swap")?;
     println!("{}: {}", swap.reason, swap.message);
     assert_eq!((swap.result, swap.reason.as_str()), (SwapResult::RolledBack, "FaultsInProbation"));
     assert!(swap.message.contains("more than 2; the last: "), "{}", swap.message);
     assert_eq!(status.current.origin, "built-in replicaset-controller");
     assert!(status.faults["trap"] >= 3, "{:?}", status.faults);
-    assert_eq!(broken(&host, recorder).await?, [""; 0]);
-    let events = host.plane.client().list("/api/v1/namespaces/default/events").await?;
+    assert_eq!(broken(&fixture, recorder).await?, [""; 0]);
+    let events = fixture.cluster.client.list("/api/v1/namespaces/default/events").await?;
     let told = |reason: &str| {
         events.iter().any(|event| event["reason"] == reason && event["involvedObject"]["kind"] == "ControllerPlugin")
     };
     assert!(told("RolledBack"), "{events:#?}");
-    host.plane.stop().await;
+    fixture.cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_wants_the_wrong_is_refused_by_the_shadow() -> Result<()> {
-    let host = Host::start().await?;
-    let recorder = Recorder::start(&host.stage).await?;
+async fn a_build_with_wrong_outcomes_is_rejected_in_shadow_mode() -> Result<()> {
+    let fixture = Fixture::start().await?;
+    let recorder = Recorder::start(&fixture.namespace).await?;
     let n = 10;
-    host.deploy((0..n).map(|n| format!("app-{n}"))).await?;
-    host.complete(n).await?;
-    host.manager.idle(Duration::from_secs(1)).await;
+    fixture.deploy((0..n).map(|n| format!("app-{n}"))).await?;
+    fixture.complete(n).await?;
+    fixture.host.manager.idle(Duration::from_secs(1)).await;
     let spec = json!({"strategy": {"shadow": {"runs": 20}}});
-    let why = host.apply("replicaset-controller", bad("bad-replicaset-surplus")?, spec).await.unwrap_err();
+    let why = fixture.apply("replicaset-controller", bad("bad-replicaset-surplus")?, spec).await.unwrap_err();
     println!("{why}");
-    let status = host.status("replicaset-controller");
+    let status = fixture.status("replicaset-controller");
     let swap = status.last_swap.context("no swap")?;
     assert_eq!((swap.result, swap.reason.as_str()), (SwapResult::Refused, "ShadowDiffers"));
     assert_eq!(status.current.origin, "built-in replicaset-controller");
-    let diff = host.manager.diff("replicaset-controller").context("no diff")?;
+    let diff = fixture.host.manager.diff("replicaset-controller").context("no diff")?;
     let new = &diff.differences[0].new;
     assert_eq!(new["steps"][0]["mutations"][0]["object"]["metadata"]["generateName"], "surplus-", "{new:#}");
     // A good build passes the same shadow.
     let spec = json!({"strategy": {"shadow": {"runs": 20, "forMs": 5000}}});
-    let result = host.apply("replicaset-controller", build("replicaset-controller", 1)?, spec).await?;
+    let result = fixture.apply("replicaset-controller", build("replicaset-controller", 1)?, spec).await?;
     assert_eq!(result, SwapResult::Switched);
-    host.manager.idle(Duration::from_secs(1)).await;
-    assert_eq!(broken(&host, recorder).await?, [""; 0]);
-    assert_eq!(host.stage.list("pods").await?.len(), n * PODS);
-    host.plane.stop().await;
+    fixture.host.manager.idle(Duration::from_secs(1)).await;
+    assert_eq!(broken(&fixture, recorder).await?, [""; 0]);
+    assert_eq!(fixture.namespace.list("pods").await?.len(), n * PODS);
+    fixture.cluster.stop().await;
     Ok(())
 }
 
 /// Every write since the recorder's start.
-async fn history(host: &Host, recorder: Recorder) -> Result<History> {
+async fn history(fixture: &Fixture, recorder: Recorder) -> Result<History> {
     let mut last = BTreeMap::new();
     for plural in COMPARED {
-        for object in host.stage.list(plural).await? {
+        for object in fixture.namespace.list(plural).await? {
             last.insert((plural, object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()), object);
         }
     }
@@ -383,6 +378,6 @@ async fn history(host: &Host, recorder: Recorder) -> Result<History> {
 }
 
 /// The rules that the writes since the recorder's start have broken.
-async fn broken(host: &Host, recorder: Recorder) -> Result<Vec<String>> {
-    Ok(rules::broken(&history(host, recorder).await?, Meddling::default()))
+async fn broken(fixture: &Fixture, recorder: Recorder) -> Result<Vec<String>> {
+    Ok(rules::broken(&history(fixture, recorder).await?, UserActions::default()))
 }

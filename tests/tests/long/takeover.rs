@@ -5,12 +5,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_tests::scenarios::contender::Running;
 use pintle_tests::scenarios::history::{Effect, Recorder};
 use pintle_tests::scenarios::stage::{Stage, deployment};
-use pintle_tests::scenarios::{Contender, Meddling, rules};
-use pintle_tests::{ControlPlane, Options, eventually};
+use pintle_tests::scenarios::subject::Running;
+use pintle_tests::scenarios::{Subject, UserActions, rules};
+use pintle_tests::{ControlPlane, TestCluster, eventually};
 use serde_json::{Value, json};
 
 /// How long Deployments may take to get into the middle of something.
@@ -93,13 +92,7 @@ async fn is_midway(s: &Stage) -> Result<()> {
 }
 
 /// One in charge goes in the middle of everything, another comes and ends it.
-async fn go_over_midway(
-    s: &Stage,
-    plane: &ControlPlane,
-    from: Running,
-    going: Going,
-    to: &Contender,
-) -> Result<Running> {
+async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: Going, to: &Subject) -> Result<Running> {
     s.client.create_namespace(&s.ns).await?;
     let recorder = Recorder::start(s).await?;
     s.open().await?;
@@ -120,7 +113,7 @@ async fn go_over_midway(
     s.rolled_out("paused").await?;
     let census = to.quiet(s).await?;
     let history = recorder.until(&census.objects).await?;
-    let broken = rules::broken(&history, Meddling { with_contender: true, ..Meddling::default() });
+    let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     for name in ["rolling", "recreate", "paused"] {
         let sets: BTreeMap<String, u64> =
@@ -143,22 +136,19 @@ async fn go_over_midway(
 /// There is no Lease between them: the next one starts when the last one has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_over_in_the_middle_ends_what_the_other_began() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let config =
-        SimNodesConfig { stop_delay: STOP_DELAY, ..SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig())) };
-    let nodes = SimNodes::start(config).await?;
-    let kcm = Contender::KubeControllerManager;
-    let pintle = Contender::pintle()?;
-    let mut in_charge = kcm.start(&plane).await?;
+    let cluster = TestCluster::real().await?.with_nodes(|nodes| nodes.stop_delay = STOP_DELAY).await?;
+    let plane = cluster.plane()?;
+    let kcm = Subject::KubeControllerManager;
+    let pintle = Subject::pintle()?;
+    let mut in_charge = kcm.start(plane).await?;
     let turns = [(Going::Killed, &pintle), (Going::Killed, &kcm), (Going::Stopped, &pintle), (Going::Stopped, &kcm)];
     for (n, (going, next)) in turns.into_iter().enumerate() {
-        let stage = Stage::new(plane.client(), plane.kubeconfig(), format!("midway-{n}"));
+        let namespace = Stage::new(plane.client(), plane.kubeconfig(), format!("midway-{n}"));
         let turn = format!("{} is {going:?}, {} takes over", in_charge.name, next.name());
-        in_charge = go_over_midway(&stage, &plane, in_charge, going, next).await.with_context(|| turn.clone())?;
+        in_charge = go_over_midway(&namespace, plane, in_charge, going, next).await.with_context(|| turn.clone())?;
         writeln!(std::io::stderr(), "{turn}: through")?;
     }
     in_charge.stop().await;
-    nodes.stop().await;
-    plane.stop().await;
+    cluster.stop().await;
     Ok(())
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_tests::audited::{Audited, Host, items, rbac};
+use pintle_tests::audited::{Audited, items, rbac};
 use pintle_tests::process::Memory;
 use pintle_tests::scenarios::stage::{Stage, deployment};
-use pintle_tests::{components, eventually, languages, operator, target_dir, webapps};
+use pintle_tests::{ApiClient, HostProcess, components, eventually, languages, operator, webapps};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -68,7 +68,7 @@ impl Controller {
         }
     }
 
-    async fn load(&self, audited: &Audited, host: &Host) -> Result<()> {
+    async fn load(&self, audited: &Audited, host: &HostProcess) -> Result<()> {
         let spec = audited.write(&format!("{}.yaml", self.name), &json!({"config": self.config()}).to_string())?;
         host.plugin(&["load", &self.file(), "--spec", &spec.display().to_string()])?;
         Ok(())
@@ -76,7 +76,7 @@ impl Controller {
 }
 
 /// Waits until no plugin has anything to do now, and measures the process.
-async fn memory_at_rest(host: &Host) -> Result<Memory> {
+async fn memory_at_rest(host: &HostProcess) -> Result<Memory> {
     eventually(PATIENCE, "the queues to be empty", async || {
         let listing = host.plugin(&["list"])?;
         for plugin in listing["items"].as_array().context("no plugins")? {
@@ -98,7 +98,7 @@ fn mib(bytes: u64) -> f64 {
 }
 
 /// Loads the ten one by one, plays what each is for, and prints what each has added. Answers what they have added together.
-async fn run_all(ten: &[Controller], audited: &Audited, stage: &Stage, host: &Host) -> Result<Memory> {
+async fn run_all(ten: &[Controller], audited: &Audited, namespace: &Stage, host: &HostProcess) -> Result<Memory> {
     let first = memory_at_rest(host).await?;
     let mut before = first;
     println!("plugin              language  component KiB  + PSS MiB  + private MiB");
@@ -112,8 +112,8 @@ async fn run_all(ten: &[Controller], audited: &Audited, stage: &Stage, host: &Ho
     );
     for controller in ten {
         controller.load(audited, host).await?;
-        let played = stories::play(&controller.name, stage).await;
-        played.with_context(|| format!("{}; the log ends with:\n{}\n", controller.name, host.process.log_tail()))?;
+        let played = stories::run(&controller.name, namespace).await;
+        played.with_context(|| format!("{}; the log ends with:\n{}\n", controller.name, host.log_tail()))?;
         let now = memory_at_rest(host).await?;
         println!(
             "{:18}  {:8}  {:>13}  {:9.1}  {:13.1}",
@@ -144,14 +144,13 @@ async fn permit(audited: &Audited, ten: &[Controller]) -> Result<()> {
 }
 
 /// A host that finds all components compiled, as after any restart: what compiling leaves in the allocator is not counted.
-async fn start(audited: &Audited, ten: &[Controller]) -> Result<Host> {
-    let cache = format!("--cache-dir={}", target_dir().join("crash-code").display());
-    let flags = [cache.as_str(), "--grant-requested", "--kube-api-qps=0"];
-    let files: Vec<String> = ten.iter().map(Controller::file).collect();
-    let all: Vec<&str> = flags.iter().copied().chain(files.iter().map(String::as_str)).collect();
-    audited.run(&all).await?.stop().await;
+async fn start(audited: &Audited, ten: &[Controller]) -> Result<(HostProcess, ApiClient)> {
+    let flags = ["--grant-requested".to_owned()];
+    let all: Vec<String> = flags.iter().cloned().chain(ten.iter().map(Controller::file)).collect();
+    let (first, _) = audited.host(&all).await?;
+    first.stop().await;
     audited.forget()?;
-    audited.run(&flags).await
+    audited.host(&flags).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,16 +161,16 @@ async fn ten_controllers_in_five_languages_share_one_host() -> Result<()> {
     let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(audited.plane.kubeconfig()))).await?;
     webapps::define(&audited.client).await?;
     permit(&audited, &ten).await?;
-    let host = start(&audited, &ten).await?;
-    let stage = load::fill(&audited).await?;
+    let (host, client) = start(&audited, &ten).await?;
+    let namespace = load::fill(&audited).await?;
 
-    let added = run_all(&ten, &audited, &stage, &host).await?;
+    let added = run_all(&ten, &audited, &namespace, &host).await?;
     // The built-in plugins work as before.
-    stage.create("deployments", &deployment("beside", 3, json!({}))).await?;
-    stage.rolled_out("beside").await?;
-    writes::nothing_went_wrong(&host).await?;
+    namespace.create("deployments", &deployment("beside", 3, json!({}))).await?;
+    namespace.rolled_out("beside").await?;
+    writes::nothing_went_wrong(&host, &client).await?;
     writes::only_what_is_granted(&audited, &ten).await?;
-    writes::grants_bind(&audited, &stage, &host, &ten).await?;
+    writes::grants_bind(&audited, &namespace, &host, &ten).await?;
     host.stop().await;
 
     let processes = operators::run(&audited, &manager, ten.len()).await?;

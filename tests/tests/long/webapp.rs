@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::components;
 use pintle_tests::languages::built;
-use pintle_tests::scenarios::Contender;
-use pintle_tests::scenarios::contender::{CONTROLLERS, Running};
+use pintle_tests::scenarios::Subject;
+use pintle_tests::scenarios::subject::{CONTROLLERS, Running};
 use pintle_tests::webapps::{CLAIMS, WEBAPPS, define, ready};
-use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually};
+use pintle_tests::{ApiClient, PatchKind, TestCluster, eventually};
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -78,15 +77,14 @@ async fn delete(client: &ApiClient, name: &str) -> Result<()> {
 
 /// With what the host says of the plugin, if something is wrong.
 async fn with_log<T>(running: &Running, language: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-    work.await.with_context(|| format!("{language}; the log of pintle ends with:\n{}\n", running.process.log_tail()))
+    work.await.with_context(|| format!("{language}; the log of pintle ends with:\n{}\n", running.process().log_tail()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_language_runs_applications_and_leaves_those_of_the_others_alone() -> Result<()> {
     let built = built()?;
-    let plane = ControlPlane::start(Options::default()).await?;
-    let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()))).await?;
-    let client = plane.client();
+    let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
+    let client = cluster.client.clone();
     define(&client).await?;
     for (i, language) in built.iter().enumerate() {
         let before = versions(&client).await?;
@@ -94,7 +92,7 @@ async fn each_language_runs_applications_and_leaves_those_of_the_others_alone() 
         let manifest = components::manifest_of(&std::fs::read(&language.component)?)?;
         let plugin = manifest["name"].as_str().context("a manifest without a name")?;
         let controllers: Vec<&str> = CONTROLLERS.into_iter().chain([plugin]).collect();
-        let running = Contender::pintle()?.start_with(&plane, &controllers, &[&flag]).await?;
+        let running = Subject::pintle()?.start_with(cluster.plane()?, &controllers, &[&flag]).await?;
         let name = format!("from-{}", language.language);
         with_log(&running, &language.language, async {
             bring_up(&client, &name).await?;
@@ -114,7 +112,6 @@ async fn each_language_runs_applications_and_leaves_those_of_the_others_alone() 
         running.stop().await;
         println!("{name}: up, rolled, {} objects of others untouched", before.len());
     }
-    nodes.stop().await;
-    plane.stop().await;
+    cluster.stop().await;
     Ok(())
 }

@@ -4,22 +4,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
+use pintle_tests::pintle;
 
 /// How long the binary may take to see that something is wrong; what is right runs for ever.
 const DEADLINE: Duration = Duration::from_secs(300);
-
-/// The binary under test.
-fn pintle() -> PathBuf {
-    let path =
-        std::env::var_os("PINTLE_BIN").map_or_else(|| pintle_tests::target_dir().join("debug/pintle"), PathBuf::from);
-    assert!(path.exists(), "{} is not there: run `cargo xtask build` first", path.display());
-    path
-}
 
 /// Runs the binary, which must fail with one line; the folder's path is shown as `$DIR`.
 fn check(folder: &Path, arguments: &[&str], expected: Expect) {
@@ -39,8 +32,8 @@ fn check_text(folder: &Path, arguments: &[&str], expected: &str) {
 }
 
 fn failing(folder: &Path, arguments: &[&str]) -> String {
-    let mut child = Command::new(pintle())
-        .args(arguments)
+    let mut child = pintle::command(arguments)
+        .unwrap()
         .current_dir(folder)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")

@@ -1,19 +1,15 @@
 //! `pintle test` through the binary: the host gives each case what the SDK's own tests give it, and finds what is wrong.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-use anyhow::{Context, Result, ensure};
-use pintle_tests::{components, crash, workspace_dir};
+use anyhow::{Context, Result};
+use pintle_tests::pintle::{self, Answer};
+use pintle_tests::{components, workspace_dir};
 use serde_json::{Value, json};
 use xtask::guests::{self, Set};
 
-fn run(arguments: &[&str]) -> Result<Output> {
-    Command::new(crash::binary()?).arg("test").args(arguments).output().context("run pintle test")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn run(arguments: &[&str]) -> Result<Answer> {
+    Answer::of(pintle::command(["test"])?.args(arguments))
 }
 
 /// A folder with the component of a test guest and with cases: name of the key's object -> expected outcome.
@@ -41,9 +37,8 @@ impl Folder {
     fn test(&self, more: &[&str]) -> Result<(bool, String)> {
         let mut arguments = vec![self.component.as_str(), "--cases", &self.cases];
         arguments.extend(more);
-        let output = run(&arguments)?;
-        let all = text(&output.stdout) + &text(&output.stderr);
-        Ok((output.status.success(), all.replace(&self.folder.path().display().to_string(), "DIR")))
+        let answer = run(&arguments)?;
+        Ok((answer.is_good(), answer.text().replace(&self.folder.path().display().to_string(), "DIR")))
     }
 }
 
@@ -71,10 +66,9 @@ fn the_host_gives_every_case_of_the_built_in_plugins_what_the_sdk_gives_it() -> 
     let mut n_cases = 0;
     for (cases, component) in builtins()? {
         let [cases_text, component] = [&cases, &component].map(|path| path.display().to_string());
-        let output = run(&[&component, "--cases", &cases_text, "-o", "json"])?;
-        ensure!(output.status.success(), "{component}: {}{}", text(&output.stderr), text(&output.stdout));
-        let told: Value = serde_json::from_slice(&output.stdout)?;
-        let ran = told["cases"].as_array().context("no cases")?;
+        let report =
+            run(&[&component, "--cases", &cases_text, "-o", "json"])?.json().with_context(|| component.clone())?;
+        let ran = report["cases"].as_array().context("no cases")?;
         assert_eq!(ran.len(), std::fs::read_dir(&cases)?.count(), "{component}");
         n_cases += ran.len();
     }
@@ -166,14 +160,13 @@ fn cases_can_be_exported_for_languages_without_yaml() -> Result<()> {
 #[test]
 fn mistakes_say_what_to_do() -> Result<()> {
     let folder = Folder::new("faulty", WIDGET, &[("panic", "steps: []\n")])?;
-    let output = run(&[&folder.component])?;
     assert_eq!(
-        text(&output.stderr),
+        run(&[&folder.component])?.errors,
         "pintle: a component file has no cases of its own: name their folder with --cases\n"
     );
     let (is_good, told) = folder.test(&["--filter", "zzz"])?;
     assert_eq!((is_good, &*told), (false, "pintle: no case in DIR/cases has \"zzz\" in its name\n"));
-    let output = run(&["DIR/missing"])?;
-    assert!(text(&output.stderr).starts_with("pintle: read DIR/missing: "), "{}", text(&output.stderr));
+    let errors = run(&["DIR/missing"])?.errors;
+    assert!(errors.starts_with("pintle: read DIR/missing: "), "{errors}");
     Ok(())
 }

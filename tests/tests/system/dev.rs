@@ -3,81 +3,58 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use pintle_tests::pintle::{self, Answer};
+use pintle_tests::process::Guarded;
 use pintle_tests::{eventually, target_dir, workspace_dir};
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// A build of the SDK on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// What a line about the plugin has.
-const TOLD: [&str; 3] = [": rebuilt in ", ": read in ", ": the running version stays: "];
+/// Parts of lines about the plugin, on standard output.
+const ABOUT_PLUGIN: [&str; 3] = [": rebuilt in ", ": read in ", ": the running version stays: "];
 
-/// Ends with the test.
+/// `pintle dev` as a process.
 struct Dev {
-    process: Child,
+    _process: Guarded,
     folder: TempDir,
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn pintle() -> PathBuf {
-    std::env::var_os("PINTLE_BIN").map_or_else(|| target_dir().join("debug/pintle"), PathBuf::from)
 }
 
 impl Dev {
     fn start(folder: TempDir, plugin: &Path) -> Dev {
-        let file = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
-        let process = Command::new(pintle())
-            .current_dir(folder.path())
-            .args(["dev", "--controllers=namespace", "--admin-socket=admin.sock", "--plugin"])
+        let mut command =
+            pintle::command(["dev", "--controllers=namespace", "--admin-socket=admin.sock", "--plugin"]).unwrap();
+        command
             .arg(plugin)
+            .current_dir(folder.path())
             // What guests have in common has been built there.
             .env("CARGO_TARGET_DIR", workspace_dir().join("target/wasm"))
-            .env("PINTLE_CACHE_DIR", folder.path().join("cache"))
-            .stdin(Stdio::null())
-            .stdout(file("out"))
-            .stderr(file("log"))
-            .spawn()
-            .unwrap();
-        Dev { process, folder }
+            .env("PINTLE_CACHE_DIR", folder.path().join("cache"));
+        let process = Guarded::tied("pintle dev", &mut command, &folder.path().join("log")).unwrap();
+        Dev { _process: process, folder }
     }
 
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.folder.path().join(name)).unwrap()
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
     /// Waits for the n-th line about a plugin, which holds all of these words.
     async fn line(&self, n: usize, words: &[&str]) -> Result<()> {
         eventually(PATIENCE, format!("line {n} with {words:?}"), async || {
-            let out = self.read("out");
-            let line = out.lines().filter(|line| TOLD.iter().any(|word| line.contains(word))).nth(n);
-            ensure!(
-                line.is_some_and(|line| words.iter().all(|word| line.contains(word))),
-                "{out}\n{}",
-                self.read("log")
-            );
+            let log = self.log();
+            let line = log.lines().filter(|line| ABOUT_PLUGIN.iter().any(|word| line.contains(word))).nth(n);
+            ensure!(line.is_some_and(|line| words.iter().all(|word| line.contains(word))), "{log}");
             Ok(Some(()))
         })
         .await
     }
 
     fn version(&self, name: &str) -> Result<String> {
-        let mut command = Command::new(pintle());
-        let socket = self.folder.path().join("admin.sock");
-        let output = command.args(["plugin", "describe", name, "-o", "json", "--admin-socket"]).arg(socket).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let found: Value = serde_json::from_slice(&output.stdout)?;
+        let mut describe = pintle::command(["plugin", "describe", name, "-o", "json", "--admin-socket"])?;
+        let found = Answer::of(describe.arg(self.folder.path().join("admin.sock")))?.json()?;
         Ok(found["plugin"]["current"]["version"].as_str().unwrap_or_default().to_owned())
     }
 }
@@ -131,14 +108,14 @@ async fn a_plugin_in_rust_is_swapped_in_when_it_is_saved() -> Result<()> {
     let source = plugin.join("src/lib.rs");
     replace(&source, "const NAMES: [&str; 1]", "const NAMES: [&str; 2]");
     dev.line(2, &["the running version stays"]).await?;
-    ensure!(dev.read("log").contains("error[E0308]"), "{}", dev.read("log"));
+    ensure!(dev.log().contains("error[E0308]"), "{}", dev.log());
     assert_eq!(dev.version("robots")?, "0.2.0");
 
     replace(&source, "const NAMES: [&str; 2]", "const NAMES: [&str; 1]");
     replace(&plugin.join("manifest.yaml"), "version: 0.2.0", "version: 0.3.0");
     eventually(PATIENCE, "version 0.3.0", async || {
         let version = dev.version("robots")?;
-        ensure!(version == "0.3.0", "{version}\n{}", dev.read("log"));
+        ensure!(version == "0.3.0", "{version}\n{}", dev.log());
         Ok(Some(()))
     })
     .await

@@ -1,13 +1,11 @@
-//! Runs that failed in a host become cases that `pintle test` plays: the same failure is seen there, and none after the plugin is mended.
+//! Runs that failed in a host become cases of `pintle test`: they fail in the same way, and pass with a fixed plugin.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::{SimCluster, SimConfig};
-use pintle_tests::crash::{self, Host};
-use pintle_tests::{ApiClient, PatchKind, components, eventually, target_dir};
+use pintle_tests::pintle::{self, Answer};
+use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -18,7 +16,7 @@ const TOKEN: &str = "dmVyeSBzZWNyZXQ=";
 /// What every failing run has counted.
 const COUNTED: &str = "2 Pods on n1, 3 are web, 1 Services, token: true";
 
-/// How runs fail, and what is told of it.
+/// How runs fail: the mode, the kind of failure, and a part of its message.
 const MODES: [(&str, &str, &str); 5] = [
     ("trap", "trap", "the last error in its log: panic: 2 Pods on n1"),
     ("retry", "retry", COUNTED),
@@ -27,12 +25,11 @@ const MODES: [(&str, &str, &str); 5] = [
     ("live", "terminal", "there is one; 2 Pods on n1, 3 are web"),
 ];
 
-/// A host at work with the guest that fails.
-struct Stage {
-    client: ApiClient,
+/// A host that runs the failing guest, and the folder of its components and cases.
+struct Fixture {
     folder: TempDir,
-    _host: Host,
-    _cluster: SimCluster,
+    _host: HostProcess,
+    cluster: TestCluster,
 }
 
 fn pod(name: &str, node: &str, labels: &Value) -> Value {
@@ -61,42 +58,38 @@ async fn fill(client: &ApiClient) -> Result<()> {
     Ok(())
 }
 
-impl Stage {
-    async fn start() -> Result<Stage> {
-        let cluster = SimCluster::start(SimConfig::default()).await?;
-        let client = ApiClient::from_kubeconfig_text(&cluster.kubeconfig())?;
-        fill(&client).await?;
+impl Fixture {
+    async fn start() -> Result<Fixture> {
+        let cluster = TestCluster::embedded().await?;
+        fill(&cluster.client).await?;
         let folder = tempfile::Builder::new().prefix("failures-").tempdir_in(target_dir())?;
-        for guest in ["failing", "failing-mended"] {
-            std::fs::write(folder.path().join(format!("{guest}.wasm")), components::guest(guest)?)?;
-        }
+        let failing = components::guest("failing")?;
+        let fixed = components::with_manifest(&failing, |manifest| {
+            manifest["version"] = "1.0.1".into();
+            manifest["config"] = json!({"fixed": {"type": "boolean", "default": true, "description": "No run fails."}});
+        })?;
+        std::fs::write(folder.path().join("failing.wasm"), failing)?;
+        std::fs::write(folder.path().join("fixed.wasm"), fixed)?;
         let flags = [
+            HostProcess::controllers(&["failing"]),
             format!("--admin-socket={}", folder.path().join("admin.sock").display()),
             "--grant-requested".to_owned(),
             folder.path().join("failing.wasm").display().to_string(),
         ];
-        let host = Host::start_with("failures", &cluster.kubeconfig(), &["failing"], &flags)?;
-        let stage = Stage { client, folder, _host: host, _cluster: cluster };
-        eventually(PATIENCE, "the host to answer", async || stage.pintle(&["plugin", "list"]).map(Some)).await?;
-        Ok(stage)
+        let host = cluster.host(&flags)?;
+        host.answers().await?;
+        Ok(Fixture { cluster, folder, _host: host })
     }
 
-    /// Runs the binary in the stage's folder; its output, with an error if it failed.
+    /// Runs the binary in the folder.
+    fn run(&self, arguments: &[&str]) -> Result<Answer> {
+        let mut command = pintle::command(arguments)?;
+        Answer::of(command.current_dir(self.folder.path()).env("PINTLE_ADMIN_SOCKET", "admin.sock"))
+    }
+
+    /// What the binary prints; an error if it fails.
     fn pintle(&self, arguments: &[&str]) -> Result<String> {
-        let (is_good, told) = self.tried(arguments)?;
-        ensure!(is_good, "{arguments:?}: {told}");
-        Ok(told)
-    }
-
-    fn tried(&self, arguments: &[&str]) -> Result<(bool, String)> {
-        let output = Command::new(crash::binary()?)
-            .current_dir(self.folder.path())
-            .env("PINTLE_ADMIN_SOCKET", "admin.sock")
-            .args(arguments)
-            .output()
-            .context("run pintle")?;
-        let told = [output.stdout, output.stderr].concat();
-        Ok((output.status.success(), String::from_utf8_lossy(&told).into_owned()))
+        self.run(arguments)?.success().with_context(|| format!("{arguments:?}"))
     }
 
     async fn fail(&self, mode: &str) -> Result<()> {
@@ -104,7 +97,7 @@ impl Stage {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": mode, "labels": {"fail": "yes"}},
             "data": {"mode": mode, "unread": "x"},
         });
-        self.client.create("/api/v1/namespaces/failing/configmaps", &settings).await.map(drop)
+        self.cluster.client.create("/api/v1/namespaces/failing/configmaps", &settings).await.map(drop)
     }
 
     fn failures(&self) -> Result<Vec<Value>> {
@@ -136,14 +129,14 @@ fn read(case: &Path) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_run_is_played_again_as_a_case() -> Result<()> {
-    let stage = Stage::start().await?;
-    ensure!(stage.failures()?.is_empty());
+async fn a_failed_run_is_replayed_as_a_case() -> Result<()> {
+    let fixture = Fixture::start().await?;
+    ensure!(fixture.failures()?.is_empty());
     for (mode, ..) in MODES {
-        stage.fail(mode).await?;
+        fixture.fail(mode).await?;
     }
     let kept = eventually(PATIENCE, "a failed run of each kind", async || {
-        let kept = stage.failures()?;
+        let kept = fixture.failures()?;
         let of = |mode: &str| kept.iter().find(|failure| failure["key"]["name"] == mode);
         ensure!(MODES.iter().all(|(mode, ..)| of(mode).is_some()), "{kept:?}");
         Ok(Some(kept))
@@ -154,22 +147,22 @@ async fn a_failed_run_is_played_again_as_a_case() -> Result<()> {
         ensure!(found["failure"] == failure, "{mode}: {found}");
         ensure!(found["message"].as_str().is_some_and(|told| told.contains(message)), "{mode}: {found}");
     }
-    let list = stage.pintle(&["plugin", "failures", "failing"])?;
+    let list = fixture.pintle(&["plugin", "failures", "failing"])?;
     ensure!(list.starts_with("LAST ") && list.contains("v1/ConfigMap   failing/trap"), "{list}");
 
-    let told = stage.pintle(&["plugin", "failures", "failing", "--save", "cases"])?;
+    let told = fixture.pintle(&["plugin", "failures", "failing", "--save", "cases"])?;
     ensure!(told.contains("pintle test --cases cases"), "{told}");
-    saved(&stage)?;
-    played(&stage)?;
-    mended(&stage)?;
-    masked_unless_asked_for(&stage)?;
-    counted(&stage).await
+    saved(&fixture)?;
+    replayed(&fixture)?;
+    fixed(&fixture)?;
+    masked_unless_asked_for(&fixture)?;
+    counted(&fixture).await
 }
 
-/// The folders hold what the runs saw, and say how they failed.
-fn saved(stage: &Stage) -> Result<()> {
+/// The files contain what the runs read, and how they failed.
+fn saved(fixture: &Fixture) -> Result<()> {
     for (mode, failure, message) in MODES {
-        let case = stage.case("cases", mode)?;
+        let case = fixture.case("cases", mode)?;
         let text = read(&case)?;
         for part in [&format!("failure  {failure}: "), message, "info   2 Pods on n1", "v1/ConfigMap failing/"] {
             ensure!(text.contains(part), "{mode} has no {part:?}:\n{text}");
@@ -186,14 +179,12 @@ fn saved(stage: &Stage) -> Result<()> {
 }
 
 /// The component fails in the same way as it did in the host.
-fn played(stage: &Stage) -> Result<()> {
-    let (is_good, told) = stage.tried(&["test", "failing.wasm", "--cases", "cases", "-o", "json"])?;
-    ensure!(!is_good, "{told}");
-    // What goes to standard error follows.
-    let report = serde_json::Deserializer::from_str(&told).into_iter::<Value>().next();
-    let report = report.context("no JSON")?.with_context(|| told.clone())?;
+fn replayed(fixture: &Fixture) -> Result<()> {
+    let answer = fixture.run(&["test", "failing.wasm", "--cases", "cases", "-o", "json"])?;
+    ensure!(!answer.is_good(), "{}", answer.text());
+    let report = serde_json::from_str(&answer.output).with_context(|| answer.text())?;
     for (mode, failure, message) in MODES {
-        let case = stage.tested(&report, mode)?;
+        let case = fixture.tested(&report, mode)?;
         let seen = match failure {
             "retry" | "terminal" => &case["seen"][failure],
             _ => &case["problems"][0],
@@ -204,34 +195,34 @@ fn played(stage: &Stage) -> Result<()> {
 }
 
 /// The next version has none of the failures, and its outcomes become what is expected.
-fn mended(stage: &Stage) -> Result<()> {
-    let told = stage.pintle(&["test", "failing-mended.wasm", "--cases", "cases", "--update"])?;
+fn fixed(fixture: &Fixture) -> Result<()> {
+    let told = fixture.pintle(&["test", "fixed.wasm", "--cases", "cases", "--update"])?;
     ensure!(told.contains("5 of 5 cases are as they should be"), "{told}");
-    stage.pintle(&["test", "failing-mended.wasm", "--cases", "cases"])?;
-    let (is_good, told) = stage.tried(&["test", "failing.wasm", "--cases", "cases"])?;
-    ensure!(!is_good && told.contains("the run ended with a fault: trap: "), "{told}");
+    fixture.pintle(&["test", "fixed.wasm", "--cases", "cases"])?;
+    let answer = fixture.run(&["test", "failing.wasm", "--cases", "cases"])?;
+    ensure!(!answer.is_good() && answer.text().contains("the run ended with a fault: trap: "), "{}", answer.text());
     Ok(())
 }
 
-fn masked_unless_asked_for(stage: &Stage) -> Result<()> {
-    let masked = read(&stage.case("cases", "trap")?)?;
+fn masked_unless_asked_for(fixture: &Fixture) -> Result<()> {
+    let masked = read(&fixture.case("cases", "trap")?)?;
     ensure!(!masked.contains(TOKEN) && masked.contains("KioqKioqKio="), "{masked}");
     ensure!(masked.contains("#   masked values of Secrets and of settings from files: 1 "), "{masked}");
     // The live answer, too.
-    ensure!(!read(&stage.case("cases", "live")?)?.contains(TOKEN));
+    ensure!(!read(&fixture.case("cases", "live")?)?.contains(TOKEN));
 
     let asked = ["plugin", "failures", "failing", "--key", "failing/trap", "--save", "shown", "--secrets"];
-    stage.pintle(&asked)?;
-    ensure!(std::fs::read_dir(stage.folder.path().join("shown"))?.count() == 1, "--key is about one key");
-    let shown = read(&stage.case("shown", "trap")?)?;
+    fixture.pintle(&asked)?;
+    ensure!(std::fs::read_dir(fixture.folder.path().join("shown"))?.count() == 1, "--key is about one key");
+    let shown = read(&fixture.case("shown", "trap")?)?;
     ensure!(shown.contains(TOKEN), "{shown}");
     Ok(())
 }
 
 /// The same failure again is counted, saved once, and other objects make another one.
-async fn counted(stage: &Stage) -> Result<()> {
+async fn counted(fixture: &Fixture) -> Result<()> {
     let of = |name: &str| -> Result<Vec<Value>> {
-        let mut kept = stage.failures()?;
+        let mut kept = fixture.failures()?;
         kept.retain(|failure| failure["key"]["name"] == name);
         Ok(kept)
     };
@@ -241,12 +232,12 @@ async fn counted(stage: &Stage) -> Result<()> {
         Ok(Some(()))
     })
     .await?;
-    let told = stage.pintle(&["plugin", "failures", "failing", "--key", "trap", "--save", "cases"])?;
+    let told = fixture.pintle(&["plugin", "failures", "failing", "--key", "trap", "--save", "cases"])?;
     ensure!(told.contains("(was there already)"), "{told}");
 
-    stage.client.delete("/api/v1/namespaces/failing/pods/a", Some(&json!({"gracePeriodSeconds": 0}))).await?;
+    fixture.cluster.client.delete("/api/v1/namespaces/failing/pods/a", Some(&json!({"gracePeriodSeconds": 0}))).await?;
     let touch = json!({"metadata": {"annotations": {"touched": "yes"}}});
-    stage.client.patch("/api/v1/namespaces/failing/configmaps/retry", PatchKind::Merge, &touch).await?;
+    fixture.cluster.client.patch("/api/v1/namespaces/failing/configmaps/retry", PatchKind::Merge, &touch).await?;
     eventually(PATIENCE, "another message to be another failure", async || {
         let kept = of("retry")?;
         ensure!(kept.len() == 2, "{kept:?}");

@@ -1,17 +1,15 @@
-//! A cluster goes from kube-controller-manager to Pintle and back, and its objects do not notice.
+//! A cluster is handed over from kube-controller-manager to Pintle and back, without changes of its objects.
 
 use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::handover::{Census, Comparison};
-use pintle_tests::scenarios::Contender;
-use pintle_tests::scenarios::contender::Running;
+use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::stage::{Stage, deployment, pod, replica_set, replication_controller};
-use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
+use pintle_tests::scenarios::subject::Running;
+use pintle_tests::{ControlPlane, TestCluster, eventually};
 use serde_json::{Value, json};
 
 /// How long a watch may take to show a write.
@@ -93,8 +91,8 @@ async fn fill_with_sets(s: &Stage, plural: &str, prefix: &str, make: fn(&str, u3
     s.until(plural, &name("unready"), "have its Pods", |o| o["status"]["replicas"] == 2).await
 }
 
-/// Puts the next in charge of a namespace at rest, waits until it has looked at all of it, and compares.
-async fn hand_over(s: &Stage, plane: &ControlPlane, from: Running, to: &Contender) -> Result<Running> {
+/// Hands a quiet namespace over to the next one, waits until it has reconciled all objects, and compares.
+async fn hand_over(s: &Stage, plane: &ControlPlane, from: Running, to: &Subject) -> Result<Running> {
     let before = from.quiet(s).await?;
     let from_name = from.name;
     from.stop().await;
@@ -133,54 +131,52 @@ async fn work_on(s: &Stage, in_charge: &Running, replicas: u32, new: &str, old: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_cluster_goes_to_pintle_and_back_untouched() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(plane.kubeconfig()))).await?;
-    let stage = Stage::new(plane.client(), plane.kubeconfig(), "handover".to_owned());
-    let kcm = Contender::KubeControllerManager.start(&plane).await?;
-    stage.client.create_namespace(&stage.ns).await?;
-    stage.open().await?;
+    let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
+    let plane = cluster.plane()?;
+    let namespace = Stage::new(plane.client(), plane.kubeconfig(), "handover".to_owned());
+    let kcm = Subject::KubeControllerManager.start(plane).await?;
+    namespace.client.create_namespace(&namespace.ns).await?;
+    namespace.open().await?;
     tokio::try_join!(
-        fill_with_deployments(&stage),
-        fill_with_sets(&stage, "replicasets", "rs", replica_set),
-        fill_with_sets(&stage, "replicationcontrollers", "rc", replication_controller),
+        fill_with_deployments(&namespace),
+        fill_with_sets(&namespace, "replicasets", "rs", replica_set),
+        fill_with_sets(&namespace, "replicationcontrollers", "rc", replication_controller),
     )
     .context("fill the namespace")?;
 
-    let pintle = hand_over(&stage, &plane, kcm, &Contender::pintle()?).await?;
-    work_on(&stage, &pintle, 5, "image:new", "image:2").await.context("work under pintle")?;
-    stage.has_revision("surge", "2").await?;
-    stage.has_revision("revisions", "4").await?;
+    let pintle = hand_over(&namespace, plane, kcm, &Subject::pintle()?).await?;
+    work_on(&namespace, &pintle, 5, "image:new", "image:2").await.context("work under pintle")?;
+    namespace.has_revision("surge", "2").await?;
+    namespace.has_revision("revisions", "4").await?;
 
-    let kcm = hand_over(&stage, &plane, pintle, &Contender::KubeControllerManager).await?;
-    work_on(&stage, &kcm, 2, "image:newer", "image:1").await.context("work under kube-controller-manager")?;
-    stage.has_revision("surge", "3").await?;
-    stage.has_revision("revisions", "5").await?;
+    let kcm = hand_over(&namespace, plane, pintle, &Subject::KubeControllerManager).await?;
+    work_on(&namespace, &kcm, 2, "image:newer", "image:1").await.context("work under kube-controller-manager")?;
+    namespace.has_revision("surge", "3").await?;
+    namespace.has_revision("revisions", "5").await?;
 
     kcm.stop().await;
-    nodes.stop().await;
-    plane.stop().await;
+    cluster.stop().await;
     Ok(())
 }
 
 /// The comparison itself would notice what it must notice.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_leave_no_trace_are_told_all_the_same() -> Result<()> {
-    let cluster = SimCluster::start(SimConfig::default()).await?;
-    let client = ApiClient::from_kubeconfig_text(&cluster.kubeconfig())?;
-    let stage = Stage::new(client, std::path::PathBuf::new(), "told".to_owned());
-    stage.client.create_namespace(&stage.ns).await?;
+async fn writes_that_are_undone_are_reported_too() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "writes".to_owned());
+    namespace.client.create_namespace(&namespace.ns).await?;
     for name in ["labelled", "status", "untouched"] {
-        stage.create("replicasets", &replica_set(name, 0, json!({}))).await?;
+        namespace.create("replicasets", &replica_set(name, 0, json!({}))).await?;
     }
-    let before = Census::take(&stage).await?;
-    let recorder = Recorder::start(&stage).await?;
+    let before = Census::take(&namespace).await?;
+    let recorder = Recorder::start(&namespace).await?;
     for label in [json!("here"), Value::Null] {
-        stage.patch("replicasets", "labelled", &json!({"metadata": {"labels": {"seen": label}}})).await?;
+        namespace.patch("replicasets", "labelled", &json!({"metadata": {"labels": {"seen": label}}})).await?;
     }
-    stage.patch("replicasets", "status/status", &json!({"status": {"replicas": 1}})).await?;
-    stage.create("configmaps", &json!({"metadata": {"name": "brief"}})).await?;
-    stage.client.delete(&stage.one("configmaps", "brief"), None).await?;
-    let after = Census::take(&stage).await?;
+    namespace.patch("replicasets", "status/status", &json!({"status": {"replicas": 1}})).await?;
+    namespace.create("configmaps", &json!({"metadata": {"name": "brief"}})).await?;
+    namespace.client.delete(&namespace.one("configmaps", "brief"), None).await?;
+    let after = Census::take(&namespace).await?;
     eventually(SEEN_DEADLINE, "five writes to be seen", async || Ok((recorder.n_seen() == 5).then_some(()))).await?;
 
     let comparison = Comparison::of(&recorder, &before, &after).await?;

@@ -1,4 +1,4 @@
-//! Plugins that attack: what becomes of each, and that its neighbour does not notice.
+//! Plugins that attack: what the host makes of each, and that its neighbour is not affected.
 //!
 //! One host on the embedded cluster runs a well-behaved plugin (`tests/guests/echo`) all the time, and one attack after the other
 //! beside it. The neighbour's latency is the time from a change of an object to the effect of its run, seen by a client.
@@ -6,43 +6,37 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod attacks;
-mod stage;
+mod fixture;
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use attacks::{ATTACKS, Met};
+use attacks::{ATTACKS, Attack, Met, with_source};
+use fixture::{Fixture, Latency, PATIENCE};
 use pintle_core::contract::manifest::Instances;
 use pintle_runtime::manager::PluginStatus;
-use pintle_tests::{eventually, workspace_dir};
-use stage::{Latency, PATIENCE, Stage};
+use pintle_tests::eventually;
 
 #[test]
-fn every_attack_of_the_corpus_has_a_row_and_every_row_a_guest() -> Result<()> {
-    let mut folders = BTreeSet::new();
-    for entry in std::fs::read_dir(workspace_dir().join("tests/guests"))? {
-        let folder = entry?.path();
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if folder.join("manifest.yaml").is_file() && (name.starts_with("hostile-") || name.starts_with("text-")) {
-            folders.insert(name);
-        }
-    }
-    let rows: BTreeSet<String> = ATTACKS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    ensure!(rows.len() == ATTACKS.len(), "a row stands twice");
-    ensure!(rows == folders, "rows and folders differ: {:?}", rows.symmetric_difference(&folders).collect::<Vec<_>>());
+fn every_attack_that_has_a_source_has_a_row_and_the_reverse() -> Result<()> {
+    let rows: BTreeSet<String> = ATTACKS.iter().map(|attack| attack.name.to_owned()).collect();
+    ensure!(rows.len() == ATTACKS.len(), "there are two rows of one name");
+    let sources = with_source()?;
+    ensure!(rows == sources, "rows and sources differ: {:?}", rows.symmetric_difference(&sources).collect::<Vec<_>>());
     Ok(())
 }
 
 #[test]
 fn no_attack_harms_the_host_or_a_neighbour() -> Result<()> {
     let only = std::env::var("ATTACK").unwrap_or_default();
-    let stage = Stage::start()?;
+    let fixture = Fixture::start()?;
     let mut failed = Vec::new();
     println!("{:28} {:>9} {:>9} {:>6}   met by", "attack", "calm", "attacked", "ratio");
     // The latencies are for reading. That the neighbour follows every change during each attack is what is asserted, by `probe`.
-    let calm = stage.probe()?;
-    for (name, met) in ATTACKS.iter().filter(|(name, _)| name.contains(&only)) {
-        match attack(&stage, name, *met) {
+    let calm = fixture.probe()?;
+    for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&only)) {
+        let name = attack.name;
+        match run(&fixture, attack) {
             Ok((attacked, told)) => {
                 let ratio = attacked.median.as_secs_f64() / calm.median.as_secs_f64();
                 println!("{name:28} {:>9.2?} {:>9.2?} {ratio:>5.2}x   {told}", calm.median, attacked.median);
@@ -50,82 +44,83 @@ fn no_attack_harms_the_host_or_a_neighbour() -> Result<()> {
             Err(why) => failed.push(format!("{name}: {why:#}")),
         }
     }
-    let neighbour = stage.status("echo")?;
+    let neighbour = fixture.status("echo")?;
     ensure!(neighbour.n_faults == 0, "the neighbour has faults: {neighbour:?}");
-    stage.stop();
+    fixture.stop()?;
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
 
 /// Adds the plugin, looks at what becomes of it and how long the neighbour takes meanwhile, and removes it.
-fn attack(stage: &Stage, name: &str, met: Met) -> Result<(Latency, String)> {
-    let guest = stage.add(name)?;
-    stage.wait(name, "begin", |status| status.n_runs > 0 || status.queues.iter().any(|queue| queue.n_running > 0))?;
-    let attacked = stage.probe();
-    let told = match met {
-        Met::Borne => borne(stage, name),
-        Met::Denied(message) => denied(stage, name, message),
-        Met::Fault(kind, message) => faulted(stage, name, kind, message),
+fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
+    let name = attack.name;
+    let guest = fixture.add(name, &attack.component()?)?;
+    fixture.wait(name, "begin", |status| status.n_runs > 0 || status.queues.iter().any(|queue| queue.n_running > 0))?;
+    let attacked = fixture.probe();
+    let told = match attack.met {
+        Met::Allowed => allowed(fixture, name),
+        Met::Denied(message) => denied(fixture, name, message),
+        Met::Fault(kind, message) => faulted(fixture, name, kind, message),
     };
     let is_pooled = guest.manifest().instances == Instances::Pooled;
-    stage.remove(name)?;
+    fixture.remove(name)?;
     let n_left = guest.n_instances();
     ensure!(n_left == 0 || is_pooled && n_left <= 4, "{n_left} instances are left");
     Ok((attacked?, told?))
 }
 
-fn borne(stage: &Stage, name: &str) -> Result<String> {
-    let status = stage.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
+fn allowed(fixture: &Fixture, name: &str) -> Result<String> {
+    let status = fixture.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
     ensure!(status.n_faults == 0, "faults: {:?}, {:?}", status.faults, status.last_error);
-    let metrics = stage.manager.metrics_text();
+    let metrics = fixture.manager().metrics_text();
     let n_series = metrics.lines().filter(|line| line.starts_with("hostile_labels_total{")).count();
     ensure!(n_series <= 1_000, "{n_series} combinations of labels");
-    let n_events = stage.events("Flood")?.len();
+    let n_events = fixture.events("Flood")?.len();
     // client-go's spam filter: 25 at once for each object.
     ensure!(n_events <= 4 * 26, "{n_events} events");
     Ok(format!("{} runs, {n_series} series, {n_events} events", status.n_runs))
 }
 
-fn faulted(stage: &Stage, name: &str, kind: &str, message: &str) -> Result<String> {
+fn faulted(fixture: &Fixture, name: &str, kind: &str, message: &str) -> Result<String> {
     let is_met = |status: &PluginStatus| status.faults.contains_key(kind);
-    let status = stage.wait(name, &format!("fault of kind {kind}"), is_met)?;
+    let status = fixture.wait(name, &format!("fault of kind {kind}"), is_met)?;
     ensure!(status.faults.keys().all(|other| other == kind), "other faults, too: {:?}", status.faults);
     let error = status.last_error.clone().unwrap_or_default();
     ensure!(error.contains(message), "the fault is {error:?}");
-    counted(stage, name, kind)?;
+    counted(fixture, name, kind)?;
     // The condition.
-    stage.wait(name, "condition", |status| {
+    fixture.wait(name, "condition", |status| {
         let healthy = status.conditions.iter().find(|condition| condition.kind == "Healthy");
         healthy.is_some_and(|healthy| healthy.status == "False" && healthy.message.contains(message))
     })?;
     // The backoff.
-    stage.wait(name, "backoff", |status| status.queues.iter().any(|queue| queue.n_waiting > 0))?;
-    told(stage, name, message)?;
+    fixture.wait(name, "backoff", |status| status.queues.iter().any(|queue| queue.n_waiting > 0))?;
+    told(fixture, name, message)?;
     let fault = error.split_once(": ").map_or(&*error, |(_, fault)| fault);
     Ok(fault.chars().take(70).collect())
 }
 
-fn denied(stage: &Stage, name: &str, message: &str) -> Result<String> {
-    let status = stage.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
+fn denied(fixture: &Fixture, name: &str, message: &str) -> Result<String> {
+    let status = fixture.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
     ensure!(status.faults.keys().eq(["grant"]), "other faults, too: {:?}", status.faults);
-    counted(stage, name, "grant")?;
-    told(stage, name, message)?;
+    counted(fixture, name, "grant")?;
+    told(fixture, name, message)?;
     Ok(format!("grant: {message}, {} times", status.n_faults))
 }
 
 /// The metric.
-fn counted(stage: &Stage, name: &str, kind: &str) -> Result<()> {
+fn counted(fixture: &Fixture, name: &str, kind: &str) -> Result<()> {
     let counted = format!("pintle_plugin_faults_total{{plugin=\"{name}\",kind=\"{kind}\"}} ");
-    let metrics = stage.manager.metrics_text();
+    let metrics = fixture.manager().metrics_text();
     ensure!(metrics.lines().any(|line| line.starts_with(&counted) && !line.ends_with(" 0")), "no {counted}");
     Ok(())
 }
 
 /// The event, about an object that is the key of a run.
-fn told(stage: &Stage, name: &str, message: &str) -> Result<()> {
+fn told(fixture: &Fixture, name: &str, message: &str) -> Result<()> {
     let about = format!("plugin {name} ");
-    stage.outside.block_on(eventually(PATIENCE, "event", async || {
-        let events = stage.client.list("/api/v1/namespaces/hostile/events").await?;
+    fixture.outside.block_on(eventually(PATIENCE, "event", async || {
+        let events = fixture.client().list("/api/v1/namespaces/hostile/events").await?;
         Ok(events.into_iter().find(|event| {
             let text = event["message"].as_str().unwrap_or_default();
             event["reason"] == "PluginFault" && text.starts_with(&about) && text.contains(message)
@@ -134,16 +129,16 @@ fn told(stage: &Stage, name: &str, message: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is no plugin, or asks for too much: nothing of it is ever run.
+/// What is not a plugin, or requests too much, never runs.
 #[test]
-fn what_is_no_plugin_is_refused_before_it_runs() -> Result<()> {
-    let stage = Stage::start()?;
-    for (what, bytes, why) in stage::refused()? {
-        let error = stage.apply(bytes).err().with_context(|| format!("{what} was taken"))?;
+fn what_is_not_a_plugin_is_rejected_before_it_runs() -> Result<()> {
+    let fixture = Fixture::start()?;
+    for (what, bytes, why) in fixture::rejected()? {
+        let error = fixture.apply(bytes).err().with_context(|| format!("{what} was accepted"))?;
         ensure!(error.contains(why), "{what}: {error}");
     }
-    stage.probe()?;
-    ensure!(stage.manager.status().len() == 1);
-    stage.stop();
+    fixture.probe()?;
+    ensure!(fixture.manager().status().len() == 1);
+    fixture.stop()?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A write with a precondition that does not hold is a conflict to the plugin, whatever the API server calls it.
 //!
 //! A plugin made of a closure sends every kind of write, with the right uid and resourceVersion and with wrong ones, through the
-//! whole host; what its next run is told must be the same on the embedded and on the real API server.
+//! whole host; what its next run sees must be the same on the embedded and on the real API server.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,17 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use expect_test::expect;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Action, Mutation, Order, Outcome, PatchType, Preconditions, Step};
-use pintle_core::object::id::{Key, Kind, ObjectKey};
-use pintle_core::ports::guest::{Guest, Run};
-use pintle_core::ports::view::View;
-use pintle_kube::{Connection, Source};
-use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
-use pintle_sim::{SimCluster, SimConfig};
-use pintle_tests::{ApiClient, ControlPlane, Options};
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_runtime::manager::PluginOptions;
+use pintle_testing::FakeGuest;
+use pintle_tests::{ApiClient, LocalHost, TestCluster};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -30,35 +25,25 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A case: what is written, under which name.
 type Case = (String, Action);
 
-/// Sends all cases in its first run, and hands on what the second one is told.
-struct Writing {
-    manifest: Arc<Manifest>,
-    cases: Vec<Case>,
-    told: Mutex<Option<oneshot::Sender<Vec<String>>>>,
-}
-
-impl Guest for Writing {
-    fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
-    }
-
-    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
+/// A guest that sends all cases in its first run, and passes on what the second run sees of each.
+fn writing(manifest: Arc<Manifest>, cases: Vec<Case>, seen: oneshot::Sender<Vec<String>>) -> FakeGuest {
+    let seen = Mutex::new(Some(seen));
+    FakeGuest::new(manifest, move |key, view| {
         let mut outcome = Outcome::default();
         if &*key.object.name != "key" {
             // The others are written to.
         } else if view.attempt() == 0 {
-            // Each in a step of its own: one failure stops none of the others.
-            outcome.steps = self.cases.iter().map(|(_, action)| step(action.clone())).collect();
-        } else if let Some(told) = self.told.lock().unwrap().take() {
+            // Each in its own step: one failure stops none of the others.
+            outcome.steps = cases.iter().map(|(_, action)| step(action.clone())).collect();
+        } else if let Some(seen) = seen.lock().unwrap().take() {
             let line = |(place, (name, _)): (usize, &Case)| {
                 let failure = view.failures().iter().find(|failure| failure.step as usize == place);
                 failure.map_or(format!("{name}: ok"), |failure| format!("{name}: {}", failure.reason))
             };
-            drop(told.send(self.cases.iter().enumerate().map(line).collect()));
+            drop(seen.send(cases.iter().enumerate().map(line).collect()));
         }
-        let run = Run::checked(Ok(Ok(outcome)), &self.manifest, &self.limits());
-        async move { run }.boxed()
-    }
+        Ok(Ok(outcome))
+    })
 }
 
 fn step(action: Action) -> Step {
@@ -166,8 +151,9 @@ async fn updates_and_deletes(client: &ApiClient) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What a plugin is told of each case.
-async fn told(client: &ApiClient, source: &Source) -> Result<String> {
+/// What a plugin sees of each case.
+async fn seen(cluster: TestCluster) -> Result<String> {
+    let client = &cluster.client;
     let mut cases = patches(client).await?;
     cases.extend(wrong_patches(client).await?);
     cases.extend(updates_and_deletes(client).await?);
@@ -179,22 +165,13 @@ async fn told(client: &ApiClient, source: &Source) -> Result<String> {
         "grants": [{"verbs": ["*"], "kinds": ["v1/ConfigMap"]}],
     });
     let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes())?);
-    let (told, hears) = oneshot::channel();
-    let guest = Arc::new(Writing { manifest, cases, told: Mutex::new(Some(told)) });
-    let connection = Connection::open(source).await?;
-    let config = ManagerConfig { qps: None, ..ManagerConfig::default() };
-    let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
-    connection.observe(manager.request_observer());
-    manager.add(guest, PluginOptions::default())?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn({
-        let manager = manager.clone();
-        async move { manager.run(stopped.map(drop)).await }
-    });
-    let lines = tokio::time::timeout(PATIENCE, hears).await.context("no second run")??;
-    let metrics = manager.metrics_text();
-    drop(stop);
-    running.await?;
+    let (seen, second_run) = oneshot::channel();
+    let host = LocalHost::start(cluster.kubeconfig()).await?;
+    host.manager.add(Arc::new(writing(manifest, cases, seen)), PluginOptions::default())?;
+    let lines = tokio::time::timeout(PATIENCE, second_run).await.context("no second run")??;
+    let metrics = host.manager.metrics_text();
+    host.stop().await?;
+    cluster.stop().await;
     let counted = |line: &str| metrics.lines().any(|other| other.starts_with(line));
     assert!(counted(r#"rest_client_requests_total{code="200",method="PATCH","#), "{metrics}");
     assert!(counted(r#"rest_client_request_duration_seconds_count{verb="PATCH","#), "{metrics}");
@@ -245,17 +222,12 @@ fn expected() -> expect_test::Expect {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_writes_are_conflicts_on_the_embedded_cluster() -> Result<()> {
-    let cluster = SimCluster::start(SimConfig::default()).await?;
-    let client = ApiClient::new(&cluster.base_url(), None, None);
-    expected().assert_eq(&told(&client, &Source::Text(cluster.kubeconfig())).await?);
+    expected().assert_eq(&seen(TestCluster::embedded().await?).await?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_writes_are_conflicts_on_the_real_api_server() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let source = Source::File { path: plane.kubeconfig(), context: None };
-    expected().assert_eq(&told(&plane.client(), &source).await?);
-    plane.stop().await;
+    expected().assert_eq(&seen(TestCluster::real().await?).await?);
     Ok(())
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pintle_sim::{SimCluster, SimConfig};
-use pintle_tests::audited::{ACCOUNTS, Audited, Host, items, rbac};
-use pintle_tests::{ControlPlane, components, eventually, kubectl};
+use pintle_tests::audited::{ACCOUNTS, Audited, items, rbac};
+use pintle_tests::{ControlPlane, HostProcess, components, eventually, kubectl};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -91,25 +91,25 @@ async fn the_names_of_all_built_in_resources_are_known_without_a_cluster() -> Re
 }
 
 /// Waits until there are so many Pods.
-async fn pods(stage: &Audited, host: &Host, wanted: usize) -> Result<()> {
+async fn pods(cluster: &Audited, host: &HostProcess, wanted: usize) -> Result<()> {
     let seen = eventually(PATIENCE, format!("{wanted} Pods"), async || {
-        let pods = stage.client.list(PODS).await?;
+        let pods = cluster.client.list(PODS).await?;
         let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count();
         Ok((there == wanted).then_some(()))
     });
-    seen.await.with_context(|| host.process.log_tail())
+    seen.await.with_context(|| host.log_tail())
 }
 
-async fn scale(stage: &Audited, replicas: usize) -> Result<()> {
+async fn scale(cluster: &Audited, replicas: usize) -> Result<()> {
     let patch = json!({"spec": {"replicas": replicas}});
-    stage.client.patch(&format!("{DEPLOYMENTS}/web"), pintle_tests::PatchKind::Merge, &patch).await?;
+    cluster.client.patch(&format!("{DEPLOYMENTS}/web"), pintle_tests::PatchKind::Merge, &patch).await?;
     Ok(())
 }
 
 /// What each account has done.
-fn deeds_by_account(stage: &Audited) -> Result<BTreeMap<String, BTreeSet<String>>> {
+fn deeds_by_account(cluster: &Audited) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut deeds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for deed in stage.deeds()? {
+    for deed in cluster.deeds()? {
         deeds.entry(deed.account).or_default().insert(deed.what);
     }
     Ok(deeds)
@@ -132,7 +132,7 @@ fn deployment() -> Value {
 /// First with accounts of upstream's names, under upstream's own roles; then all under the host's account with the printed roles.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names() -> Result<()> {
-    let stage = Audited::start().await?;
+    let cluster = Audited::start().await?;
     let own = items(&rbac(&["--use-service-account-credentials", "-o", "json"])?)?;
     let is_hosts = |object: &&Value| {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -140,14 +140,14 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     };
     let of_host: Vec<Value> = own.iter().filter(is_hosts).cloned().collect();
     assert_eq!(of_host.len(), 5, "an account, a role and a binding of the cluster, and those of kube-system");
-    stage.create("host.json", &of_host).await?;
-    let host = stage.run(&["--use-service-account-credentials"]).await?;
-    stage.client.create(DEPLOYMENTS, &deployment()).await?;
-    pods(&stage, &host, 2).await?;
+    cluster.create("host.json", &of_host).await?;
+    let (host, _) = cluster.host(&["--use-service-account-credentials".to_owned()]).await?;
+    cluster.client.create(DEPLOYMENTS, &deployment()).await?;
+    pods(&cluster, &host, 2).await?;
     // The account goes, and with it every token of it.
-    stage.client.delete(&format!("{ACCOUNTS}/replicaset-controller"), None).await?;
-    scale(&stage, 4).await?;
-    pods(&stage, &host, 4).await?;
+    cluster.client.delete(&format!("{ACCOUNTS}/replicaset-controller"), None).await?;
+    scale(&cluster, 4).await?;
+    pods(&cluster, &host, 4).await?;
     let wanted = [
         (
             "deployment-controller",
@@ -159,13 +159,13 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
         ("pintle", &["watch pods", "create serviceaccounts", "create serviceaccounts/token"]),
     ];
     let missing = eventually(PATIENCE, "every controller's writes in the audit log", async || {
-        let deeds = deeds_by_account(&stage)?;
+        let deeds = deeds_by_account(&cluster)?;
         let mut missing = wanted.iter().flat_map(|(who, what)| what.iter().map(move |what| (*who, *what)));
         let first = missing.find(|(who, what)| !deeds.get(*who).is_some_and(|deeds| deeds.contains(*what)));
         first.map_or(Ok(Some(())), |(who, what)| bail!("{who} did not {what}: {deeds:#?}"))
     });
-    missing.await.with_context(|| host.process.log_tail())?;
-    let deeds = deeds_by_account(&stage)?;
+    missing.await.with_context(|| host.log_tail())?;
+    let deeds = deeds_by_account(&cluster)?;
     println!("{deeds:#?}");
     let writes = |who: &str| -> Vec<&str> {
         let reads = |deed: &&str| ["get ", "list ", "watch "].iter().any(|read| deed.starts_with(read));
@@ -178,13 +178,13 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     host.stop().await;
 
     // The accounts are of no use any more; the host does everything, by the roles that are printed for that.
-    stage.forget()?;
-    stage.create("all.json", &items(&rbac(&["-o", "json"])?)?).await?;
-    let host = stage.run(&[]).await?;
-    scale(&stage, 6).await?;
-    pods(&stage, &host, 6).await?;
+    cluster.forget()?;
+    cluster.create("all.json", &items(&rbac(&["-o", "json"])?)?).await?;
+    let (host, _) = cluster.host(&[]).await?;
+    scale(&cluster, 6).await?;
+    pods(&cluster, &host, 6).await?;
     let deeds = eventually(PATIENCE, "the host's writes in the audit log", async || {
-        let deeds = deeds_by_account(&stage)?;
+        let deeds = deeds_by_account(&cluster)?;
         Ok(deeds.get("pintle").is_some_and(|deeds| deeds.contains("create pods")).then_some(deeds))
     });
     let deeds = deeds.await?;

@@ -6,14 +6,14 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use pintle_tests::scenarios::{Contender, chosen, play, play_embedded, recorded, report};
+use pintle_tests::scenarios::{Subject, chosen, recorded, report, run, run_embedded};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
     let scenarios = chosen();
     let wanted = recorded::outcomes(&scenarios);
-    let pintle = Contender::pintle()?;
-    let got = play(&scenarios, &pintle).await?;
+    let pintle = Subject::pintle()?;
+    let got = run(&scenarios, &pintle).await?;
     let report = report(&scenarios, ["kube-controller-manager", pintle.name()], [&wanted, &got]);
     // The table is a result, so it is printed past the capture of the test harness.
     std::io::stderr().write_all(report.text.as_bytes()).context("print the table")?;
@@ -25,7 +25,7 @@ async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
 /// write broke a rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_keeps_the_rules_on_the_embedded_cluster() -> Result<()> {
-    let failed: Vec<String> = play_embedded(&chosen())
+    let failed: Vec<String> = run_embedded(&chosen())
         .await?
         .into_iter()
         .filter_map(|(name, outcome)| outcome.err().map(|error| format!("=== {name}\n{error}")))

@@ -8,12 +8,9 @@
 //! 2. Concurrent calls, also of several processes, wait for one another.
 //! 3. A component appears under its name complete or not at all.
 //!
-//! A test guest may be written as the text of a core module (`guest.wat`) instead, for what no compiler would make.
-//!
 //! A folder without `manifest.yaml` is a library that the others may share.
 
 mod inputs;
-mod text;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -67,8 +64,6 @@ struct Source {
     /// Stem of the output file.
     name: String,
     manifest: Vec<u8>,
-    /// Its core module in text; it is not built by cargo then.
-    text: Option<PathBuf>,
 }
 
 /// Builds every component of a set whose inputs have changed, and removes those whose source is gone.
@@ -119,14 +114,13 @@ fn sources(set: Set) -> anyhow::Result<Vec<Source>> {
     for entry in entries {
         let folder = entry.with_context(|| format!("read {}", folder.display()))?.path();
         let manifest = folder.join("manifest.yaml");
-        let text = Some(folder.join("guest.wat")).filter(|text| text.is_file());
-        if !(text.is_some() || folder.join("Cargo.toml").is_file()) || !manifest.is_file() {
+        if !folder.join("Cargo.toml").is_file() || !manifest.is_file() {
             continue;
         }
         let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (manifest, name) = manifest_json(&manifest)?;
         let name = if set == Set::Plugins { name } else { folder_name.clone() };
-        sources.push(Source { folder, folder_name, name, manifest, text });
+        sources.push(Source { folder, folder_name, name, manifest });
     }
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = sources.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -188,28 +182,17 @@ fn compile<'s>(set: Set, sources: impl Iterator<Item = &'s Source>, work: &Path)
         let found = packages.get(&source.folder.join("Cargo.toml"));
         found.with_context(|| format!("{} is not a package of its workspace", source.folder.display()))
     };
-    let mut names = Vec::new();
-    for source in sources.iter().filter(|source| source.text.is_none()) {
-        names.push(package(source)?.as_str());
-    }
-    let modules = match names.as_slice() {
-        [] => PathBuf::new(),
-        names => {
-            // One folder for all guest workspaces, so that the library and common dependencies are built once.
-            let how = Compiling { work, sources: (&crate::root(), "pintle"), install: true };
-            compile_packages(&set.sources(), names, &how)?
-        }
-    };
+    let names = sources.iter().map(|source| Ok(package(source)?.as_str())).collect::<anyhow::Result<Vec<_>>>()?;
+    // One folder for all guest workspaces, so that the library and common dependencies are built once.
+    let how = Compiling { work, sources: (&crate::root(), "pintle"), install: true };
+    let modules = compile_packages(&set.sources(), &names, &how)?;
     let read = |source: &Source| {
-        if let Some(text) = &source.text {
-            return text::module_of_text(text);
-        }
         let module = modules.join(pintle_build::file_of(package(source)?));
         fs::read(&module).with_context(|| {
             format!("read {} (is crate-type of {} [\"cdylib\"]?)", module.display(), source.folder.display())
         })
     };
-    sources.into_iter().map(read).collect()
+    sources.iter().map(|source| read(source)).collect()
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -1,26 +1,21 @@
 //! Copies one value of a ConfigMap to another one: the well-behaved neighbour of the attacks.
 
-use hostile::{Action, Key, Lister, Outcome, Patch, PatchType, Preconditions, nothing, writing};
+use pintle_sdk::{Error, Key, Lister, Mutation, ObjectKey, Outcome, PatchType, Step};
+use serde_json::{Value, json};
 
-hostile::attack!(echo);
-
-fn echo(key: Key, lister: Lister) -> Outcome {
-    let object = lister.get(&key.kind, &key.object).unwrap_or_default();
-    match (value(&object, "n"), value(&object, "echo")) {
-        (Some(wanted), found) if found != Some(wanted) => writing(vec![Action::Patch(Patch {
-            kind: key.kind,
-            object: key.object,
-            subresource: None,
-            patch_type: PatchType::Merge,
-            body: format!(r#"{{"data":{{"echo":"{wanted}"}}}}"#),
-            preconditions: Preconditions { uid: None, resource_version: None },
-        })]),
-        _ => nothing(),
+/// Sets `data.echo` to `data.n`.
+///
+/// # Errors
+/// If the object is not JSON.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let object = ObjectKey::new(&*key.namespace, &*key.name);
+    let Some(text) = lister.get_json(&key.kind, &object) else { return Ok(Outcome::new()) };
+    let data = serde_json::from_str::<Value>(&text).map_err(|why| Error::retry(why.to_string()))?["data"].take();
+    if data["n"].is_null() || data["n"] == data["echo"] {
+        return Ok(Outcome::new());
     }
+    let patch = Mutation::patch(&key.kind, object, PatchType::Merge, json!({"data": {"echo": data["n"]}}));
+    Ok(Outcome::new().step(Step::sequential([patch])))
 }
 
-/// The value of a member that holds a string without escapes.
-fn value<'o>(object: &'o str, name: &str) -> Option<&'o str> {
-    let (_, rest) = object.split_once(&format!(r#""{name}":""#))?;
-    rest.split_once('"').map(|(value, _)| value)
-}
+pintle_sdk::export!(reconcile);

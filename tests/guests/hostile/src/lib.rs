@@ -1,70 +1,239 @@
-//! What the attacks share: the contract's bindings, and the little that they build of its types.
+//! Attacks on the host, one in each component: the setting `attack` selects it.
 //!
-//! An attack is a crate beside this one with a function from key and lister to outcome, or the text of a module where no compiler
-//! would make what is wanted. `tests/tests/hostile.rs` says what must become of each.
+//! `text` contains the core modules of further attacks, which a compiler would not produce. `tests/tests/system/hostile/attacks.rs`
+//! lists what the host must make of each attack.
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        world: "controller",
-        path: "../../../wit",
-        pub_export_macro: true,
-        default_bindings_module: "hostile::bindings",
-    });
+mod bindings {
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
 
-pub use bindings::pintle::controller::log;
-pub use bindings::pintle::controller::types::*;
-pub use bindings::pintle::controller::view::{Lister, OwnedBy, Query};
+use std::cell::{Cell, RefCell};
+use std::hint::black_box;
 
-/// Exports a function from key and lister to outcome.
-#[macro_export]
-macro_rules! attack {
-    ($attack:expr) => {
-        struct Attack;
+use bindings::pintle::controller::log::{self, Level};
+use bindings::pintle::controller::types::{
+    Action, Create, Delete, Event, EventType, Key, Kind, LiveObject, Mutation, Need, ObjectKey, Observation, Order,
+    Outcome, Patch, PatchType, Preconditions, ReconcileError, StateWrite, Step,
+};
+use bindings::pintle::controller::view::{Lister, Query};
 
-        $crate::bindings::export!(Attack with_types_in $crate::bindings);
+thread_local! {
+    static KEPT: RefCell<Option<Lister>> = const { RefCell::new(None) };
+    static N_OBSERVED: Cell<u32> = const { Cell::new(0) };
+}
 
-        impl $crate::bindings::Guest for Attack {
-            fn reconcile(key: $crate::Key, lister: $crate::Lister) -> Result<$crate::Outcome, $crate::ReconcileError> {
-                let attack: fn($crate::Key, $crate::Lister) -> $crate::Outcome = $attack;
-                Ok(attack(key, lister))
+const NO_PRECONDITIONS: Preconditions = Preconditions { uid: None, resource_version: None };
+
+struct Hostile;
+
+bindings::export!(Hostile with_types_in bindings);
+
+impl bindings::Guest for Hostile {
+    fn reconcile(key: Key, lister: Lister) -> Result<Outcome, ReconcileError> {
+        let config = lister.config();
+        let attack = config.split_once(r#""attack":""#).and_then(|(_, rest)| rest.split_once('"'));
+        Ok(match attack.map_or("", |(attack, _)| attack) {
+            "event-flood" => event_flood(&key),
+            "foreign-namespace" => writing(vec![create("calm", r#"{"generateName":"intruder-"}"#)]),
+            "foreign-owner" => foreign_owner(),
+            "foreign-status" => foreign_status(key),
+            "giant-list" => {
+                let deletion = || StateWrite { name: String::new(), value: None };
+                Outcome { state: (0..1_000_000).map(|_| deletion()).collect(), ..nothing() }
             }
-        }
-    };
+            "giant-string" => writing(vec![create("hostile", &"x".repeat(12 << 20))]),
+            "handle-flood" => {
+                std::mem::forget(lister);
+                again()
+            }
+            "host-call-flood" => loop {
+                black_box(lister.attempt());
+            },
+            "huge-argument" => argument(&lister, 32 << 20),
+            "kept-lister" => kept_lister(lister),
+            "log-flood" => log_flood(),
+            "long-argument" => argument(&lister, 2 << 20),
+            "loop" => loop {
+                black_box(&key);
+            },
+            "loop-in-host-calls" => loop_in_host_calls(&key, &lister),
+            "memory-copy" => memory_copy(),
+            "memory-growth" => memory_growth(),
+            "metric-labels" => metric_labels(&key),
+            "mutation-flood" => writing(vec![create("hostile", r#"{"generateName":"flood-"}"#); 1_001]),
+            "needs-flood" => Outcome { needs: vec![Need::RawPath("/version".into()); 257], ..nothing() },
+            "needs-without-end" => Outcome { needs: vec![Need::RawPath("/version".into())], ..nothing() },
+            "path-name" => path_name(key),
+            "path-need" => ask(&lister, Need::RawPath("/version/../api/v1/secrets".into())),
+            "recursion" => {
+                black_box(deeper(black_box(1)));
+                nothing()
+            }
+            "requeue-storm" => again(),
+            "secret-need" => {
+                let object = object("calm", "token");
+                ask(&lister, Need::LiveObject(LiveObject { kind: kind("Secret"), object }))
+            }
+            "state-flood" => {
+                let value = Some("x".repeat(600_000));
+                Outcome { state: vec![StateWrite { name: key.object.name, value }], ..nothing() }
+            }
+            "trap" => panic!("as asked"),
+            "undeclared-kind" => {
+                black_box(lister.list(&kind("Secret"), &all()));
+                nothing()
+            }
+            other => panic!("there is no attack {other:?}"),
+        })
+    }
 }
 
-/// An outcome that wants nothing.
-pub fn nothing() -> Outcome {
+fn event_flood(key: &Key) -> Outcome {
+    let event = |i| {
+        Action::Event(Event {
+            regarding_kind: key.kind.clone(),
+            regarding: key.object.clone(),
+            regarding_uid: String::new(),
+            event_type: EventType::Normal,
+            reason: "Flood".into(),
+            message: format!("event {i}"),
+        })
+    };
+    Outcome { steps: writing((0..500).map(event).collect()).steps, ..again() }
+}
+
+/// Creates an object for a controller that is not this one.
+fn foreign_owner() -> Outcome {
+    let owner = r#"{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"1-2-3","controller":true}"#;
+    let metadata = format!(r#"{{"generateName":"intruder-","ownerReferences":[{owner}]}}"#);
+    writing(vec![create("hostile", &metadata)])
+}
+
+/// Writes the status of another object than that of the key.
+fn foreign_status(key: Key) -> Outcome {
+    writing(vec![Action::Patch(Patch {
+        kind: key.kind,
+        object: object("hostile", "victim"),
+        subresource: Some("status".into()),
+        patch_type: PatchType::Merge,
+        body: r#"{"status":{"loadBalancer":{"ingress":[{"ip":"6.6.6.6"}]}}}"#.into(),
+        preconditions: NO_PRECONDITIONS,
+    })])
+}
+
+/// Passes this many bytes to a host call.
+fn argument(lister: &Lister, n_bytes: usize) -> Outcome {
+    black_box(lister.dependents(&"x".repeat(n_bytes)));
+    nothing()
+}
+
+/// Keeps its lister, and reads with it in a later run.
+fn kept_lister(lister: Lister) -> Outcome {
+    KEPT.with_borrow_mut(|kept| match kept {
+        Some(kept) => drop(black_box(kept.now())),
+        None => *kept = Some(lister),
+    });
+    again()
+}
+
+fn log_flood() -> Outcome {
+    let line = "x".repeat(4_000);
+    for _ in 0..100_000 {
+        log::write(Level::Debug, &line);
+    }
+    again()
+}
+
+/// Lists with the most expensive selector possible.
+fn loop_in_host_calls(key: &Key, lister: &Lister) -> ! {
+    let label_selector = Some((0..50_000).map(|i| format!("!k{i},")).collect::<String>() + "!k");
+    loop {
+        black_box(lister.list(&key.kind, &Query { label_selector: label_selector.clone(), ..all() }));
+    }
+}
+
+/// One instruction that nothing interrupts.
+fn memory_copy() -> ! {
+    let mut bytes = vec![1_u8; 48 << 20];
+    loop {
+        black_box(&mut bytes).copy_within(..47 << 20, 1 << 20);
+    }
+}
+
+fn memory_growth() -> ! {
+    let mut taken = Vec::new();
+    loop {
+        taken.push(black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+/// Observes with a new label each time.
+fn metric_labels(key: &Key) -> Outcome {
+    let observation = |i| {
+        N_OBSERVED.set(N_OBSERVED.get() + 1);
+        let label = format!("{} {} {i}", key.object.name, N_OBSERVED.get());
+        Observation { metric: "hostile_labels_total".into(), labels: vec![label], value: 1.0 }
+    };
+    Outcome { observations: (0..1_000).map(observation).collect(), ..again() }
+}
+
+/// The name of the object leads its path elsewhere.
+fn path_name(key: Key) -> Outcome {
+    writing(vec![Action::Delete(Delete {
+        kind: key.kind,
+        object: object("hostile", "../../calm/configmaps/probe"),
+        preconditions: NO_PRECONDITIONS,
+        propagation: None,
+        grace_period_seconds: None,
+    })])
+}
+
+/// Reads what is not granted.
+fn ask(lister: &Lister, need: Need) -> Outcome {
+    match lister.answer(&need) {
+        Some(answer) => assert!(answer.is_err(), "the host has answered"),
+        None => return Outcome { needs: vec![need], ..nothing() },
+    }
+    nothing()
+}
+
+/// The addition after the call keeps the compiler from making a loop of it.
+fn deeper(depth: u32) -> u32 {
+    if depth == 0 { 0 } else { deeper(depth.wrapping_add(1)).wrapping_mul(31).wrapping_add(depth ^ 0x55) }
+}
+
+/// An outcome without effect.
+fn nothing() -> Outcome {
     Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] }
 }
 
-/// One that wants to be called again at once.
-pub fn again() -> Outcome {
+/// An outcome that asks for another run at once.
+fn again() -> Outcome {
     Outcome { requeue_after_ms: Some(0), ..nothing() }
 }
 
-pub fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> Kind {
     Kind { group: String::new(), version: "v1".into(), name: name.into() }
 }
 
-pub fn object(namespace: &str, name: &str) -> ObjectKey {
+fn object(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { namespace: namespace.into(), name: name.into() }
 }
 
-/// Everything of a kind.
-pub fn all() -> Query {
+/// Every object of a kind.
+fn all() -> Query {
     Query { namespace: None, label_selector: None, owner: None, index: None, whole: false }
 }
 
 /// Creates a ConfigMap with this metadata.
-pub fn create(namespace: &str, metadata: &str) -> Action {
+fn create(namespace: &str, metadata: &str) -> Action {
     let object = format!(r#"{{"metadata":{metadata}}}"#);
     Action::Create(Create { kind: kind("ConfigMap"), namespace: namespace.into(), object, subresource: None })
 }
 
 /// One step with these actions.
-pub fn writing(actions: Vec<Action>) -> Outcome {
+fn writing(actions: Vec<Action>) -> Outcome {
     let mutation = |action| Mutation { action, on_success: None, on_failure: None, tolerate: vec![] };
     let step = Step { order: Order::Parallel, mutations: actions.into_iter().map(mutation).collect(), always: false };
     Outcome { steps: vec![step], ..nothing() }

@@ -34,7 +34,7 @@ mod tests {
     fn what_is_left_to_chance_has_a_reason_and_a_file() {
         for scenario in super::all() {
             let declared = scenario.chance != super::Chance::NONE;
-            assert_eq!(declared, !scenario.why_chance.is_empty(), "{}", scenario.name);
+            assert_eq!(declared, !scenario.reason.is_empty(), "{}", scenario.name);
             assert!(crate::workspace_dir().join(scenario.source).is_file(), "{}: {}", scenario.name, scenario.source);
         }
     }

@@ -52,7 +52,7 @@ fn collections_during_calls_of_the_host_corrupt_nothing_and_leave_memory_flat() 
     for author in authors::built()? {
         let language = author.language;
         let answer = authors::test(&author.component, cases.path(), &["--runs", &N_RUNS.to_string(), "-o", "json"])?;
-        assert!(answer.is_good, "{language}: {}{}", answer.output, answer.errors);
+        assert!(answer.is_good(), "{language}: {}{}", answer.output, answer.errors);
         let told: Value = serde_json::from_str(&answer.output)?;
         let cost = &told["endurance"];
         assert_eq!((&cost["problem"], &cost["runs"]), (&Value::Null, &json!(N_RUNS)), "{language}");

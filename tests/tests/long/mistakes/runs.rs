@@ -151,7 +151,7 @@ fn test(author: &Author) -> Result<Vec<(&'static Mistake, String)>> {
         write_case(folder.path(), mistake.name, &spec(mistake.name), &[], expected.as_ref())?;
     }
     let answer = authors::test(&author.component, folder.path(), &[])?;
-    assert!(!answer.is_good, "{}", answer.output);
+    assert!(!answer.is_good(), "{}", answer.output);
     let told = |mistake: &'static Mistake| {
         let head = format!("FAILED   {0}: example.com/v1/Mistake default/{0}\n", mistake.name);
         let rest = answer.output.split_once(&head).map(|(_, rest)| rest);

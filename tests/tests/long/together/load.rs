@@ -15,13 +15,13 @@ const CONFIG_BYTES: usize = 1 << 10;
 /// Requests in flight.
 const IN_FLIGHT: usize = 16;
 
-/// Fills the namespace `load`: ConfigMaps, and Deployments with a Pod each. Answers a stage for the stories, in another namespace.
+/// Fills the namespace `load`: ConfigMaps, and Deployments with a Pod each. Answers a namespace for the stories, in another namespace.
 pub(crate) async fn fill(audited: &Audited) -> Result<Stage> {
-    let [load, stage] = ["load", "stories"]
+    let [load, namespace] = ["load", "stories"]
         .map(|namespace| Stage::new(audited.plane.client(), audited.plane.kubeconfig(), namespace.to_owned()));
-    for stage in [&load, &stage] {
-        stage.client.create_namespace(&stage.ns).await?;
-        stage.open().await?;
+    for namespace in [&load, &namespace] {
+        namespace.client.create_namespace(&namespace.ns).await?;
+        namespace.open().await?;
     }
     let load = &load;
     let config_maps = (0..CONFIG_MAPS).map(|i| async move {
@@ -36,5 +36,5 @@ pub(crate) async fn fill(audited: &Audited) -> Result<Stage> {
     futures::stream::iter(deployments).buffer_unordered(IN_FLIGHT).try_collect::<()>().await?;
     let up = |d: &serde_json::Value| d["status"]["availableReplicas"] == 1;
     load.until_all("deployments", "be available", |all| all.len() == DEPLOYMENTS && all.iter().all(up)).await?;
-    Ok(stage)
+    Ok(namespace)
 }

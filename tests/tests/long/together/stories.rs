@@ -15,18 +15,18 @@ const REMEMBERED: &str = "downscaler.example.com/replicas";
 const TEAM: &str = "team";
 
 /// Plays the story of the plugin of this name.
-pub(crate) async fn play(plugin: &str, stage: &Stage) -> Result<()> {
+pub(crate) async fn run(plugin: &str, namespace: &Stage) -> Result<()> {
     match plugin {
-        "config-reloader" => a_changed_config_map_rolls_pods(stage).await,
-        "pod-reaper" => an_evicted_pod_goes(stage).await,
-        "pdb-maker" => a_budget_comes_and_gives_way(stage).await,
-        "node-labels" => a_node_gets_its_role(stage).await,
-        "namespace-defaults" => a_namespace_is_closed(stage).await,
-        "robot-js" => a_namespace_gets_its_account(stage).await,
-        "config-replicator" => a_config_map_is_copied(stage).await,
-        "webapp-go" => an_application_comes_up(stage).await,
-        "janitor" => what_is_over_goes(stage).await,
-        "downscaler" => a_deployment_sleeps_and_wakes(stage).await,
+        "config-reloader" => a_changed_config_map_rolls_pods(namespace).await,
+        "pod-reaper" => an_evicted_pod_goes(namespace).await,
+        "pdb-maker" => a_budget_comes_and_gives_way(namespace).await,
+        "node-labels" => a_node_gets_its_role(namespace).await,
+        "namespace-defaults" => a_namespace_is_closed(namespace).await,
+        "robot-js" => a_namespace_gets_its_account(namespace).await,
+        "config-replicator" => a_config_map_is_copied(namespace).await,
+        "webapp-go" => an_application_comes_up(namespace).await,
+        "janitor" => what_is_over_goes(namespace).await,
+        "downscaler" => a_deployment_sleeps_and_wakes(namespace).await,
         _ => bail!("{plugin} has no story"),
     }
 }
@@ -37,77 +37,77 @@ fn annotated(mut object: Value, name: &str, value: &str) -> Value {
 }
 
 /// Waits until somebody has told something of an object.
-async fn told(stage: &Stage, name: &str, reason: &str) -> Result<()> {
+async fn told(namespace: &Stage, name: &str, reason: &str) -> Result<()> {
     let is_about = |event: &Value| event["reason"] == reason && event["involvedObject"]["name"] == name;
-    stage.until_all("events", &format!("tell {reason} of {name}"), |events| events.iter().any(is_about)).await?;
+    namespace.until_all("events", &format!("tell {reason} of {name}"), |events| events.iter().any(is_about)).await?;
     Ok(())
 }
 
-async fn a_changed_config_map_rolls_pods(stage: &Stage) -> Result<()> {
-    stage.create("configmaps", &json!({"metadata": {"name": "flags"}, "data": {"LEVEL": "info"}})).await?;
+async fn a_changed_config_map_rolls_pods(namespace: &Stage) -> Result<()> {
+    namespace.create("configmaps", &json!({"metadata": {"name": "flags"}, "data": {"LEVEL": "info"}})).await?;
     let reads_flags = json!({"template": {"spec": {"containers": [
         {"name": "c", "image": "image:1", "envFrom": [{"configMapRef": {"name": "flags"}}]},
     ]}}});
     let web = annotated(deployment("reloaded", 2, reads_flags), "config-reloader.example.com/auto", "true");
-    stage.create("deployments", &web).await?;
+    namespace.create("deployments", &web).await?;
     let hash = |d: &Value| d["spec"]["template"]["metadata"]["annotations"][ROLLED].as_str().map(str::to_owned);
-    stage.until("deployments", "reloaded", "have a hash", |d| hash(d).is_some()).await?;
-    stage.rolled_out("reloaded").await?;
-    let before = hash(&stage.get("deployments", "reloaded").await?);
-    stage.patch("configmaps", "flags", &json!({"data": {"LEVEL": "debug"}})).await?;
-    stage.until("deployments", "reloaded", "have another hash", |d| hash(d) != before).await?;
-    stage.rolled_out("reloaded").await?;
-    for pod in stage.live_pods().await? {
+    namespace.until("deployments", "reloaded", "have a hash", |d| hash(d).is_some()).await?;
+    namespace.rolled_out("reloaded").await?;
+    let before = hash(&namespace.get("deployments", "reloaded").await?);
+    namespace.patch("configmaps", "flags", &json!({"data": {"LEVEL": "debug"}})).await?;
+    namespace.until("deployments", "reloaded", "have another hash", |d| hash(d) != before).await?;
+    namespace.rolled_out("reloaded").await?;
+    for pod in namespace.live_pods().await? {
         let annotation = &pod["metadata"]["annotations"][ROLLED];
         ensure!(annotation.as_str().map(str::to_owned) != before, "an old Pod: {}", pod["metadata"]["name"]);
     }
-    told(stage, "reloaded", "Reloaded").await
+    told(namespace, "reloaded", "Reloaded").await
 }
 
-async fn an_evicted_pod_goes(stage: &Stage) -> Result<()> {
+async fn an_evicted_pod_goes(namespace: &Stage) -> Result<()> {
     for (name, keep) in [("evicted", "false"), ("kept", "true")] {
         let mut pod = annotated(pod(name, name), "pod-reaper.example.com/keep", keep);
         // On a node that nobody plays, it stays as it is.
         pod["spec"]["nodeName"] = json!("elsewhere");
-        stage.create("pods", &pod).await?;
-        let path = format!("{}/status", stage.one("pods", name));
+        namespace.create("pods", &pod).await?;
+        let path = format!("{}/status", namespace.one("pods", name));
         let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted"}});
-        stage.client.patch(&path, PatchKind::Merge, &evicted).await?;
+        namespace.client.patch(&path, PatchKind::Merge, &evicted).await?;
     }
-    stage.until_gone("pods", "evicted").await?;
-    stage.until("pods", "kept", "stay", |_| true).await?;
-    told(stage, "evicted", "Reaped").await
+    namespace.until_gone("pods", "evicted").await?;
+    namespace.until("pods", "kept", "stay", |_| true).await?;
+    told(namespace, "evicted", "Reaped").await
 }
 
-async fn a_budget_comes_and_gives_way(stage: &Stage) -> Result<()> {
+async fn a_budget_comes_and_gives_way(namespace: &Stage) -> Result<()> {
     let guarded = annotated(deployment("guarded", 2, json!({})), "pdb-maker.example.com/max-unavailable", "1");
-    stage.create("deployments", &guarded).await?;
+    namespace.create("deployments", &guarded).await?;
     let is_ours =
         |b: &Value| b["spec"]["maxUnavailable"] == 1 && b["spec"]["selector"]["matchLabels"]["app"] == "guarded";
-    stage.until("poddisruptionbudgets", "guarded", "be made", is_ours).await?;
+    namespace.until("poddisruptionbudgets", "guarded", "be made", is_ours).await?;
     let own = json!({"metadata": {"name": "own"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}});
-    stage.create("poddisruptionbudgets", &own).await?;
-    stage.until_gone("poddisruptionbudgets", "guarded").await?;
-    stage.until("poddisruptionbudgets", "own", "stay", |b| b["spec"]["minAvailable"] == 1).await
+    namespace.create("poddisruptionbudgets", &own).await?;
+    namespace.until_gone("poddisruptionbudgets", "guarded").await?;
+    namespace.until("poddisruptionbudgets", "own", "stay", |b| b["spec"]["minAvailable"] == 1).await
 }
 
-async fn a_node_gets_its_role(stage: &Stage) -> Result<()> {
-    let nodes = stage.client.list("/api/v1/nodes").await?;
+async fn a_node_gets_its_role(namespace: &Stage) -> Result<()> {
+    let nodes = namespace.client.list("/api/v1/nodes").await?;
     ensure!(!nodes.is_empty(), "there are no nodes");
     let name = nodes[0]["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("/api/v1/nodes/{name}");
     let labels = json!({"metadata": {"labels": {
         "node-labels.example.com/role": "gpu", "node.kubernetes.io/instance-type": "g5.xlarge",
     }}});
-    stage.client.patch(&path, PatchKind::Merge, &labels).await?;
+    namespace.client.patch(&path, PatchKind::Merge, &labels).await?;
     let has_role = |node: &Value| {
         let labels = &node["metadata"]["labels"];
         labels["node-role.kubernetes.io/gpu"] == "" && labels["example.com/type"] == "g5.xlarge"
     };
-    until_at(stage, &path, "have its role", has_role).await?;
+    until_at(namespace, &path, "have its role", has_role).await?;
     let other = json!({"metadata": {"labels": {"node-labels.example.com/role": "web"}}});
-    stage.client.patch(&path, PatchKind::Merge, &other).await?;
-    until_at(stage, &path, "have its other role alone", |node| {
+    namespace.client.patch(&path, PatchKind::Merge, &other).await?;
+    until_at(namespace, &path, "have its other role alone", |node| {
         let labels = &node["metadata"]["labels"];
         labels["node-role.kubernetes.io/web"] == "" && labels["node-role.kubernetes.io/gpu"].is_null()
     })
@@ -115,70 +115,72 @@ async fn a_node_gets_its_role(stage: &Stage) -> Result<()> {
 }
 
 /// Waits until an object of any namespace, or none, looks as wanted.
-async fn until_at(stage: &Stage, path: &str, what: &str, looks: impl Fn(&Value) -> bool) -> Result<()> {
+async fn until_at(namespace: &Stage, path: &str, what: &str, looks: impl Fn(&Value) -> bool) -> Result<()> {
     eventually(PATIENCE, format!("{path} to {what}"), async || {
-        let object = stage.client.get(path).await?;
+        let object = namespace.client.get(path).await?;
         ensure!(looks(&object), "{object}");
         Ok(Some(()))
     })
     .await
 }
 
-async fn a_namespace_is_closed(stage: &Stage) -> Result<()> {
+async fn a_namespace_is_closed(namespace: &Stage) -> Result<()> {
     let labels = json!({"namespace-defaults.example.com/size": "medium", "example.com/team": "web"});
-    stage.client.create("/api/v1/namespaces", &json!({"metadata": {"name": TEAM, "labels": labels}})).await?;
+    namespace.client.create("/api/v1/namespaces", &json!({"metadata": {"name": TEAM, "labels": labels}})).await?;
     let policy = format!("/apis/networking.k8s.io/v1/namespaces/{TEAM}/networkpolicies/default-deny");
     let is_closed = |policy: &Value| policy["spec"]["policyTypes"] == json!(["Ingress", "Egress"]);
-    until_at(stage, &policy, "be made", is_closed).await?;
+    until_at(namespace, &policy, "be made", is_closed).await?;
     let limits = format!("/api/v1/namespaces/{TEAM}/limitranges/defaults");
-    until_at(stage, &limits, "be made", |l| l["spec"]["limits"][0]["default"]["memory"] == "512Mi").await?;
+    until_at(namespace, &limits, "be made", |l| l["spec"]["limits"][0]["default"]["memory"] == "512Mi").await?;
     // Somebody opens it.
     let open = json!({"spec": {"policyTypes": ["Egress"]}});
-    stage.client.patch(&policy, PatchKind::Merge, &open).await?;
-    until_at(stage, &policy, "be closed again", is_closed).await
+    namespace.client.patch(&policy, PatchKind::Merge, &open).await?;
+    until_at(namespace, &policy, "be closed again", is_closed).await
 }
 
-async fn a_namespace_gets_its_account(stage: &Stage) -> Result<()> {
+async fn a_namespace_gets_its_account(namespace: &Stage) -> Result<()> {
     let account = format!("/api/v1/namespaces/{TEAM}/serviceaccounts/robot");
-    until_at(stage, &account, "be made", |_| true).await?;
-    stage.client.delete(&account, None).await?;
-    until_at(stage, &account, "be made again", |_| true).await
+    until_at(namespace, &account, "be made", |_| true).await?;
+    namespace.client.delete(&account, None).await?;
+    until_at(namespace, &account, "be made again", |_| true).await
 }
 
-async fn a_config_map_is_copied(stage: &Stage) -> Result<()> {
+async fn a_config_map_is_copied(namespace: &Stage) -> Result<()> {
     let source = json!({"metadata": {"name": "shared"}, "data": {"LEVEL": "info"}});
-    stage.create("configmaps", &annotated(source, "config-replicator.example.com/to", "example.com/team=web")).await?;
+    namespace
+        .create("configmaps", &annotated(source, "config-replicator.example.com/to", "example.com/team=web"))
+        .await?;
     let copy = format!("/api/v1/namespaces/{TEAM}/configmaps/shared");
-    until_at(stage, &copy, "be made", |copy| copy["data"]["LEVEL"] == "info").await?;
-    stage.patch("configmaps", "shared", &json!({"data": {"LEVEL": "debug"}})).await?;
-    until_at(stage, &copy, "follow", |copy| copy["data"]["LEVEL"] == "debug").await?;
-    stage.delete("configmaps", "shared", "Background").await?;
+    until_at(namespace, &copy, "be made", |copy| copy["data"]["LEVEL"] == "info").await?;
+    namespace.patch("configmaps", "shared", &json!({"data": {"LEVEL": "debug"}})).await?;
+    until_at(namespace, &copy, "follow", |copy| copy["data"]["LEVEL"] == "debug").await?;
+    namespace.delete("configmaps", "shared", "Background").await?;
     eventually(PATIENCE, "the copy to go with its source", async || {
-        Ok(stage.client.find(&copy).await?.is_none().then_some(()))
+        Ok(namespace.client.find(&copy).await?.is_none().then_some(()))
     })
     .await
 }
 
-async fn an_application_comes_up(stage: &Stage) -> Result<()> {
+async fn an_application_comes_up(namespace: &Stage) -> Result<()> {
     let spec =
         json!({"image": "registry.example/shop:1", "replicas": 2, "host": "shop.example.org", "config": {"A": "1"}});
     let app = json!({"apiVersion": "example.com/v1", "kind": "WebApp", "metadata": {"name": "shop"}, "spec": spec});
-    stage.client.create(webapps::WEBAPPS, &app).await?;
-    let app = webapps::ready(&stage.client, "shop").await?;
+    namespace.client.create(webapps::WEBAPPS, &app).await?;
+    let app = webapps::ready(&namespace.client, "shop").await?;
     ensure!(app["status"]["url"] == "http://shop.example.org" && app["status"]["availableReplicas"] == 2, "{app}");
     Ok(())
 }
 
-async fn what_is_over_goes(stage: &Stage) -> Result<()> {
+async fn what_is_over_goes(namespace: &Stage) -> Result<()> {
     for (name, ttl) in [("over", "1s"), ("odd", "soon"), ("young", "1h")] {
-        stage
+        namespace
             .create("configmaps", &annotated(json!({"metadata": {"name": name}}), "janitor.example.com/ttl", ttl))
             .await?;
     }
-    stage.until_gone("configmaps", "over").await?;
-    told(stage, "odd", "InvalidTTL").await?;
+    namespace.until_gone("configmaps", "over").await?;
+    told(namespace, "odd", "InvalidTTL").await?;
     for name in ["odd", "young"] {
-        stage.until("configmaps", name, "stay", |_| true).await?;
+        namespace.until("configmaps", name, "stay", |_| true).await?;
     }
     Ok(())
 }
@@ -192,12 +194,12 @@ fn another_day() -> Result<String> {
     Ok(format!("{day}-{day} 09:00-17:00"))
 }
 
-async fn a_deployment_sleeps_and_wakes(stage: &Stage) -> Result<()> {
+async fn a_deployment_sleeps_and_wakes(namespace: &Stage) -> Result<()> {
     let uptime = "downscaler.example.com/uptime";
-    stage.create("deployments", &annotated(deployment("office", 2, json!({})), uptime, &another_day()?)).await?;
+    namespace.create("deployments", &annotated(deployment("office", 2, json!({})), uptime, &another_day()?)).await?;
     let remembered = |d: &Value| d["metadata"]["annotations"][REMEMBERED].clone();
-    stage.until("deployments", "office", "sleep", |d| d["spec"]["replicas"] == 0 && remembered(d) == "2").await?;
-    stage.patch("deployments", "office", &json!({"metadata": {"annotations": {uptime: null}}})).await?;
-    stage.until("deployments", "office", "wake", |d| d["spec"]["replicas"] == 2 && remembered(d).is_null()).await?;
-    stage.rolled_out("office").await
+    namespace.until("deployments", "office", "sleep", |d| d["spec"]["replicas"] == 0 && remembered(d) == "2").await?;
+    namespace.patch("deployments", "office", &json!({"metadata": {"annotations": {uptime: null}}})).await?;
+    namespace.until("deployments", "office", "wake", |d| d["spec"]["replicas"] == 2 && remembered(d).is_null()).await?;
+    namespace.rolled_out("office").await
 }

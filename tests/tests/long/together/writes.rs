@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use pintle_tests::audited::{Audited, Host};
+use pintle_tests::audited::Audited;
 use pintle_tests::scenarios::stage::Stage;
-use pintle_tests::{ApiClient, eventually};
+use pintle_tests::{ApiClient, HostProcess, eventually};
 use serde_json::{Value, json};
 
 use super::{Controller, PATIENCE};
@@ -14,13 +14,13 @@ use super::{Controller, PATIENCE};
 const CURTAILED: &str = "janitor";
 
 /// Neither what `pintle plugin` tells nor the metrics know of a fault, or of a write that was not granted.
-pub(crate) async fn nothing_went_wrong(host: &Host) -> Result<()> {
+pub(crate) async fn nothing_went_wrong(host: &HostProcess, client: &ApiClient) -> Result<()> {
     let listing = host.plugin(&["list"])?;
     ensure!(listing["problems"] == json!([]), "{listing:#}");
     for plugin in listing["items"].as_array().context("no plugins")? {
         ensure!(plugin["nFaults"] == 0, "{plugin:#}");
     }
-    let metrics = metrics(host).await?;
+    let metrics = client.request("GET", "/metrics", &[], None).await?.text();
     let faults = samples(&metrics, "pintle_plugin_faults_total", &[]);
     ensure!(faults == 0, "{faults} faults");
     let refused = samples(&metrics, "pintle_mutations_total", &["result=\"not_granted\""]);
@@ -28,10 +28,6 @@ pub(crate) async fn nothing_went_wrong(host: &Host) -> Result<()> {
     // The names above are right: there are others of these metrics.
     ensure!(samples(&metrics, "pintle_mutations_total", &["result=\"ok\""]) > 100, "{metrics}");
     Ok(())
-}
-
-async fn metrics(host: &Host) -> Result<String> {
-    Ok(host.client.request("GET", "/metrics", &[], None).await?.text())
 }
 
 /// The sum of a counter over all samples with these labels.
@@ -106,7 +102,12 @@ async fn plural(client: &ApiClient, kind: &str) -> Result<String> {
 
 /// One of the ten, given all that it asks for but the deletion of Services: it runs, its write is refused by the host with the line that
 /// is missing, nothing of it reaches the API server, and the rest of its work goes on. With the line it is done.
-pub(crate) async fn grants_bind(audited: &Audited, stage: &Stage, host: &Host, ten: &[Controller]) -> Result<()> {
+pub(crate) async fn grants_bind(
+    audited: &Audited,
+    namespace: &Stage,
+    host: &HostProcess,
+    ten: &[Controller],
+) -> Result<()> {
     let controller = ten.iter().find(|controller| controller.name == CURTAILED).context("it is not among the ten")?;
     let watched: Vec<&Value> =
         controller.manifest["watches"].as_array().into_iter().flatten().map(|watch| &watch["kind"]).collect();
@@ -126,14 +127,14 @@ pub(crate) async fn grants_bind(audited: &Audited, stage: &Stage, host: &Host, t
 
     let ttl = json!({"janitor.example.com/ttl": "0s"});
     let service = json!({"metadata": {"name": "stays", "annotations": ttl}, "spec": {"ports": [{"port": 80}]}});
-    stage.create("services", &service).await?;
+    namespace.create("services", &service).await?;
     let told = eventually(PATIENCE, "the refusal to be told", async || {
-        let events = stage.list("events").await?;
+        let events = namespace.list("events").await?;
         let fault =
             events.iter().find(|event| event["reason"] == "PluginFault" && event["involvedObject"]["name"] == "stays");
         Ok(fault.map(|event| event["message"].as_str().unwrap_or_default().to_owned()))
     });
-    let told = told.await.with_context(|| host.process.log_tail())?;
+    let told = told.await.with_context(|| host.log_tail())?;
     println!("{told}");
     for part in [
         "delete v1/Service stories/stays is not granted to plugin janitor",
@@ -142,13 +143,13 @@ pub(crate) async fn grants_bind(audited: &Audited, stage: &Stage, host: &Host, t
     ] {
         ensure!(told.contains(part), "{told:?} does not say {part:?}");
     }
-    stage.create("configmaps", &json!({"metadata": {"name": "goes", "annotations": ttl}})).await?;
-    stage.until_gone("configmaps", "goes").await?;
-    stage.until("services", "stays", "stay", |service| service["metadata"]["deletionTimestamp"].is_null()).await?;
+    namespace.create("configmaps", &json!({"metadata": {"name": "goes", "annotations": ttl}})).await?;
+    namespace.until_gone("configmaps", "goes").await?;
+    namespace.until("services", "stays", "stay", |service| service["metadata"]["deletionTimestamp"].is_null()).await?;
     let deeds = audited.deeds()?;
     ensure!(deeds.iter().any(|deed| deed.who == CURTAILED && deed.what == "delete configmaps"), "{deeds:?}");
     ensure!(!deeds.iter().any(|deed| deed.what == "delete services"), "{deeds:?}");
 
     swap(&spec(&watched))?;
-    stage.until_gone("services", "stays").await
+    namespace.until_gone("services", "stays").await
 }

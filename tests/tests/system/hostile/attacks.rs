@@ -1,58 +1,150 @@
-//! Each attack, and what must become of it.
+//! Each attack, and what the host must make of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use pintle_tests::{components, workspace_dir};
+use serde_json::{Map, Value};
 
 /// What the host makes of an attack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Met {
-    /// A fault of this kind, whose message holds this text. The key backs off; an event and the condition tell of it.
+    /// A fault of this kind, with this text in its message. The key backs off; an event and the condition report it.
     Fault(&'static str, &'static str),
-    /// A read that is not granted is answered by a refusal, and the run goes on; the metric and an event, which holds this text,
-    /// tell of it.
+    /// A read that is not granted is rejected, and the run continues. The metric and an event, with this text, report it.
     Denied(&'static str),
-    /// What it does is allowed, and harmless: there is no fault.
-    Borne,
+    /// The host allows it, and it is harmless: there is no fault.
+    Allowed,
 }
 
-use Met::{Borne, Denied, Fault};
+use Met::{Allowed, Denied, Fault};
 
-/// Folders of `tests/guests`, by name.
-pub(crate) const ATTACKS: [(&str, Met); 39] = [
-    ("hostile-event-flood", Borne),
-    ("hostile-foreign-namespace", Fault("grant", "create")),
-    ("hostile-foreign-owner", Fault("grant", "create")),
-    ("hostile-foreign-status", Fault("grant", "patch")),
-    ("hostile-giant-list", Fault("output", "the outcome is too large to be copied")),
-    ("hostile-giant-string", Fault("output", "the outcome is too large to be copied")),
-    ("hostile-handle-flood", Borne),
-    ("hostile-host-call-flood", Fault("host_call", "more calls of the lister than the limit allows")),
-    ("hostile-huge-argument", Fault("host_call", "the arguments of a host call are too large to be copied")),
-    ("hostile-kept-lister", Fault("trap", "the lister of a finished run was used")),
-    ("hostile-log-flood", Borne),
-    ("hostile-long-argument", Fault("host_call", "the arguments of a call of the lister have 2097152 bytes")),
-    ("hostile-loop", Fault("deadline", "the deadline of 300 ms has passed")),
-    ("hostile-loop-in-host-calls", Fault("deadline", "the deadline of 300 ms has passed")),
-    ("hostile-memory-copy", Fault("deadline", "the deadline of 300 ms has passed")),
-    ("hostile-memory-growth", Fault("memory", "bytes of memory are more than the limit of 67108864")),
-    ("hostile-metric-labels", Borne),
-    ("hostile-mutation-flood", Fault("output", "the outcome has 1001 mutations, more than the limit of 1000")),
-    ("hostile-needs-flood", Fault("output", "the outcome has 257 needs, more than 256")),
-    ("hostile-needs-for-ever", Fault("output", "the run still had needs after 8 rounds")),
-    ("hostile-path-name", Fault("output", "is not the name of an object")),
-    ("hostile-path-need", Denied("/version/../api/v1/secrets")),
-    ("hostile-recursion", Fault("memory", "call stack exhausted")),
-    ("hostile-requeue-storm", Borne),
-    ("hostile-secret-need", Denied("get v1/Secret")),
-    ("hostile-state-flood", Fault("output", "the keyed state would have")),
-    ("hostile-trap", Fault("trap", "unreachable")),
-    ("hostile-undeclared-kind", Fault("grant", "kind v1/Secret is not watched by this plugin")),
-    ("text-bad-discriminant", Fault("output", "discriminant")),
-    ("text-bad-pointer", Fault("output", "out of bounds")),
-    ("text-bad-realloc", Fault("output", "realloc")),
-    ("text-bad-result", Fault("output", "out of bounds")),
-    ("text-bad-utf8", Fault("output", "utf-8")),
-    ("text-memory-at-once", Fault("memory", "bytes of memory are more than the limit of 67108864")),
-    ("text-realloc-loop", Fault("deadline", "the deadline of 300 ms has passed")),
-    ("text-realloc-over-itself", Borne),
-    ("text-start-loop", Fault("deadline", "the deadline of 300 ms has passed")),
-    ("text-start-trap", Fault("trap", "unreachable")),
-    ("text-table-growth", Fault("memory", "elements are more than the limit of 50000")),
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attack {
+    /// A name of `tests/guests/hostile/src/lib.rs`, or `text-` and the name of a file in `tests/guests/hostile/text`. The plugin
+    /// has the same name.
+    pub(crate) name: &'static str,
+    pub(crate) met: Met,
+    /// Members of the manifest that it needs besides: a JSON object.
+    manifest: &'static str,
+}
+
+const fn attack(name: &'static str, met: Met) -> Attack {
+    Attack { name, met, manifest: "{}" }
+}
+
+const fn with(manifest: &'static str, attack: Attack) -> Attack {
+    Attack { manifest, ..attack }
+}
+
+/// Ended by its deadline, which is short.
+const fn endless(name: &'static str) -> Attack {
+    let met = Fault("deadline", "the deadline of 300 ms has passed");
+    with(r#"{"limits": {"deadlineMs": 300, "hostCalls": 1000000000}}"#, attack(name, met))
+}
+
+const POOLED: &str = r#"{"instances": "pooled"}"#;
+const CREATE: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
+const CREATE_OWN: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
+const DELETE: &str = r#"{"grants": [{"verbs": ["delete"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
+const READ_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version"]}]}"#;
+const READ_BELOW_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version/*"]}]}"#;
+const OWN_STATUS: &str = r#"{
+    "watches": [{"kind": "v1/Service", "namespace": "hostile", "enqueue": [{"to": "self"}]}],
+    "grants": [{"verbs": ["patch"], "kinds": ["v1/Service"], "subresources": ["status"], "of": "key"}]
+}"#;
+const LABELS: &str = r#"{
+    "instances": "pooled",
+    "metrics": [{"name": "hostile_labels_total", "type": "counter", "help": "Labels.", "labels": ["label"]}]
+}"#;
+
+const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
+const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
+const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
+
+pub(crate) const ATTACKS: [Attack; 39] = [
+    attack("event-flood", Allowed),
+    with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
+    with(CREATE_OWN, attack("foreign-owner", Fault("grant", "create"))),
+    with(OWN_STATUS, attack("foreign-status", Fault("grant", "patch"))),
+    attack("giant-list", TOO_LARGE),
+    attack("giant-string", TOO_LARGE),
+    with(POOLED, attack("handle-flood", Allowed)),
+    attack("host-call-flood", Fault("host_call", "more calls of the lister than the limit allows")),
+    attack("huge-argument", Fault("host_call", "the arguments of a host call are too large to be copied")),
+    with(POOLED, attack("kept-lister", Fault("trap", "the lister of a finished run was used"))),
+    attack("log-flood", Allowed),
+    attack("long-argument", Fault("host_call", "the arguments of a call of the lister have 2097152 bytes")),
+    endless("loop"),
+    endless("loop-in-host-calls"),
+    endless("memory-copy"),
+    attack("memory-growth", TOO_MUCH_MEMORY),
+    with(LABELS, attack("metric-labels", Allowed)),
+    with(
+        CREATE,
+        attack("mutation-flood", Fault("output", "the outcome has 1001 mutations, more than the limit of 1000")),
+    ),
+    attack("needs-flood", Fault("output", "the outcome has 257 needs, more than 256")),
+    with(READ_VERSION, attack("needs-without-end", Fault("output", "the run still had needs after 8 rounds"))),
+    with(DELETE, attack("path-name", Fault("output", "is not the name of an object"))),
+    with(READ_BELOW_VERSION, attack("path-need", Denied("/version/../api/v1/secrets"))),
+    attack("recursion", Fault("memory", "call stack exhausted")),
+    attack("requeue-storm", Allowed),
+    attack("secret-need", Denied("get v1/Secret")),
+    attack("state-flood", Fault("output", "the keyed state would have")),
+    attack("trap", Fault("trap", "unreachable")),
+    attack("undeclared-kind", Fault("grant", "kind v1/Secret is not watched by this plugin")),
+    attack("text-bad-discriminant", Fault("output", "discriminant")),
+    attack("text-bad-pointer", OUT_OF_BOUNDS),
+    attack("text-bad-realloc", Fault("output", "realloc")),
+    attack("text-bad-result", OUT_OF_BOUNDS),
+    attack("text-bad-utf8", Fault("output", "utf-8")),
+    attack("text-memory-at-once", TOO_MUCH_MEMORY),
+    endless("text-realloc-loop"),
+    attack("text-realloc-over-itself", Allowed),
+    endless("text-start-loop"),
+    attack("text-start-trap", Fault("trap", "unreachable")),
+    attack("text-table-growth", Fault("memory", "elements are more than the limit of 50000")),
 ];
+
+impl Attack {
+    /// The component: the guest, or its core module from `text`, under a manifest that selects the attack.
+    pub(crate) fn component(&self) -> Result<Vec<u8>> {
+        let guest = components::guest("hostile")?;
+        let more: Map<String, Value> = serde_json::from_str(self.manifest)?;
+        let change = |manifest: &mut Value| {
+            for (name, value) in more {
+                manifest[&name] = value;
+            }
+            manifest["name"] = self.name.into();
+            manifest["queues"][0]["name"] = self.name.into();
+            manifest["config"]["attack"]["default"] = self.name.into();
+        };
+        let Some(text) = self.name.strip_prefix("text-") else { return components::with_manifest(&guest, change) };
+        let mut manifest = components::manifest_of(&guest)?;
+        change(&mut manifest);
+        let file = sources().join("text").join(text).with_extension("wat");
+        let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        components::of_text(&text, &manifest)
+    }
+}
+
+fn sources() -> PathBuf {
+    workspace_dir().join("tests/guests/hostile")
+}
+
+/// The names of all attacks that have a source.
+pub(crate) fn with_source() -> Result<BTreeSet<String>> {
+    let code = std::fs::read_to_string(sources().join("src/lib.rs"))?;
+    let (_, code) = code.split_once("Ok(match attack").context("the guest does not match the attack")?;
+    let arms = code.lines().take_while(|line| !line.contains("other => panic!"));
+    let mut names: BTreeSet<String> =
+        arms.filter_map(|line| Some(line.trim().strip_prefix('"')?.split_once("\" =>")?.0.to_owned())).collect();
+    for entry in std::fs::read_dir(sources().join("text"))? {
+        let path = entry?.path();
+        names.insert(format!("text-{}", path.file_stem().unwrap_or_default().to_string_lossy()));
+    }
+    Ok(names)
+}

@@ -1,7 +1,0 @@
-//! Never returns.
-
-hostile::attack!(|key, _| {
-    loop {
-        std::hint::black_box(&key);
-    }
-});

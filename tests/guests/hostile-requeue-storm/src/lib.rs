@@ -1,3 +1,0 @@
-//! Wants each key again at once.
-
-hostile::attack!(|_, _| hostile::again());

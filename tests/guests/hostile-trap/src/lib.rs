@@ -1,3 +1,0 @@
-//! Panics.
-
-hostile::attack!(|_, _| panic!("as asked"));

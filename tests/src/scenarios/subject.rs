@@ -1,0 +1,118 @@
+//! The programs that scenarios compare.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::controlplane::{ControlPlane, KubeControllerManager};
+use crate::process::Guarded;
+use crate::{ApiClient, HostProcess, pintle};
+
+/// The controllers that both subjects run.
+pub const CONTROLLERS: [&str; 7] = [
+    "deployment-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+    "namespace-controller",
+    "garbage-collector-controller",
+];
+
+/// How long a subject may take to end when it is asked to.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// One of the programs that are compared.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// The reference.
+    KubeControllerManager,
+    /// A `pintle` binary.
+    Pintle(PathBuf),
+}
+
+/// A running subject. Dropping it ends it at once.
+#[derive(Debug)]
+pub struct Running {
+    /// For messages.
+    pub name: &'static str,
+    /// A client of its own address.
+    pub client: ApiClient,
+    /// The path of that address which answers 200 once it is ready.
+    pub ready_path: &'static str,
+    process: Process,
+}
+
+#[derive(Debug)]
+enum Process {
+    KubeControllerManager(Guarded),
+    Pintle(HostProcess),
+}
+
+impl Subject {
+    /// The `pintle` binary under test.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pintle() -> Result<Subject> {
+        Ok(Subject::Pintle(pintle::binary()?))
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Subject::KubeControllerManager => "kube-controller-manager",
+            Subject::Pintle(_) => "pintle",
+        }
+    }
+
+    /// Starts it with [`CONTROLLERS`] against a control plane, without client rate limits, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It did not start. The message contains the end of its log.
+    pub async fn start(&self, plane: &ControlPlane) -> Result<Running> {
+        self.start_with(plane, &CONTROLLERS, &[]).await
+    }
+
+    /// As [`Subject::start`], with other controllers and more flags.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub async fn start_with(&self, plane: &ControlPlane, controllers: &[&str], flags: &[&str]) -> Result<Running> {
+        let name = self.name();
+        let Subject::Pintle(binary) = self else {
+            let KubeControllerManager { process, client } = plane.start_kcm(controllers, flags).await?;
+            let process = Process::KubeControllerManager(process);
+            return Ok(Running { name, client, ready_path: "/healthz", process });
+        };
+        let mut all = vec![HostProcess::controllers(controllers)];
+        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let mut host = HostProcess::start_binary(binary, &std::fs::read_to_string(plane.kubeconfig())?, &all)?;
+        let client = host.ready().await?;
+        Ok(Running { name, client, ready_path: "/readyz", process: Process::Pintle(host) })
+    }
+}
+
+impl Running {
+    /// The process, for usage and log.
+    pub fn process(&self) -> &Guarded {
+        match &self.process {
+            Process::KubeControllerManager(process) => process,
+            Process::Pintle(host) => &host.process,
+        }
+    }
+
+    /// Asks it to end, and waits.
+    pub async fn stop(self) {
+        match self.process {
+            Process::KubeControllerManager(mut process) => drop(process.stop(STOP_GRACE).await),
+            Process::Pintle(host) => host.stop().await,
+        }
+    }
+
+    /// Ends it at once, by SIGKILL.
+    pub fn kill(self) {
+        drop(self.process);
+    }
+}

@@ -1,0 +1,236 @@
+//! The embedded cluster, a host with the real sandbox, and a client that measures.
+//!
+//! Cluster and client have threads of their own: what is measured is how the host serves its plugins.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use pintle_core::lifecycle::{FailurePolicy, Spec};
+use pintle_core::ports::guest::Guest;
+use pintle_runtime::manager::{Component, Manager, PluginOptions, PluginStatus};
+use pintle_tests::{ApiClient, LocalHost, PatchKind, TestCluster, components};
+use pintle_wasm::{WasmConfig, WasmEngine, inspect};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// Changes that the neighbour must follow during each attack.
+const N_PROBES: usize = 25;
+const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
+
+pub(crate) struct Fixture {
+    pub(crate) outside: Runtime,
+    inside: Runtime,
+    cluster: TestCluster,
+    host: LocalHost,
+    engine: WasmEngine,
+}
+
+/// How long a change takes to have its effect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    pub(crate) median: Duration,
+}
+
+impl Fixture {
+    pub(crate) fn start() -> Result<Self> {
+        let (outside, inside) = (Runtime::new()?, Runtime::new()?);
+        let cluster = outside.block_on(TestCluster::embedded())?;
+        outside.block_on(set_up(&cluster.client))?;
+        let engine = WasmEngine::new(WasmConfig::default())?;
+        let host = inside.block_on(LocalHost::start(cluster.kubeconfig()))?;
+        host.manager.set_loader(Arc::new(engine.clone()));
+        let fixture = Self { outside, inside, cluster, host, engine };
+        fixture.add("echo", &components::guest("echo")?)?;
+        fixture.wait("echo", "caches", |status| status.synced)?;
+        Ok(fixture)
+    }
+
+    pub(crate) fn manager(&self) -> &Manager {
+        &self.host.manager
+    }
+
+    pub(crate) fn client(&self) -> &ApiClient {
+        &self.cluster.client
+    }
+
+    /// Loads a guest and adds it. Keys that fault back off, and the plugin is not paused: it attacks for as long as it is there.
+    pub(crate) fn add(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn Guest>> {
+        let guest = self.engine.load(name, bytes)?;
+        let spec = Spec { failure_policy: FailurePolicy::Retry, ..Spec::default() };
+        let _inside = self.inside.enter();
+        self.host.manager.add(guest.clone(), PluginOptions { spec, ..PluginOptions::default() })?;
+        Ok(guest)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        if self.inside.block_on(self.host.manager.remove(name)) { Ok(()) } else { bail!("{name} was not there") }
+    }
+
+    /// Has the host take a component as it would while it runs; the error is what it says.
+    pub(crate) fn apply(&self, bytes: Vec<u8>) -> Result<(), String> {
+        let component = Component { origin: "attack.wasm".into(), bytes };
+        let applied = self.inside.block_on(self.host.manager.apply(component, &Spec::default(), None));
+        applied.map(|_| ()).map_err(|why| why.to_string())
+    }
+
+    pub(crate) fn status(&self, name: &str) -> Result<PluginStatus> {
+        let status = self.host.manager.status().into_iter().find(|status| status.name == name);
+        status.with_context(|| format!("{name} is not loaded"))
+    }
+
+    /// Waits until the status of a plugin is so.
+    pub(crate) fn wait(&self, name: &str, what: &str, is: impl Fn(&PluginStatus) -> bool) -> Result<PluginStatus> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(name)?;
+            if is(&status) {
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                bail!("waited for {what}: {status:?}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Events with this reason about objects of the attacked namespace.
+    pub(crate) fn events(&self, reason: &str) -> Result<Vec<Value>> {
+        let events = self.outside.block_on(self.cluster.client.list("/api/v1/namespaces/hostile/events"))?;
+        Ok(events.into_iter().filter(|event| event["reason"] == reason).collect())
+    }
+
+    /// Changes an object again and again, and measures how long the neighbour takes to follow.
+    pub(crate) fn probe(&self) -> Result<Latency> {
+        let mut took = self.outside.block_on(async {
+            let watched = "/api/v1/namespaces/calm/configmaps?watch=true&fieldSelector=metadata.name%3Dprobe";
+            let mut watch = self.cluster.client.watch(watched).await?;
+            let mut took = Vec::new();
+            for _ in 0..N_PROBES {
+                let now = self.cluster.client.get(PROBE).await?;
+                let n = now["data"]["n"].as_str().and_then(|n| n.parse::<u64>().ok()).unwrap_or_default() + 1;
+                let wanted = n.to_string();
+                let started = Instant::now();
+                self.cluster.client.patch(PROBE, PatchKind::Merge, &json!({"data": {"n": wanted}})).await?;
+                loop {
+                    let event = watch.next(PATIENCE).await?.context("the watch ended")?;
+                    if event["object"]["data"]["echo"] == wanted.as_str() {
+                        break;
+                    }
+                }
+                took.push(started.elapsed());
+            }
+            anyhow::Ok(took)
+        })?;
+        took.sort();
+        Ok(Latency { median: took[took.len() / 2] })
+    }
+
+    pub(crate) fn stop(self) -> Result<()> {
+        self.inside.block_on(self.host.stop())
+    }
+}
+
+/// Two namespaces: in one the neighbour works, in the other one the attacks have their keys.
+async fn set_up(client: &ApiClient) -> Result<()> {
+    for namespace in ["calm", "hostile"] {
+        client.create_namespace(namespace).await?;
+    }
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
+    client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
+    for name in ["k0", "k1", "k2", "k3"] {
+        client.create("/api/v1/namespaces/hostile/configmaps", &named(name)).await?;
+    }
+    for name in ["s0", "s1", "victim"] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        client.create("/api/v1/namespaces/hostile/services", &service).await?;
+    }
+    Ok(())
+}
+
+/// Components that no compiler produces: what they are, and a part of the host's error.
+pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
+    let good = components::guest("echo")?;
+    let json = inspect("echo", &good).map_err(|why| anyhow!("{why}"))?.manifest_json;
+    let section = with_manifest(&[], &json);
+    let bare = good.strip_suffix(section.as_slice()).context("the manifest is the last section")?.to_vec();
+    let text = |wat: &str| anyhow::Ok(with_manifest(&wat::parse_str(wat)?, &json));
+    let of_core = |fields: &str, export: &str| {
+        text(&format!(
+            r#"(component
+                (core module $m {fields} (func (export "f")))
+                (core instance $i (instantiate $m))
+                (func (export "{export}") (canon lift (core func $i "f")))
+            )"#
+        ))
+    };
+    let mut damaged = good.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 64].fill(0xff);
+    let changed = |change: &dyn Fn(&mut Value)| components::with_manifest(&good, change);
+    let watches = |n: usize| (0..n).map(|i| json!({"kind": format!("example.com/v1/W{i}")})).collect::<Value>();
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    Ok(vec![
+        ("nothing", Vec::new(), "this is not WebAssembly"),
+        ("a script", b"#!/bin/sh".to_vec(), "this is not WebAssembly"),
+        ("a core module", wat::parse_str("(module)")?, "not a component"),
+        ("half a component", good[..middle].to_vec(), "the component is damaged"),
+        ("damaged code", damaged, "component"),
+        ("no manifest", bare.clone(), "no manifest"),
+        ("two manifests", with_manifest(&good, &json), "2 manifests"),
+        ("another world", of_core("", "run")?, "exports no function \"reconcile\""),
+        ("wrong types", of_core("", "reconcile")?, "does not fit the contract"),
+        (
+            "WASI",
+            text(r#"(component (import "wasi:cli/environment@0.2.9" (instance)))"#)?,
+            "imports wasi:cli/environment",
+        ),
+        ("another contract", text(r#"(component (import "pintle:controller/view@0.0.9" (instance)))"#)?, "view@0.0.9"),
+        ("an older contract", changed(&|m| m["contract"] = "0.0".into())?, "version \"0.0\" is not known"),
+        ("threads", of_core("(memory 1 1 shared)", "reconcile")?, "threads must be enabled"),
+        ("64-bit memory", of_core("(memory i64 1)", "reconcile")?, "memory64 must be enabled"),
+        ("a gigabyte to begin with", of_core("(memory 16384)", "reconcile")?, "declares a memory of 1073741824 bytes"),
+        ("100,001 functions", of_core(&"(func)".repeat(100_000), "reconcile")?, "100001 functions"),
+        (
+            "a function of a megabyte",
+            of_core(&format!("(func {})", "nop ".repeat(1 << 20)), "reconcile")?,
+            "bytes of a function",
+        ),
+        ("a kilobyte that takes minutes to compile", of_core(&loops(400, 400), "reconcile")?, "nested loops"),
+        ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
+        ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
+        ("no backoff", changed(&|m| m["queues"][0]["backoff"] = json!({"fixedMs": 0}))?, "backoff.fixedMs"),
+        ("a manifest of 1 MiB", changed(&|m| m["description"] = "x".repeat(1 << 20).into())?, "bytes of its manifest"),
+        (
+            "a deep manifest",
+            with_manifest(&bare, &json.replacen('{', &format!(r#"{{"aliases":{deep},"#), 1)),
+            "manifest",
+        ),
+        (
+            "more memory than there is",
+            changed(&|m| m["limits"]["memoryBytes"] = json!(1_u64 << 40))?,
+            "limits.memoryBytes",
+        ),
+        ("a watch of Secrets", changed(&|m| m["watches"] = json!([{"kind": "v1/Secret"}]))?, "v1/Secret"),
+    ])
+}
+
+/// A function whose locals are written in loops inside one another.
+fn loops(n_locals: usize, n_loops: usize) -> String {
+    let write = |i| format!("(local.set {i} (local.get {}))", (i + 1) % n_locals);
+    let (locals, writes) = ("i32 ".repeat(n_locals), (0..n_locals).map(write).collect::<String>());
+    format!(
+        "(func (local {locals}) {} {writes} {})",
+        "(loop ".repeat(n_loops),
+        "(br_if 0 (local.get 0)))".repeat(n_loops)
+    )
+}
+
+fn with_manifest(component: &[u8], json: &str) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    pintle_build::add_manifest(&mut bytes, json.as_bytes());
+    bytes
+}
