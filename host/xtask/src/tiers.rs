@@ -1,6 +1,6 @@
 //! The long tier of tests, and the shares of it that CI runs one at a time.
 //!
-//! *Invariant*: every module of `tests/tests/long` is in exactly one share (`every_long_test_is_in_one_share`). The commit selects the
+//! *Invariant*: every test of `tests/tests/long` is in exactly one share (`every_long_test_is_in_one_share`). The commit selects the
 //! share, so that each test runs every few landings.
 
 use std::process::Command;
@@ -10,8 +10,8 @@ use xtask::{process, root};
 /// A share of the long tier. Shares take about the same time.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// Modules of `tests/tests/long`.
-    pub(crate) tests: &'static [&'static str],
+    /// Groups that run one after the other, each in a process. A group lists parts of names of tests, which run side by side.
+    pub(crate) tests: &'static [&'static [&'static str]],
     /// Checks of this program.
     pub(crate) checks: &'static [Check],
 }
@@ -25,14 +25,24 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 4] = [
-    Share { tests: &["tutorials"], checks: &[] },
-    Share { tests: &["behaviour_itself", "languages", "recordings", "storm", "webapp"], checks: &[] },
-    Share { tests: &["kubectl_real", "mistakes", "together"], checks: &[] },
+pub(crate) const SHARES: [Share; 8] = [
+    Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
-        tests: &["crash_everywhere", "snippets", "takeover"],
-        checks: &[Check::Documentation, Check::Dependencies],
+        tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
+        checks: &[],
     },
+    Share {
+        tests: &[
+            &["tutorials::the_page_for_typescript", "tutorials::the_page_for_javascript", "tutorials::every_step"],
+            &["snippets::"],
+        ],
+        checks: &[Check::Documentation],
+    },
+    Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
+    Share { tests: &[&["languages::"], &["webapp::"]], checks: &[] },
+    Share { tests: &[&["mistakes::"]], checks: &[] },
+    Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
+    Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
 ];
 
 /// Which of the long tests run.
@@ -71,24 +81,54 @@ fn share_of(commit: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use anyhow::Context as _;
+
     use super::*;
+
+    /// The names of the tests below a folder of modules, as libtest has them.
+    fn names(folder: &Path, module: &str, found: &mut Vec<String>) -> anyhow::Result<()> {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let module = if stem == "main" { module.to_owned() } else { format!("{module}{stem}::") };
+            if path.is_dir() {
+                names(&path, &module, found)?;
+                continue;
+            }
+            let text = std::fs::read_to_string(&path)?;
+            let mut lines = text.lines().map(str::trim);
+            while let Some(line) = lines.next() {
+                if line == "#[test]" || line.starts_with("#[tokio::test") {
+                    let name = lines.next().and_then(|line| line.split_once("fn ")?.1.split('(').next());
+                    found.push(format!("{module}{}", name.context("an attribute without a test")?));
+                }
+            }
+        }
+        Ok(())
+    }
 
     #[test]
     fn every_long_test_is_in_one_share() -> anyhow::Result<()> {
-        let main = std::fs::read_to_string(root().join("tests/tests/long/main.rs"))?;
-        let mut modules: Vec<&str> =
-            main.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect();
-        modules.sort_unstable();
-        let mut shared: Vec<&str> = SHARES.iter().flat_map(|share| share.tests).copied().collect();
-        shared.sort_unstable();
-        assert_eq!(modules, shared);
+        let mut found = Vec::new();
+        names(&root().join("tests/tests/long"), "", &mut found)?;
+        assert!(found.len() > 20, "only {found:?}");
+        let parts: Vec<&str> = SHARES.iter().flat_map(|share| share.tests).copied().flatten().copied().collect();
+        for name in &found {
+            let n = parts.iter().filter(|part| name.contains(**part)).count();
+            assert_eq!(n, 1, "{name} is in {n} shares");
+        }
+        for part in parts {
+            assert!(found.iter().any(|name| name.contains(part)), "there is no test {part}");
+        }
         Ok(())
     }
 
     #[test]
     fn every_share_is_selected_by_some_commit() {
-        let commits = ["00000000ab", "00000001ab", "00000002ab", "00000003ab"];
-        assert_eq!(commits.map(share_of), [0, 1, 2, 3]);
+        let selected: Vec<usize> = (0..SHARES.len()).map(|n| share_of(&format!("{n:08x}ab"))).collect();
+        assert_eq!(selected, (0..SHARES.len()).collect::<Vec<_>>());
         assert_eq!(share_of("not a commit"), 0);
     }
 }
