@@ -102,7 +102,7 @@ async fn a_plugin_reads_only_what_it_declares_of_a_shared_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_looks_only_at_the_fields_of_its_own_plugin() {
+async fn a_rule_looks_only_at_the_fields_that_its_plugin_declares() {
     let server = FakeServer::new();
     let caches = caches(&server);
     let _crowd = crowd(&caches, POD, &FIELDS).await;

@@ -106,7 +106,7 @@ impl fmt::Display for Conflict {
 
 impl Children {
     /// No children yet. `manager` is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and the
-    /// same for ever, because it is by this name that fields which are no longer wanted are found.
+    /// same in every version: fields that are no longer wanted are found by this name.
     pub fn new(owner_kind: &Kind, owner: &impl Metadata, manager: impl Into<String>) -> Self {
         Self {
             owner: OwnerReference::controller(owner_kind, owner),

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_declared_by_itself_or_by_one_that_it_leads_into() {
+    fn a_path_is_declared_if_it_or_a_parent_is_listed() {
         for (path, outer, expected) in [
             ("status", "status", true),
             ("status.phase", "status", true),

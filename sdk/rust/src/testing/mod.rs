@@ -5,7 +5,7 @@
 //! ```no_run
 //! # use pintle_sdk::{Error, Key, Lister, Outcome};
 //! # fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> { Ok(Outcome::new()) }
-//! // tests/cases.rs, run with `cargo test`; `UPDATE_EXPECT=1 cargo test` writes the expected outcomes anew.
+//! // tests/cases.rs, run with `cargo test`; `UPDATE_EXPECT=1 cargo test` rewrites the expected outcomes.
 //! pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), reconcile);
 //! ```
 //!
@@ -65,8 +65,7 @@ pub fn check_cases_in(
     for case in &cases {
         let text = read(case);
         let (input, expected) = text.split_once("\n---\n").unwrap_or((text.trim_end(), ""));
-        let fixture =
-            Fixture::parse(&manifest, input).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
+        let fixture = Fixture::parse(&manifest, input).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
         let actual = fixture.run(&reconcile);
         if is_same(expected, &actual) {
             continue;
@@ -91,7 +90,9 @@ fn case_files(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     if let Some(old) = paths.iter().find(|path| path.join("input.yaml").exists()) {
         let name = old.display();
-        panic!("{name} is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to {name}.yaml");
+        panic!(
+            "{name} is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to {name}.yaml"
+        );
     }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     paths.sort();
