@@ -136,11 +136,11 @@ impl Client {
         let body = answer.into_body().collect().await.with_context(broken)?.to_bytes();
         if status.is_success() {
             return serde_json::from_slice(&body)
-                .with_context(|| format!("what listens at {shown} does not answer as a Pintle host of this version"));
+                .with_context(|| format!("the server at {shown} does not answer as a Pintle host of this version"));
         }
         match serde_json::from_slice::<Refusal>(&body) {
             Ok(why) => bail!("{}: {}", why.reason, why.message),
-            Err(_) => bail!("what listens at {shown} answers {status}; is it a Pintle host?"),
+            Err(_) => bail!("the server at {shown} answered {status}; is it a Pintle host?"),
         }
     }
 }
@@ -159,7 +159,7 @@ fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
         ),
         ErrorKind::ConnectionRefused => match std::fs::metadata(socket) {
             Ok(file) if !file.file_type().is_socket() => {
-                anyhow!("{shown} is no socket; name that of the host with --admin-socket PATH")
+                anyhow!("{shown} is not a socket; name the host's socket with --admin-socket PATH")
             }
             _ => anyhow!(
                 "the host that listened at {shown} has ended: start it again, or name another socket with --admin-socket PATH"

@@ -361,8 +361,8 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--set", "deployment.x=1"],
         expect![[r#"
-        pintle: start plugin deployment-controller: plugin "deployment-controller": setting "x" does not exist; this plugin has no settings
-    "#]],
+            pintle: start plugin deployment-controller: plugin "deployment-controller": setting "x" does not exist; known are terminatingReplicas
+        "#]],
     );
     check(
         folder,

@@ -317,10 +317,10 @@ async fn wrong_versions(fixture: &Fixture, source: Source, name: &str) -> Result
     source.rejects(fixture, name, &spec(), unreadable, "No such file").await?;
     let folder = fixture.at("plugins/below");
     fixture.put(&file, |at| std::os::unix::fs::symlink(folder, at).unwrap());
-    source.rejects(fixture, name, &spec(), unreadable, "it is not a file").await?;
+    source.rejects(fixture, name, &spec(), unreadable, "it is not a regular file").await?;
     if source != Source::Admin {
         // Whoever follows the file must know of the digest before there is something to take.
-        source.rejects(fixture, name, &tampered, unreadable, "it is not a file").await?;
+        source.rejects(fixture, name, &tampered, unreadable, "it is not a regular file").await?;
     }
     fixture.write(&file, &version(name, "2.0.1"));
     source.rejects(fixture, name, &tampered, "DigestMismatch", "was tampered with").await?;

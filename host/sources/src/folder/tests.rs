@@ -116,7 +116,7 @@ async fn a_files_name_is_the_plugins() {
     test.write("r.yaml", "{}");
     assert!(test.settle().await.is_empty());
     let problems = [
-        "OtherPlugin: the component is plugin \"p\", not \"q\": its manifest says so",
+        "OtherPlugin: the component is plugin \"p\" according to its manifest, not \"q\"",
         "Invalid: there is no r.wasm beside r.yaml",
     ];
     assert_eq!(test.problems(), problems);
