@@ -1,7 +1,8 @@
 //! Generates the tutorials in `sdk/docs`: one page for each language, that is read from top to bottom, out of one text.
 //!
 //! *Flow*: `sdk/docs/tutorial/common.md`, in which `{{part}}` stands for a part of `sdk/docs/tutorial/<language>.md`, where it comes
-//! after a line `<!-- part -->` -> `sdk/docs/tutorial-<language>.md`.
+//! after a line `<!-- part -->` -> `sdk/docs/tutorial-<language>.md`. `sdk/docs/tutorial/defaults.md` has parts for languages without their
+//! own.
 //!
 //! *Invariants*: what is committed is what [`generate`] answers (`committed_tutorials_are_up_to_date`); every language has all parts,
 //! and none that is not used.
@@ -25,10 +26,13 @@ const NOTE: &str = "<!-- Made by `cargo xtask tutorials` out of sdk/docs/tutoria
 /// # Errors
 /// If a part is missing, or is not used.
 pub fn generate() -> anyhow::Result<Vec<(String, String)>> {
-    let common = read("common")?;
+    let (common, defaults) = (read("common")?, read("defaults")?);
+    let defaults = parse(&defaults).context("defaults.md")?;
     let one = |language: Language| {
-        let parts = read(&language.to_string().to_lowercase())?;
-        let text = parse(&parts).and_then(|parts| fill(&common, &parts)).with_context(|| language.tutorial())?;
+        let own = read(&language.to_string().to_lowercase())?;
+        let with_defaults = |own: BTreeMap<_, _>| defaults.clone().into_iter().chain(own).collect();
+        let text =
+            parse(&own).and_then(|own| fill(&common, &with_defaults(own))).with_context(|| language.tutorial())?;
         Ok((language.tutorial(), format!("{NOTE}{text}")))
     };
     Language::ALL.into_iter().map(one).collect()
