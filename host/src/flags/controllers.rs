@@ -73,7 +73,7 @@ fn feature_gates(catalogue: &Catalogue) -> Arg {
     let gates: BTreeSet<String> = catalogue.gates().map(|gate| format!("\n{}", gates::describe(gate))).collect();
     let listed = match gates.is_empty() {
         true => String::new(),
-        false => format!(" They read:{}", String::from_iter(gates)),
+        false => format!(" The built-in controllers read:{}", String::from_iter(gates)),
     };
     Arg::new(FEATURE_GATES)
         .long(FEATURE_GATES)
@@ -269,7 +269,7 @@ impl Tuning {
     /// Gates of `--feature-gates` that no controller of the binary reads.
     pub(crate) fn gates_without_effect(&self) -> Vec<&str> {
         let read: Vec<&str> = self.catalogue.gates().map(|gate| gate.name.as_str()).collect();
-        self.gates.without_effect(&read).collect()
+        self.gates.without_effect(&read)
     }
 }
 

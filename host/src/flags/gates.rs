@@ -1,6 +1,6 @@
 //! `--feature-gates`, as kube-controller-manager has it.
 //!
-//! *Flow*: [`parse`] reads the flag; [`FeatureGates::check`] compares it with the gates of Kubernetes; [`FeatureGates::value`]
+//! *Flow*: [`parse`] reads the flag; [`check`] compares it with the gates of Kubernetes; [`FeatureGates::value`]
 //! answers for a gate that the manifest of a built-in controller declares.
 //!
 //! *Invariants*:
@@ -72,7 +72,7 @@ pub(crate) fn parse(text: &str) -> Result<FeatureGates, String> {
         let (name, value) = item.split_once('=').ok_or_else(|| format!("{item:?}: write GATE=true or GATE=false"))?;
         let (name, value) = (name.trim(), value.trim());
         let value = boolean(value).ok_or_else(|| format!("{name}: {value:?} is not true or false"))?;
-        gates.check(name, value)?;
+        check(name, value)?;
         gates.0.insert(name.to_owned(), value);
     }
     Ok(gates)
@@ -108,22 +108,26 @@ pub(crate) fn known(name: &str) -> Option<Gate> {
     KNOWN.get(name).copied()
 }
 
-impl FeatureGates {
-    fn check(&self, name: &str, value: bool) -> Result<(), String> {
-        if group(name).is_some() {
-            return Ok(());
-        }
-        let Some(gate) = known(name) else {
-            let near = KNOWN.keys().find(|known| known.eq_ignore_ascii_case(name));
-            let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            return Err(format!("unrecognized feature gate: {name}{near}"));
-        };
-        if gate.locked && gate.default != value {
-            return Err(format!("cannot set feature gate {name} to {value}, feature is locked to {}", gate.default));
-        }
-        Ok(())
+/// Checks that kube-controller-manager accepts the gate with this value.
+///
+/// # Errors
+/// The gate is unknown, or locked to another value.
+fn check(name: &str, value: bool) -> Result<(), String> {
+    if group(name).is_some() {
+        return Ok(());
     }
+    let Some(gate) = known(name) else {
+        let near = KNOWN.keys().find(|known| known.eq_ignore_ascii_case(name));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        return Err(format!("unrecognized feature gate: {name}{near}"));
+    };
+    if gate.locked && gate.default != value {
+        return Err(format!("cannot set feature gate {name} to {value}, feature is locked to {}", gate.default));
+    }
+    Ok(())
+}
 
+impl FeatureGates {
     /// Adds the gates of another occurrence of the flag, whose values take precedence.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -141,13 +145,12 @@ impl FeatureGates {
     }
 
     /// Gates that the flag names and that none of `read` is: they have no effect.
-    pub(crate) fn without_effect<'a>(&'a self, read: &[&str]) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn without_effect(&self, read: &[&str]) -> Vec<&str> {
         let is_read = |name: &str| match group(name) {
             Some(stage) => read.iter().any(|read| known(read).is_some_and(|gate| gate.stage == stage)),
             None => read.contains(&name),
         };
-        let unread: Vec<&str> = self.0.keys().map(String::as_str).filter(|name| !is_read(name)).collect();
-        unread.into_iter()
+        self.0.keys().map(String::as_str).filter(|name| !is_read(name)).collect()
     }
 }
 
@@ -222,6 +225,6 @@ mod tests {
             "AllAlpha=true,AllBeta=false,DeploymentReplicaSetTerminatingReplicas=true,OrderedNamespaceDeletion=true",
         );
         let read = ["DeploymentReplicaSetTerminatingReplicas"];
-        assert_eq!(given.unwrap().without_effect(&read).collect::<Vec<_>>(), ["AllAlpha", "OrderedNamespaceDeletion"]);
+        assert_eq!(given.unwrap().without_effect(&read), ["AllAlpha", "OrderedNamespaceDeletion"]);
     }
 }
