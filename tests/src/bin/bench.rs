@@ -30,6 +30,8 @@ const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"
 
 struct Args {
     pintle: PathBuf,
+    /// Another build of Pintle, measured in the same rounds.
+    before: Option<PathBuf>,
     rounds: usize,
     only: Option<String>,
     cached_pods: usize,
@@ -40,17 +42,28 @@ struct Args {
 const SETTLE: Duration = Duration::from_secs(150);
 
 const USAGE: &str =
-    "usage: bench --pintle PATH [--rounds N (3)] [--only WORD] [--cached-pods N (20000)] [--settle SECONDS (150)]
+    "usage: bench --pintle PATH [--before PATH] [--rounds N (3)] [--only WORD] [--cached-pods N (20000)] [--settle SECONDS (150)]
+  --before measures another build of Pintle in the same rounds
   --settle is the wait before memory is read, so that both have given back what their first list took
   --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, memory";
 
+impl Args {
+    /// Each build of Pintle, and the others.
+    fn implementations(&self, others: &[Implementation]) -> Vec<Implementation> {
+        let before = self.before.as_ref().map(|_| Implementation::Before);
+        [Implementation::Pintle].into_iter().chain(before).chain(others.iter().copied()).collect()
+    }
+}
+
 fn args() -> Result<Args> {
-    let mut args = Args { pintle: PathBuf::new(), rounds: 3, only: None, cached_pods: 20_000, settle: SETTLE };
+    let mut args =
+        Args { pintle: PathBuf::new(), before: None, rounds: 3, only: None, cached_pods: 20_000, settle: SETTLE };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} wants a value\n{USAGE}"));
         match word.as_str() {
             "--pintle" => args.pintle = value()?.into(),
+            "--before" => args.before = Some(value()?.into()),
             "--rounds" => args.rounds = value()?.parse().context("--rounds wants a number")?,
             "--only" => args.only = Some(value()?),
             "--cached-pods" => args.cached_pods = value()?.parse().context("--cached-pods wants a number")?,
@@ -79,6 +92,8 @@ async fn main() -> ExitCode {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Implementation {
     Pintle,
+    /// The build of `--before`.
+    Before,
     KubeControllerManager,
     Bare,
 }
@@ -87,6 +102,7 @@ impl Implementation {
     fn name(self) -> &'static str {
         match self {
             Self::Pintle => "pintle",
+            Self::Before => "pintle (before)",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Bare => "bare",
         }
@@ -106,7 +122,7 @@ async fn run() -> Result<()> {
     let args = args()?;
     let wanted = |name: &str| args.only.as_ref().is_none_or(|word| name.contains(word.as_str()));
     let mut samples: BTreeMap<(usize, Implementation), Vec<Sample>> = BTreeMap::new();
-    let all = [Implementation::Pintle, Implementation::KubeControllerManager, Implementation::Bare];
+    let all = args.implementations(&[Implementation::KubeControllerManager, Implementation::Bare]);
     for round in 0..args.rounds {
         for (place, (name, deployments, pods)) in
             SCENARIOS.into_iter().enumerate().filter(|(_, (name, ..))| wanted(name))
@@ -114,7 +130,7 @@ async fn run() -> Result<()> {
             for turn in 0..all.len() {
                 // Another one begins in each round, so that none always meets the machine in the same state.
                 let implementation = all[(turn + round) % all.len()];
-                let sample = rollout(&args.pintle, implementation, deployments, pods)
+                let sample = rollout(&args, implementation, deployments, pods)
                     .await
                     .with_context(|| format!("{name} with {}", implementation.name()))?;
                 eprintln!("round {} {name} {}: {sample:.1?}", round + 1, implementation.name());
@@ -149,11 +165,13 @@ async fn usage_at_rest(subject: &Running) -> Result<Usage> {
 }
 
 /// Starts a subject, and waits until it has made the Pod of a small Deployment: only then are its caches filled.
-async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Running>> {
-    let (subject, flags): (_, &[&str]) = match implementation {
+async fn start(args: &Args, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Running>> {
+    let host = |binary: &Path| (Subject::Pintle(binary.to_owned()), ["--log=warn,pintle::run=info"].as_slice());
+    let (subject, flags) = match implementation {
         Implementation::Bare => return Ok(None),
-        Implementation::KubeControllerManager => (Subject::KubeControllerManager, &[]),
-        Implementation::Pintle => (Subject::Pintle(pintle.to_owned()), &["--log=warn,pintle::run=info"]),
+        Implementation::KubeControllerManager => (Subject::KubeControllerManager, [].as_slice()),
+        Implementation::Pintle => host(&args.pintle),
+        Implementation::Before => host(args.before.as_deref().context("there is no other build")?),
     };
     let running = subject.start_with(plane, &CONTROLLERS, flags).await?;
     let client = plane.client();
@@ -169,11 +187,11 @@ async fn start(pintle: &Path, plane: &ControlPlane, implementation: Implementati
     Ok(Some(running))
 }
 
-async fn rollout(pintle: &Path, implementation: Implementation, deployments: usize, pods: usize) -> Result<Sample> {
+async fn rollout(args: &Args, implementation: Implementation, deployments: usize, pods: usize) -> Result<Sample> {
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
     prepare(&client).await?;
-    let subject = start(pintle, &plane, implementation).await?;
+    let subject = start(args, &plane, implementation).await?;
     let before = match &subject {
         Some(subject) => Some(usage_at_rest(subject).await?),
         None => None,
@@ -227,10 +245,11 @@ async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>> {
     create_all(&client, "/api/v1/namespaces/bench/pods", (0..args.cached_pods).map(|_| pod.clone())).await?;
     let mut samples = Vec::new();
     for round in 0..args.rounds {
-        let mut order = [Implementation::Pintle, Implementation::KubeControllerManager];
-        order.rotate_left(round % 2);
+        let mut order = args.implementations(&[Implementation::KubeControllerManager]);
+        let first = round % order.len();
+        order.rotate_left(first);
         for implementation in order {
-            let subject = start(&args.pintle, &plane, implementation).await?.context("nothing runs")?;
+            let subject = start(args, &plane, implementation).await?.context("nothing runs")?;
             let first = usage_at_rest(&subject).await?;
             tokio::time::sleep(args.settle).await;
             let usage = usage_at_rest(&subject).await?;
