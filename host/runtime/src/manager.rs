@@ -116,6 +116,8 @@ pub struct PluginOptions {
     pub resync: BTreeMap<String, Duration>,
     /// The plugin's rate limit; overrides the host's.
     pub rate_limit: Option<RateLimit>,
+    /// Whether its metrics may be those of other plugins that have this set, as controllers of the binary share some.
+    pub shares_metrics: bool,
 }
 
 /// Rate limit of a client.

@@ -213,8 +213,11 @@ impl Tuning {
 
     /// Workers, periods and rate limit of a plugin, at any time of loading. `limit` is the default rate limit.
     pub(crate) fn options(&self, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
-        let mut options =
-            PluginOptions { rate_limit: self.rate_limit(&manifest.name, limit), ..PluginOptions::default() };
+        let mut options = PluginOptions {
+            rate_limit: self.rate_limit(&manifest.name, limit),
+            shares_metrics: self.catalogue.section(&manifest.name).is_some(),
+            ..PluginOptions::default()
+        };
         let has = |queue: &&String| manifest.queues.iter().any(|of| of.name == **queue);
         for (flag, value) in self.flags(&manifest.name) {
             match value {
@@ -421,7 +424,7 @@ mod tests {
         let greedy = with_section("strangers", WIDGETS);
         let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-grace=1m", "--enable-widgets=false"]);
         let options = tuning.options(&greedy, LIMIT);
-        assert!(options.concurrency.is_empty() && options.rate_limit.is_none());
+        assert!(options.concurrency.is_empty() && options.rate_limit.is_none() && !options.shares_metrics);
         assert!(tuning.settings(&greedy).is_empty() && tuning.allows("strangers"));
         // Taking a built-in name does not make a component's own section effective.
         let posing = with_section("widgets", "{client: {qps: 1000, burst: 1000}}");

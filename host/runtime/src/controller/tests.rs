@@ -123,7 +123,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         spec: Spec::default(),
         config: "{}".into(),
         grants: Grants::new(&manifest.grants, None),
-        declared: metrics.declare(&manifest.metrics).unwrap(),
+        declared: metrics.declare(&manifest, false).unwrap(),
         queues: manifest.queues.iter().map(config).collect(),
         guest: Arc::new(guest),
     })

@@ -36,7 +36,7 @@ impl Manager {
         let resyncs = resyncs(&manifest, &options.resync)?;
         let declared = self
             .metrics
-            .declare(&manifest.metrics)
+            .declare(&manifest, options.shares_metrics)
             .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
         let queues = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
         let queues = queues.map(|(queue, (concurrency, resync))| QueueConfig {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
+use pintle_core::contract::manifest::Manifest;
 use pintle_core::ports::guest::FaultKind;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -247,19 +248,22 @@ impl Metrics {
         }
     }
 
-    /// Makes the metrics that a manifest declares.
-    pub(crate) fn declare(
-        &self,
-        metrics: &[pintle_core::contract::manifest::Metric],
-    ) -> Result<DeclaredMetrics, DeclaredError> {
-        self.declared.lock().declare(&mut self.registry.lock(), metrics)
+    /// Declares the metrics of a version. `shares`: whether other plugins that share theirs may have the same metrics.
+    ///
+    /// # Errors
+    /// [`DeclaredError`]; nothing was declared.
+    pub(crate) fn declare(&self, manifest: &Manifest, shares: bool) -> Result<DeclaredMetrics, DeclaredError> {
+        self.declared.lock().declare(&manifest.name, shares, &manifest.metrics)
     }
 
     /// All metrics in the text form of OpenMetrics.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail; a failing encoder would leave out the end marker.
-        if text::encode(&mut out, &self.registry.lock()).is_err() {
+        let encoded = text::encode_registry(&mut out, &self.registry.lock())
+            .and_then(|()| self.declared.lock().encode(&mut out))
+            .and_then(|()| text::encode_eof(&mut out));
+        if encoded.is_err() {
             tracing::error!("metrics could not be encoded");
         }
         out

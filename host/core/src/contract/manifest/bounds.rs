@@ -3,7 +3,7 @@
 //!
 //! The built-in plugins need a fraction of each bound.
 
-use super::{Backoff, Manifest, Queue, Watch};
+use super::{Backoff, Manifest, Metric, Queue, Watch};
 
 /// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
@@ -15,6 +15,8 @@ const MAX_NAME_BYTES: usize = 128;
 /// Maximum labels and buckets of a metric.
 const MAX_LABELS: usize = 16;
 const MAX_BUCKETS: usize = 64;
+/// Longest description of a metric, in bytes.
+const MAX_HELP_BYTES: usize = 1024;
 /// Minimum resync period, which enqueues all keys.
 const MIN_RESYNC_MS: u32 = 1_000;
 const MIN_TICK_MS: u32 = 10;
@@ -42,8 +44,7 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
         check_queue(queue).map_err(|why| format!("queues[{i}].{why}"))?;
     }
     for (i, metric) in manifest.metrics.iter().enumerate() {
-        items("labels", metric.labels.len(), MAX_LABELS).map_err(|why| format!("metrics[{i}].{why}"))?;
-        items("buckets", metric.buckets.len(), MAX_BUCKETS).map_err(|why| format!("metrics[{i}].{why}"))?;
+        check_metric(metric).map_err(|why| format!("metrics[{i}].{why}"))?;
     }
     Ok(())
 }
@@ -77,6 +78,23 @@ fn check_watch(watch: &Watch) -> Result<(), String> {
     Ok(())
 }
 
+fn check_metric(metric: &Metric) -> Result<(), String> {
+    name("name", &metric.name)?;
+    items("labels", metric.labels.len(), MAX_LABELS)?;
+    for (i, label) in metric.labels.iter().enumerate() {
+        name(&format!("labels[{i}]"), label)?;
+    }
+    items("buckets", metric.buckets.len(), MAX_BUCKETS)?;
+    if metric.help.len() > MAX_HELP_BYTES {
+        return Err(format!("help: has {} bytes; at most {MAX_HELP_BYTES} are valid", metric.help.len()));
+    }
+    // A line break in it would be another line of `/metrics`.
+    match metric.help.contains(char::is_control) {
+        true => Err("help: has a line break or another control character; write one line".into()),
+        false => Ok(()),
+    }
+}
+
 fn check_queue(queue: &Queue) -> Result<(), String> {
     name("name", &queue.name)?;
     if queue.concurrency > MAX_CONCURRENCY {
@@ -84,8 +102,9 @@ fn check_queue(queue: &Queue) -> Result<(), String> {
     }
     at_least("resyncMs", queue.resync_ms, MIN_RESYNC_MS)?;
     at_least("tickMs", queue.tick_ms, MIN_TICK_MS)?;
-    let Backoff { base_ms, fixed_ms, qps, burst, .. } = queue.backoff;
+    let Backoff { base_ms, max_ms, fixed_ms, qps, burst } = queue.backoff;
     at_least("backoff.baseMs", Some(base_ms), MIN_BACKOFF_MS)?;
+    at_least("backoff.maxMs", Some(max_ms), MIN_BACKOFF_MS)?;
     at_least("backoff.fixedMs", fixed_ms, MIN_BACKOFF_MS)?;
     at_least("backoff.burst", Some(burst), 1)?;
     if !(qps > 0.0 && qps <= MAX_QPS) {
@@ -137,6 +156,24 @@ mod tests {
     }
 
     #[test]
+    fn the_texts_of_metrics_are_bounded() {
+        let metric = |field: &str, value: Value, expect: Expect| {
+            let mut metric = json!({"name": "x", "help": "", "type": "gauge"});
+            metric[field] = value;
+            check(|m| m["metrics"] = json!([metric]), expect);
+        };
+        metric("name", json!("x".repeat(128)), expect!["ok"]);
+        metric("name", json!("x".repeat(129)), expect!["metrics[0].name: has 129 bytes; 1 to 128 are valid"]);
+        metric("labels", json!(["x".repeat(128)]), expect!["ok"]);
+        metric("labels", json!(["x".repeat(129)]), expect!["metrics[0].labels[0]: has 129 bytes; 1 to 128 are valid"]);
+        metric("help", json!("x".repeat(1024)), expect!["ok"]);
+        metric("help", json!("x".repeat(1025)), expect!["metrics[0].help: has 1025 bytes; at most 1024 are valid"]);
+        let broken = json!("size\npintle_plugin_faults_total 0");
+        let why = expect!["metrics[0].help: has a line break or another control character; write one line"];
+        metric("help", broken, why);
+    }
+
+    #[test]
     fn names_are_bounded() {
         check(|m| m["queues"][0]["name"] = json!("x".repeat(128)), expect!["ok"]);
         check(
@@ -153,6 +190,7 @@ mod tests {
         queue("resyncMs", json!(999), expect!["queues[0].resyncMs: 999 is too little, at least 1000"]);
         queue("tickMs", json!(9), expect!["queues[0].tickMs: 9 is too little, at least 10"]);
         queue("backoff", json!({"fixedMs": 0}), expect!["queues[0].backoff.fixedMs: 0 is too little, at least 5"]);
+        queue("backoff", json!({"maxMs": 4}), expect!["queues[0].backoff.maxMs: 4 is too little, at least 5"]);
         queue("backoff", json!({"baseMs": 4}), expect!["queues[0].backoff.baseMs: 4 is too little, at least 5"]);
         queue(
             "backoff",
