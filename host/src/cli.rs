@@ -136,8 +136,9 @@ pub struct PluginArgs {
     pub install_crd: bool,
 
     /// Upper bounds for the limits of every plugin, for example `deadlineMs=2000,memoryBytes=134217728`. A plugin that requests more is
-    /// rejected; a plugin that requests nothing gets at most this.
-    /// Limits: deadlineMs, memoryBytes, mutations, outcomeBytes, hostCalls, readBytes, logLines, stateBytes.
+    /// rejected; a plugin that requests nothing gets at most this. The bounds can be lower or higher than the defaults:
+    /// deadlineMs 300000, memoryBytes 1 GiB, mutations 10000, outcomeBytes 32 MiB, hostCalls 1000000, readBytes 1 GiB, logLines 1000,
+    /// stateBytes 64 MiB.
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 

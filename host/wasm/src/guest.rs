@@ -298,6 +298,7 @@ fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentEx
 fn copied_bytes(limits: &EffectiveLimits) -> usize {
     const MUTATION_BYTES: u64 = 2048;
     const REST_BYTES: u64 = 1 << 20;
-    let bytes = limits.outcome_bytes.saturating_add(u64::from(limits.mutations) * MUTATION_BYTES) + REST_BYTES;
+    let structures = u64::from(limits.mutations) * MUTATION_BYTES + REST_BYTES;
+    let bytes = limits.outcome_bytes.saturating_add(structures);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -207,7 +207,8 @@ fn the_limits_of_the_operator_bind() {
     // The manifest asks for 5 lines.
     assert_eq!(
         load(json!({})).err().unwrap().to_string(),
-        "faulty: limits.logLines: 5 is more than the operator's maximum of 3; ask for less, or raise the maximum"
+        "faulty: limits.logLines: 5 is more than the maximum of 3; request less, or raise the maximum with `--max-limits \
+         logLines=NUMBER`"
     );
     assert!(load(json!({"logLines": 3, "mutations": 11})).is_err());
     let guest = load(json!({"logLines": 3, "mutations": 4, "deadlineMs": 50})).unwrap();

@@ -74,7 +74,7 @@ fn allowed(fixture: &Fixture, name: &str) -> Result<String> {
     ensure!(status.n_faults == 0, "faults: {:?}, {:?}", status.faults, status.last_error);
     let metrics = fixture.manager().metrics_text();
     let n_series = metrics.lines().filter(|line| line.starts_with("hostile_labels_total{")).count();
-    ensure!(n_series <= 1_000, "{n_series} combinations of labels");
+    ensure!(n_series <= 2_000, "{n_series} combinations of labels");
     let n_events = fixture.events("Flood")?.len();
     // client-go's spam filter: 25 at once for each object.
     ensure!(n_events <= 4 * 26, "{n_events} events");

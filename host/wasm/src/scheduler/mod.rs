@@ -37,8 +37,14 @@ struct State {
 #[derive(Debug)]
 struct Registered {
     id: PluginId,
-    /// Loaded versions of the plugin.
-    n_members: usize,
+    /// The bound of each loaded version.
+    bounds: Vec<usize>,
+}
+
+impl Registered {
+    fn smallest_bound(&self) -> usize {
+        self.bounds.iter().copied().min().unwrap_or(1)
+    }
 }
 
 /// A version of a plugin. All versions of a plugin share its slots.
@@ -47,6 +53,7 @@ pub(crate) struct Member {
     scheduler: Arc<CpuScheduler>,
     name: Arc<str>,
     plugin: PluginId,
+    bound: usize,
 }
 
 /// The CPU slot of one call. Dropping it ends the call.
@@ -70,17 +77,20 @@ impl CpuScheduler {
         Arc::new(Self { state: Mutex::new(state), last_call: AtomicU64::new(0) })
     }
 
-    /// Adds a version of a plugin with at most `bound` concurrent calls. The bound of the first loaded version applies.
+    /// Adds a version of a plugin with at most `bound` concurrent calls. The smallest bound of the loaded versions applies:
+    /// a bound follows from the memory that a call of the version can take.
     pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, bound: usize) -> Member {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let plugin = state.plugins.entry(name.clone()).or_insert_with(|| {
-            state.last_plugin += 1;
-            state.rules.add_plugin(state.last_plugin, bound);
-            Registered { id: state.last_plugin, n_members: 0 }
+        let plugin = self.change(|state| {
+            let plugin = state.plugins.entry(name.clone()).or_insert_with(|| {
+                state.last_plugin += 1;
+                state.rules.add_plugin(state.last_plugin, bound);
+                Registered { id: state.last_plugin, bounds: Vec::new() }
+            });
+            plugin.bounds.push(bound);
+            state.rules.set_bound(plugin.id, plugin.smallest_bound(), &mut state.granted);
+            plugin.id
         });
-        plugin.n_members += 1;
-        Member { scheduler: self.clone(), name: name.clone(), plugin: plugin.id }
+        Member { scheduler: self.clone(), name: name.clone(), plugin, bound }
     }
 
     /// Performs a step and wakes the calls that it grants a slot. Returns a receiver if the call `waits` and got no slot.
@@ -90,29 +100,31 @@ impl CpuScheduler {
         waits: bool,
         step: impl FnOnce(&mut Rules, &mut Vec<CallId>),
     ) -> Option<oneshot::Receiver<()>> {
+        self.change(|State { rules, waiting, granted, .. }| {
+            step(rules, granted);
+            if waits && !granted.contains(&id) {
+                let (sender, receiver) = oneshot::channel();
+                waiting.insert(id, sender);
+                Some(receiver)
+            } else {
+                waiting.remove(&id);
+                None
+            }
+        })
+    }
+
+    /// Changes the state and wakes the calls that the change grants a slot.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
-        let State { rules, waiting, granted, .. } = &mut *state;
-        step(rules, granted);
-        let mut woken = Vec::new();
-        let mut is_granted = false;
-        for call in granted.drain(..) {
-            is_granted |= call == id;
-            woken.extend(waiting.remove(&call));
-        }
-        let receiver = if waits && !is_granted {
-            let (sender, receiver) = oneshot::channel();
-            waiting.insert(id, sender);
-            Some(receiver)
-        } else {
-            waiting.remove(&id);
-            None
-        };
+        let result = change(&mut state);
+        let State { waiting, granted, .. } = &mut *state;
+        let woken: Vec<_> = granted.drain(..).filter_map(|call| waiting.remove(&call)).collect();
         drop(state);
         for sender in woken {
             // A call that no longer waits ends, and the scheduler grants its slot to another one.
             let _ = sender.send(());
         }
-        receiver
+        result
     }
 }
 
@@ -135,15 +147,18 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut state = self.scheduler.state.lock();
-        let state = &mut *state;
-        if let Some(plugin) = state.plugins.get_mut(&self.name) {
-            plugin.n_members -= 1;
-            if plugin.n_members == 0 {
+        self.scheduler.change(|state| {
+            let Some(plugin) = state.plugins.get_mut(&self.name) else { return };
+            if let Some(place) = plugin.bounds.iter().position(|bound| *bound == self.bound) {
+                plugin.bounds.swap_remove(place);
+            }
+            if plugin.bounds.is_empty() {
                 state.rules.remove_plugin(plugin.id);
                 state.plugins.remove(&self.name);
+            } else {
+                state.rules.set_bound(plugin.id, plugin.smallest_bound(), &mut state.granted);
             }
-        }
+        });
     }
 }
 

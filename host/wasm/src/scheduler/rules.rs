@@ -93,6 +93,14 @@ impl Rules {
         self.plugins.insert(id, plugin);
     }
 
+    /// Changes how many concurrent calls a plugin can have. Calls beyond a smaller bound run to their end.
+    pub(crate) fn set_bound(&mut self, id: PluginId, bound: usize, granted: &mut Vec<CallId>) {
+        if let Some(plugin) = self.plugins.get_mut(&id) {
+            plugin.bound = bound.max(1);
+        }
+        self.grant(granted);
+    }
+
     /// Removes a plugin whose calls have all ended.
     pub(crate) fn remove_plugin(&mut self, id: PluginId) {
         self.plugins.remove(&id);

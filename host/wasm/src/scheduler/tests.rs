@@ -77,3 +77,18 @@ fn versions_of_a_plugin_share_its_slots() {
         assert!(scheduler.state.lock().plugins.is_empty());
     });
 }
+
+#[test]
+fn the_version_with_the_most_memory_bounds_the_calls_of_all() {
+    block_on(async {
+        let scheduler = CpuScheduler::new(8, 10);
+        let small = scheduler.member(&"a".into(), 4);
+        let first = small.begin().await;
+        let large = scheduler.member(&"a".into(), 1);
+        let mut second = Box::pin(small.begin());
+        assert!(poll!(&mut second).is_pending());
+        drop(large);
+        let second = second.await;
+        drop((first, second));
+    });
+}

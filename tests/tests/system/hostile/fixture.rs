@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use pintle_core::contract::manifest::Limits;
 use pintle_core::lifecycle::{FailurePolicy, Spec};
 use pintle_core::ports::guest::Guest;
 use pintle_runtime::manager::{Component, Manager, PluginOptions, PluginStatus};
@@ -39,7 +40,9 @@ impl Fixture {
         let (outside, inside) = (Runtime::new()?, Runtime::new()?);
         let cluster = outside.block_on(TestCluster::embedded())?;
         outside.block_on(set_up(&cluster.client))?;
-        let engine = WasmEngine::new(WasmConfig::default())?;
+        // Endless loops end by their deadline, however fast their calls are.
+        let max_limits = Limits { host_calls: Some(1_000_000_000), ..Limits::default() };
+        let engine = WasmEngine::new(WasmConfig { max_limits, ..WasmConfig::default() })?;
         let host = inside.block_on(LocalHost::start(cluster.kubeconfig()))?;
         host.manager.set_loader(Arc::new(engine.clone()));
         let fixture = Self { outside, inside, cluster, host, engine };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Limits of one run. Absent fields have the host's default.
+/// Limits of one run. Absent fields have the host's default. An operator's `--max-limits` replaces the maximum of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Limits {
@@ -17,22 +17,22 @@ pub struct Limits {
     /// Linear memory in bytes. Default 64 MiB, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Mutations in one outcome. Default 1,000.
+    /// Mutations in one outcome. Default 1,000, at most 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutations: Option<u32>,
-    /// Bytes of one outcome. Default 8 MiB.
+    /// Bytes of one outcome. Default 8 MiB, at most 32 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome_bytes: Option<u64>,
-    /// Lister calls. Default 100,000.
+    /// Lister calls. Default 100,000, at most 1,000,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_calls: Option<u32>,
-    /// Bytes that the lister returns. Default 256 MiB.
+    /// Bytes that the lister returns. Default 256 MiB, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    /// Log lines. Default 100.
+    /// Log lines. Default 100, at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_lines: Option<u32>,
-    /// Bytes of the plugin's whole keyed state. Default 1 MiB.
+    /// Bytes of the plugin's whole keyed state. Default 1 MiB, at most 64 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<u64>,
 }
@@ -51,9 +51,12 @@ pub struct EffectiveLimits {
     pub state_bytes: u64,
 }
 
-/// A limit above the operator's maximum. A retry does not help.
+/// A limit above the operator's maximum, or above the host's where the operator sets none. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("limits.{name}: {asked} is more than the operator's maximum of {maximum}; ask for less, or raise the maximum")]
+#[error(
+    "limits.{name}: {asked} is more than the maximum of {maximum}; request less, or raise the maximum with \
+     `--max-limits {name}=NUMBER`"
+)]
 pub struct LimitError {
     /// The limit's name, as in the manifest.
     pub name: &'static str,
@@ -66,27 +69,27 @@ pub struct LimitError {
 impl Limits {
     /// The limits of a run that follow from the manifest alone.
     pub fn effective(&self) -> EffectiveLimits {
-        // Without an operator's maximum nothing is rejected: the host's own bounds cap the values silently.
+        // Nothing is rejected here: the host's own bounds cap the values silently.
         let decided: Result<_, std::convert::Infallible> =
-            self.decide(|_, asked, default, bound| Ok(asked.unwrap_or(default).min(bound)));
+            self.decide(|_, asked, range| Ok(asked.unwrap_or(range.default).min(range.requestable)));
         decided.unwrap_or_else(|never| match never {})
     }
 
-    /// The limits of a run: the operator's for this plugin, else the manifest's, else the default, capped by the operator's
-    /// maximum.
+    /// The limits of a run: the spec's for this plugin, else the manifest's, else the default. None exceeds the operator's
+    /// maximum, which is the host's own bound where the operator sets none.
     ///
     /// # Errors
     /// [`LimitError`]: the requested value exceeds the maximum.
-    /// [`LimitError`]: more is asked for than the maximum.
     pub fn within(&self, given: &Limits, maximum: &Limits) -> Result<EffectiveLimits, LimitError> {
         let asked = given.over(self);
         let maximum: Vec<(&'static str, u64)> =
             maximum.fields().into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        asked.decide(|name, asked, default, bound| {
-            let maximum = maximum.iter().find(|(of, _)| *of == name).map_or(bound, |(_, value)| (*value).min(bound));
+        asked.decide(|name, asked, range| {
+            let maximum = maximum.iter().find(|(of, _)| *of == name);
+            let maximum = maximum.map_or(range.requestable, |(_, value)| (*value).min(range.most));
             match asked {
                 Some(asked) if asked > maximum => Err(LimitError { name, asked, maximum }),
-                asked => Ok(asked.unwrap_or(default).min(maximum)),
+                asked => Ok(asked.unwrap_or(range.default).min(maximum)),
             }
         })
     }
@@ -118,27 +121,44 @@ impl Limits {
         ]
     }
 
-    /// Computes each field from its name, the request, the default and the host's bound.
+    /// Computes each field from its name, the request and its range.
     fn decide<E>(
         &self,
-        decide: impl Fn(&'static str, Option<u64>, u64, u64) -> Result<u64, E>,
+        decide: impl Fn(&'static str, Option<u64>, Range) -> Result<u64, E>,
     ) -> Result<EffectiveLimits, E> {
-        const MIB: u64 = 1 << 20;
-        const U32: u64 = u32::MAX as u64;
         let [deadline, memory, mutations, outcome, calls, read, lines, state] = self.fields();
-        let of = |(name, asked), default, bound| decide(name, asked, default, bound);
-        // The bounds ensure that it fits.
+        let of = |(name, asked), range| decide(name, asked, range);
+        // The ranges ensure that it fits.
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(EffectiveLimits {
-            deadline: Duration::from_millis(of(deadline, 10_000, 300_000)?.max(1)),
-            memory_bytes: of(memory, 64 * MIB, 1024 * MIB)?,
-            mutations: small(of(mutations, 1_000, U32)?),
-            outcome_bytes: of(outcome, 8 * MIB, u64::MAX)?,
-            host_calls: small(of(calls, 100_000, U32)?),
-            read_bytes: of(read, 256 * MIB, u64::MAX)?,
-            log_lines: small(of(lines, 100, U32)?),
-            state_bytes: of(state, MIB, u64::MAX)?,
+            deadline: Duration::from_millis(of(deadline, Range::new(10_000, 300_000, 300_000))?.max(1)),
+            memory_bytes: of(memory, Range::new(64 * MIB, GIB, GIB))?,
+            mutations: small(of(mutations, Range::new(1_000, 10_000, 1_000_000))?),
+            outcome_bytes: of(outcome, Range::new(8 * MIB, 32 * MIB, GIB))?,
+            host_calls: small(of(calls, Range::new(100_000, 1_000_000, u32::MAX.into()))?),
+            read_bytes: of(read, Range::new(256 * MIB, GIB, 1024 * GIB))?,
+            log_lines: small(of(lines, Range::new(100, 1_000, 1_000_000))?),
+            state_bytes: of(state, Range::new(MIB, 64 * MIB, GIB))?,
         })
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Valid values of a limit.
+#[derive(Clone, Copy)]
+struct Range {
+    default: u64,
+    /// What a manifest or a spec can request, unless the operator has set a maximum.
+    requestable: u64,
+    /// What an operator's maximum can allow.
+    most: u64,
+}
+
+impl Range {
+    const fn new(default: u64, requestable: u64, most: u64) -> Self {
+        Self { default, requestable, most }
     }
 }
 
@@ -157,11 +177,41 @@ mod tests {
         let maximum = limits(serde_json::json!({"deadlineMs": 2999}));
         assert_eq!(
             asked.within(&given, &maximum).unwrap_err().to_string(),
-            "limits.deadlineMs: 3000 is more than the operator's maximum of 2999; ask for less, or raise the maximum"
+            "limits.deadlineMs: 3000 is more than the maximum of 2999; request less, or raise the maximum with \
+             `--max-limits deadlineMs=NUMBER`"
         );
         assert!(asked.within(&Limits::default(), &maximum).is_ok());
         let host = limits(serde_json::json!({"deadlineMs": 300_001}));
         assert_eq!(host.within(&Limits::default(), &Limits::default()).unwrap_err().maximum, 300_000);
         assert_eq!(host.effective().deadline.as_millis(), 300_000);
+    }
+    #[test]
+    fn a_manifest_cannot_raise_the_hosts_bounds_but_an_operator_can() {
+        let bounds = [
+            ("deadlineMs", 300_000, 300_000),
+            ("memoryBytes", GIB, GIB),
+            ("mutations", 10_000, 1_000_000),
+            ("outcomeBytes", 32 * MIB, GIB),
+            ("hostCalls", 1_000_000, u64::from(u32::MAX)),
+            ("readBytes", GIB, 1024 * GIB),
+            ("logLines", 1_000, 1_000_000),
+            ("stateBytes", 64 * MIB, GIB),
+        ];
+        let none = Limits::default();
+        for (name, requestable, most) in bounds {
+            let limits = |value: u64| serde_json::from_value::<Limits>(serde_json::json!({name: value})).unwrap();
+            let maximum_of = |asked: &Limits, maximum: &Limits| asked.within(&none, maximum).map_err(|why| why.maximum);
+            assert!(maximum_of(&limits(requestable), &none).is_ok(), "{name}");
+            let is_u32 = most == u64::from(u32::MAX);
+            let above = limits(if is_u32 { most } else { most + 1 });
+            assert_eq!(maximum_of(&above, &none).unwrap_err(), requestable, "{name}");
+            assert!(maximum_of(&limits(most), &limits(most)).is_ok(), "{name}");
+            if !is_u32 {
+                assert_eq!(maximum_of(&above, &above).unwrap_err(), most, "{name}");
+            }
+            // A spec is bounded as a manifest is.
+            assert_eq!(none.within(&above, &none).unwrap_err().maximum, requestable, "{name}");
+            assert_eq!(above.effective(), limits(requestable).effective(), "{name}");
+        }
     }
 }
