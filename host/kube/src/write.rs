@@ -25,6 +25,10 @@ use crate::path::{self, Place};
 /// Requests only the metadata in the answer; the object itself arrives through the watch.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
+/// Requests only the metadata of the deleted objects. The API server answers [`ACCEPT`] with 406 here, after the deletion:
+/// the answer to a deletion of a collection is a list.
+const ACCEPT_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 /// Maximum repetitions of a write that the server throttled; client-go's value.
 const MAX_RETRIES: u32 = 10;
 
@@ -152,7 +156,7 @@ impl Writer {
         let request = Request::builder()
             .method(method_of(&write.verb).0)
             .uri(url.trim_end_matches(['?', '&']))
-            .header(header::ACCEPT, ACCEPT)
+            .header(header::ACCEPT, accept(&write.verb))
             .header(header::CONTENT_TYPE, content_type)
             .header(header::USER_AGENT, &self.user_agent)
             .body(Body::from(body.into_bytes()))?;
@@ -167,6 +171,18 @@ fn method_of(verb: &WriteVerb) -> (Method, &'static str) {
         WriteVerb::Update { .. } => (Method::PUT, "PUT"),
         WriteVerb::Patch { .. } => (Method::PATCH, "PATCH"),
         WriteVerb::Delete { .. } | WriteVerb::DeleteCollection { .. } => (Method::DELETE, "DELETE"),
+    }
+}
+
+/// The representation of the answer.
+///
+/// *Source*: `asPartialObjectMetadata` and `asPartialObjectMetadataList` in k8s.io/apiserver/pkg/endpoints/handlers/response.go.
+fn accept(verb: &WriteVerb) -> &'static str {
+    match verb {
+        WriteVerb::DeleteCollection { .. } => ACCEPT_LIST,
+        WriteVerb::Create { .. } | WriteVerb::Update { .. } | WriteVerb::Patch { .. } | WriteVerb::Delete { .. } => {
+            ACCEPT
+        }
     }
 }
 

@@ -30,8 +30,10 @@ pub(crate) enum Shape {
     Native,
     /// Rows for people.
     Table,
-    /// Only metadata.
+    /// Only metadata of an object.
     Partial,
+    /// Only metadata of each object of a list.
+    PartialList,
     /// Aggregated discovery of that version of its format.
     Discovery(&'static str),
 }
@@ -86,7 +88,8 @@ impl Accept {
         let shape = match (kind, version) {
             ("", _) => Shape::Native,
             ("Table", "v1") => Shape::Table,
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", "v1") => Shape::Partial,
+            ("PartialObjectMetadata", "v1") => Shape::Partial,
+            ("PartialObjectMetadataList", "v1") => Shape::PartialList,
             ("APIGroupDiscoveryList", "v2") => Shape::Discovery("v2"),
             ("APIGroupDiscoveryList", "v2beta1") => Shape::Discovery("v2beta1"),
             _ => return None,
@@ -188,24 +191,4 @@ pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes) -> Result<Value, Api
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     text.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn accept(text: &str) -> Result<Accept, u16> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, text.parse().unwrap());
-        Accept::parse(&headers, false).map_err(|error| error.code)
-    }
-
-    #[test]
-    fn the_first_servable_alternative_wins() {
-        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(kubectl), Ok(Accept { shape: Shape::Table, format: Format::Json }));
-        let typed = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(accept(typed), Ok(Accept { shape: Shape::Native, format: Format::Json }));
-        assert_eq!(accept("application/vnd.kubernetes.protobuf"), Err(406));
-    }
 }

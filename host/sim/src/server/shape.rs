@@ -72,7 +72,7 @@ pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
 /// One object as it crosses the wire.
 pub(crate) fn object_bytes(resource: &Resource, shape: Shape, stored: &Version) -> Bytes {
     match shape {
-        Shape::Partial => stored.partial(),
+        Shape::Partial | Shape::PartialList => stored.partial(),
         _ if resource.is_storage_version() => stored.bytes.clone(),
         _ => in_version(resource, stored).to_string().into(),
     }
@@ -88,6 +88,7 @@ impl Api {
                 metadata_mut(&mut table).insert("resourceVersion".into(), json!(stored.rv.to_string()));
                 Reply::json(code, call.accept.format, &table)
             }
+            Shape::PartialList => Reply::error(&wrong_shape(&call.resource, false), call.accept.format),
             shape => Reply::serialized(code, call.accept.format, &object_bytes(&call.resource, shape, stored)),
         }
     }
@@ -96,6 +97,7 @@ impl Api {
     pub(crate) fn reply_value(&self, call: &Call, code: u16, value: &Value) -> Reply {
         match call.accept.shape {
             Shape::Partial => Reply::json(code, call.accept.format, &crate::store::partial_object(value)),
+            Shape::PartialList => Reply::error(&wrong_shape(&call.resource, false), call.accept.format),
             Shape::Table if value["kind"] == call.resource.kind => Reply::json(
                 code,
                 call.accept.format,
@@ -121,20 +123,21 @@ impl Api {
                 table["metadata"] = meta.value();
                 Ok(Reply::json(200, call.accept.format, &table))
             }
+            Shape::Partial => Err(wrong_shape(resource, true)),
             shape => {
                 let (kind, api_version) = match shape {
-                    Shape::Partial => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+                    Shape::PartialList => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
                     _ => (resource.list_kind.as_str(), resource.api_version()),
                 };
                 // Items of built-in lists do not repeat their type; those of custom kinds do.
                 let prefix = match shape {
-                    Shape::Partial => String::new(),
+                    Shape::PartialList => String::new(),
                     _ if resource.crd.is_some() => String::new(),
                     _ => type_prefix(resource),
                 };
                 let mut list_meta = meta.value();
                 // Lists of custom kinds show it even when it is empty.
-                if resource.crd.is_some() && shape != Shape::Partial && meta.next.is_none() {
+                if resource.crd.is_some() && shape != Shape::PartialList && meta.next.is_none() {
                     list_meta["continue"] = json!("");
                 }
                 let mut out = BytesMut::new();
@@ -169,6 +172,20 @@ impl Api {
             }
         }
     }
+}
+
+/// The refusal of metadata of one object where there is a list, or the other way round. It names Go's internal type.
+fn wrong_shape(resource: &Resource, is_list: bool) -> ApiError {
+    let (package, kind) = match (&resource.crd, &*resource.group) {
+        (Some(_), _) => ("unstructured", "Unstructured"),
+        (None, "" | "events.k8s.io") => ("core", &*resource.kind),
+        (None, group) => (group.split('.').next().unwrap_or(group), &*resource.kind),
+    };
+    let (wanted, found, list) = [("List", "not a list", ""), ("", "a list", "List")][usize::from(is_list)];
+    let message = format!(
+        "you requested PartialObjectMetadata{wanted}, but the requested object is {found} (*{package}.{kind}{list})"
+    );
+    ApiError::new(406, "NotAcceptable", message)
 }
 
 /// How the serialized objects of a resource begin, up to the first field after their type.

@@ -307,7 +307,7 @@ impl Watcher {
                 }
                 table
             }
-            Shape::Native | Shape::Discovery(_) => value,
+            Shape::Native | Shape::PartialList | Shape::Discovery(_) => value,
         };
         frame(out, kind, shown.to_string().as_bytes());
     }
@@ -325,7 +325,7 @@ impl Watcher {
                 json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
             }
             // An object of the kind with nothing in it, as Go writes it.
-            Shape::Native | Shape::Discovery(_) => {
+            Shape::Native | Shape::PartialList | Shape::Discovery(_) => {
                 let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
                 if self.resource.crd.is_none()
                     && let Some(schema) = schema_of(&self.resource)
