@@ -25,7 +25,7 @@ use crate::replicas::{
 use crate::revision::{REVISION, annotate_new, find_new, max_revision, revision};
 use crate::rollback::rollback_to;
 use crate::template::{HASH_LABEL, equal_ignore_hash, hash};
-use crate::types::{Deployment, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
+use crate::types::{Deployment, Namespace, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
 
 /// Longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
@@ -135,6 +135,10 @@ impl Pass {
                     return Ok(Next::Stop);
                 }
             }
+        }
+        let namespace = lister.get::<Namespace>("", &self.d.metadata.namespace)?;
+        if namespace.is_some_and(|namespace| namespace.status.phase == "Terminating") {
+            return Ok(Next::Stop);
         }
         Ok(Next::Created(self.create_new(name, &hash, is_taken)?))
     }

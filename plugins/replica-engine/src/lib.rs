@@ -6,6 +6,8 @@
 //! 2. At most [`BURST`] Pods are created or deleted in one run; the host runs the key again when the caches have seen them.
 //! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
 //! 4. An owner that is being deleted only gets its status.
+//! 5. No Pod is created in a namespace that terminates: the API server would refuse it until the namespace is gone. If the cache shows
+//!    this late, the refusal is an ordinary failure, of which the host records no event.
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`. There a refusal is known before the status is written; here the
 //! condition `ReplicaFailure` comes with the next run, which follows at once. There are no expectations, because the host
@@ -19,7 +21,7 @@ mod status;
 mod types;
 
 pub use owner::{HasSelector, Owner, Spec};
-pub use types::{ListedReplicaSet, ListedReplicationController, Pod, ReplicaSet, ReplicationController};
+pub use types::{ListedReplicaSet, ListedReplicationController, Namespace, Pod, ReplicaSet, ReplicationController};
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -79,11 +81,14 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
     let failure = Failure::of_last_run(lister, excess);
-    // Every create would fail as long as the namespace goes away, and nobody would gain from trying.
-    if meta.deletion_timestamp().is_none() && failure != Some(Failure::NamespaceTerminating) {
+    // The refusal may be seen before the cache shows the namespace terminating.
+    let is_refused = failure == Some(Failure::NamespaceTerminating);
+    if meta.deletion_timestamp().is_none() && !is_refused {
         let number = usize::try_from(excess.unsigned_abs()).unwrap_or(usize::MAX).min(BURST);
         if excess < 0 {
-            outcome.push(create::step(&owner, number)?);
+            if !is_terminating(lister, meta.namespace())? {
+                outcome.push(create::step(&owner, number)?);
+            }
         } else if excess > 0 {
             delete::push(&mut outcome, lister, &owner, &active, number, now)?;
         }
@@ -106,6 +111,11 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         outcome = outcome.requeue_after(next.unwrap_or(Duration::from_secs(min_ready)));
     }
     Ok(outcome)
+}
+
+/// Whether a namespace terminates, as far as the cache shows.
+fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
+    Ok(lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
 }
 
 /// Adopts and releases. Few Pods get here, because those whose case is clear already do not.

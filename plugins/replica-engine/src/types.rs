@@ -44,4 +44,5 @@ pintle_sdk::types!(
         "status": ReplicaSetStatus,
     ],
     "v1/ReplicationController" as ListedReplicationController: ["spec.selector"],
+    "v1/Namespace": ["status.phase"],
 );

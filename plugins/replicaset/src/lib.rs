@@ -10,6 +10,7 @@ pintle_sdk::types!(
     "apps/v1/ReplicaSet" = ReplicaSet,
     "apps/v1/ReplicaSet" = [replica_engine::ListedReplicaSet],
     "v1/Pod" = replica_engine::Pod,
+    "v1/Namespace" = replica_engine::Namespace,
 );
 
 /// Says what should change for a ReplicaSet.

@@ -10,6 +10,7 @@ pintle_sdk::types!(
     "v1/ReplicationController" = ReplicationController,
     "v1/ReplicationController" = [replica_engine::ListedReplicationController],
     "v1/Pod" = replica_engine::Pod,
+    "v1/Namespace" = replica_engine::Namespace,
 );
 
 /// Says what should change for a ReplicationController.

@@ -248,7 +248,10 @@ impl Writer {
         if planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal)) {
             return Done::Nothing;
         }
-        self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
+        // The event could not be created in that namespace either. Upstream's controllers record none.
+        if !error.is(Refusal::NamespaceTerminating) {
+            self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
+        }
         let probe = match go {
             Go::Send { request, .. } if may_have_happened(&error) => probe(target, request),
             _ => None,

@@ -206,6 +206,21 @@ async fn a_terminating_namespace_differs_from_other_causes_of_forbidden() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_event_reports_a_refusal_because_the_namespace_terminates() {
+    let fixture = Fixture::new(FakeWriter::new(|line, _| {
+        let causes = if line.ends_with("/p0") { vec!["NamespaceTerminating".to_owned()] } else { Vec::new() };
+        Err(ApiError { causes, ..refusal(403) })
+    }));
+    let mut mutations = pods(2);
+    for (mutation, name) in mutations.iter_mut().zip(["p0", "p1"]) {
+        mutation.on_failure = Some(event(name));
+    }
+    let report = fixture.carry_out(vec![step(Order::Parallel, mutations)]).await;
+    assert_eq!(report.failures.len(), 2);
+    assert_eq!(fixture.events().await, ["p1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn deleting_a_missing_object_succeeds_without_an_event() {
     let fixture = Fixture::new(refusing(&["a"], 404));
     let mut mutation = delete("a");
