@@ -69,19 +69,42 @@ pub(crate) fn is_pods(resource: &ApiResource) -> bool {
     resource.kind.group.is_empty() && resource.plural == "pods"
 }
 
+/// `plural.group`.
+pub(crate) fn name_of(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.kind.group)
+}
+
 fn has(resource: &ApiResource, verb: &str) -> bool {
     resource.verbs.iter().any(|own| own == verb)
+}
+
+/// How much of a resource is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All objects.
+    All,
+    /// No more than shows whether the collection is to be deleted. One object that is not being deleted yet is enough.
+    Sample,
 }
 
 /// Lists the objects of all these resources at once.
 ///
 /// # Errors
 /// [`Error::Needs`] while lists are missing.
-pub(crate) fn list(resources: Vec<ApiResource>, namespace: &str, lister: &impl Lister) -> Result<Vec<Content>, Error> {
+pub(crate) fn list(
+    resources: Vec<ApiResource>,
+    extent: Extent,
+    namespace: &str,
+    lister: &impl Lister,
+) -> Result<Vec<Content>, Error> {
     let mut missing = Vec::new();
     let mut contents = Vec::with_capacity(resources.len());
     for resource in resources {
-        let answer = if has(&resource, "list") { items(&resource, namespace, lister) } else { Ok(Ok(Vec::new())) };
+        let answer = match (has(&resource, "list"), extent) {
+            (false, _) => Ok(Ok(Vec::new())),
+            (true, Extent::Sample) if has(&resource, "deletecollection") => sample(&resource, namespace, lister),
+            (true, _) => items(&resource, namespace, lister),
+        };
         let (items, error) = match answer {
             Err(Error::Needs(needs)) => {
                 missing.extend(needs);
@@ -98,27 +121,47 @@ pub(crate) fn list(resources: Vec<ApiResource>, namespace: &str, lister: &impl L
     if missing.is_empty() { Ok(contents) } else { Err(Error::Needs(missing)) }
 }
 
-/// The first objects of a resource.
+/// The first object of a resource; all objects if that one is being deleted already.
+fn sample(resource: &ApiResource, namespace: &str, lister: &impl Lister) -> Result<Result<Vec<Item>, ApiError>, Error> {
+    let first = parse(lister.ask(live_list(resource, namespace, 1))?)?;
+    let is_deleting = |items: &Vec<Item>| items.iter().any(|item| item.metadata.deletion_timestamp.is_some());
+    if first.as_ref().is_ok_and(is_deleting) { items(resource, namespace, lister) } else { Ok(first) }
+}
+
+/// The objects of a resource, up to a limit.
 fn items(resource: &ApiResource, namespace: &str, lister: &impl Lister) -> Result<Result<Vec<Item>, ApiError>, Error> {
-    let list = |limit| Need::LiveList {
-        kind: resource.kind.clone(),
-        namespace: namespace.to_owned(),
-        label_selector: None,
-        limit,
-    };
+    let list = |limit| live_list(resource, namespace, limit);
     let mut answer = lister.ask(list(LIST_LIMITS[0]))?;
     for limit in &LIST_LIMITS[1..] {
         if answer.as_ref().is_err_and(|error| error.reason == "TooLarge") {
             answer = lister.ask(list(*limit))?;
         }
     }
+    parse(answer)
+}
+
+fn live_list(resource: &ApiResource, namespace: &str, limit: u32) -> Need {
+    Need::LiveList { kind: resource.kind.clone(), namespace: namespace.to_owned(), label_selector: None, limit }
+}
+
+fn parse(answer: Result<String, ApiError>) -> Result<Result<Vec<Item>, ApiError>, Error> {
     answer.map(|text| Ok(serde_json::from_str(&text)?)).map_or_else(|error| Ok(Err(error)), |items| items.map(Ok))
 }
 
 impl Content {
-    /// Objects that are left.
-    pub(crate) fn count(&self) -> usize {
-        self.items.len()
+    /// `plural.group`, as the conditions name it.
+    pub(crate) fn name(&self) -> String {
+        name_of(&self.resource)
+    }
+
+    /// Whether there are objects, or may be some that cannot be listed.
+    pub(crate) fn is_left(&self, failures: &[MutationFailure]) -> bool {
+        !self.items.is_empty() || self.refusal(failures).is_some()
+    }
+
+    /// Whether there are objects, or the list of them failed.
+    pub(crate) fn may_be_there(&self) -> bool {
+        !self.items.is_empty() || self.error.is_some()
     }
 
     /// Why the objects could not be deleted or listed.
@@ -169,7 +212,7 @@ impl Content {
             return 0;
         }
         let kind = &self.resource.kind;
-        findings.remaining.insert(format!("{}.{}", self.resource.plural, kind.group), self.items.len());
+        findings.remaining.insert(self.name(), self.items.len());
         let mut is_finalizing = false;
         for finalizer in self.items.iter().flat_map(|item| &item.metadata.finalizers) {
             *findings.finalizers.entry(finalizer.clone()).or_default() += 1;

@@ -4,23 +4,28 @@
 
 use pintle_sdk::{ApiResource, Error, Lister, Need};
 
-/// What the API server has, and what it does not tell of.
+/// What the API server has, and what it does not report.
 #[derive(Debug)]
 pub(crate) struct Discovered {
     /// Resources of all versions that answered.
     pub(crate) resources: Vec<ApiResource>,
     /// Message about those that did not.
     pub(crate) trouble: Option<String>,
+    /// Those that did not; `None` if there was no answer at all.
+    pub(crate) failed: Option<Vec<String>>,
 }
 
-/// Asks the API server.
+/// Asks the API server; or goes on with the versions that failed when it was asked earlier in the round.
 ///
 /// # Errors
 /// The discovery is needed first.
-pub(crate) fn discover(lister: &impl Lister) -> Result<Discovered, Error> {
-    let mut failed: Vec<String> = match lister.ask(Need::Discovery)? {
-        Ok(text) => serde_json::from_str(&text)?,
-        Err(error) => return Ok(Discovered { resources: Vec::new(), trouble: Some(error.message) }),
+pub(crate) fn discover(earlier: Option<Vec<String>>, lister: &impl Lister) -> Result<Discovered, Error> {
+    let mut failed: Vec<String> = match earlier {
+        Some(failed) => failed,
+        None => match lister.ask(Need::Discovery)? {
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(error) => return Ok(Discovered { resources: Vec::new(), trouble: Some(error.message), failed: None }),
+        },
     };
     failed.sort();
     let mut resources = lister.resources();
@@ -31,5 +36,5 @@ pub(crate) fn discover(lister: &impl Lister) -> Result<Discovered, Error> {
         let text = format!("unable to retrieve the complete list of server APIs: {}", reasons.join(", "));
         format!("Discovery failed for some groups, {} failing: {text}", failed.len())
     });
-    Ok(Discovered { resources, trouble })
+    Ok(Discovered { resources, trouble, failed: Some(failed) })
 }

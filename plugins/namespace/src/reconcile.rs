@@ -1,12 +1,14 @@
 //! The decision for one namespace.
 //!
-//! *Flow*: a round is two runs. The first lists what is there and deletes it; the second lists again, reports what remains and why,
-//! and either waits or, when nothing remains, removes the finalizer.
+//! *Flow*: a round is two runs. The first looks what is there and deletes it; the second lists again, reports what remains and why,
+//! and either waits or, when nothing remains, has the next run remove the finalizer.
 //!
 //! *Invariants*
-//! 1. Nothing else is deleted while a Pod is left, unless Pods can be neither listed nor deleted.
+//! 1. Nothing else is deleted while a Pod is left, also if Pods can be neither listed nor deleted.
 //! 2. The finalizer goes only after a round in which every list was empty and nothing failed.
 //! 3. A round that fails is repeated with a growing delay, at least once a minute.
+//! 4. A round discovers once. After a round that left something, the next ones list the Pods and what was left; when that is gone, all.
+//!    Nothing can be created in the meantime, because the namespace terminates.
 //!
 //! *Not here*: group versions that do not parse: the host hands out only what parses, so that condition is never `True`.
 //!
@@ -15,10 +17,10 @@
 use std::time::Duration;
 
 use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Key, Lister, Mutation, MutationFailure, Outcome, Refusal, Resource, Step};
+use pintle_sdk::{ApiResource, Error, Key, Lister, Mutation, MutationFailure, Outcome, Refusal, Resource, Step};
 
 use crate::conditions::Findings;
-use crate::content::{Content, deletable, is_pods, is_unsupported, list};
+use crate::content::{Content, Extent, deletable, is_pods, is_unsupported, list, name_of};
 use crate::discovery::discover;
 use crate::round::{Round, Stage};
 use crate::types::Namespace;
@@ -51,7 +53,13 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         return Ok(Round::forget(lister, name));
     }
 
-    let discovered = discover(lister)?;
+    let mut round = Round::read(lister, name, &namespace.metadata.uid);
+    if round.emptied {
+        let mut outcome = Round::forget(lister, name);
+        outcome.push(finalize(&namespace, document));
+        return Ok(outcome);
+    }
+    let discovered = discover(round.discovered.take(), lister)?;
     let resources = deletable(discovered.resources);
     if resources.is_empty() && discovered.trouble.is_none() {
         return Err(Error::retry("unable to get any supported resources from server"));
@@ -59,16 +67,24 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let failures: Vec<MutationFailure> =
         lister.failures().into_iter().filter(|failure| failure.verb.starts_with("delete")).collect();
     let (pods, others): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
-    let mut contents = list(pods, name, lister)?;
-    // Pods that cannot be listed or deleted hold nothing up: there is no telling when they will go.
-    let waits_for_pods = contents.iter().any(|pods| pods.count() > 0 && pods.refusal(&failures).is_none());
+    let extent = |stage| if round.swept == Some(stage) { Extent::All } else { Extent::Sample };
+    let mut contents = list(pods, extent(Stage::Pods), name, lister)?;
+    // Upstream goes on if Pods cannot be listed or deleted. What protects them, such as network policies, must outlive them (KEP-5080).
+    let waits_for_pods = contents.iter().any(Content::may_be_there)
+        || (contents.is_empty() && discovered.failed.as_ref().is_some_and(|failed| failed.iter().any(|gv| gv == "v1")));
     if !waits_for_pods {
-        contents.extend(list(others, name, lister)?);
+        let extent = extent(Stage::Rest);
+        let is_left = |resource: &ApiResource| round.left.contains(&name_of(resource));
+        let (left, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_left);
+        let mut listed = list(left, extent, name, lister)?;
+        if !listed.iter().any(|content| content.is_left(&failures)) {
+            listed.extend(list(rest, extent, name, lister)?);
+        }
+        contents.extend(listed);
     }
 
     let stage = if waits_for_pods { Stage::Pods } else { Stage::Rest };
-    let run = Run { name, namespace: &namespace, document, contents, waits_for_pods };
-    let mut round = Round::read(lister, name, &namespace.metadata.uid);
+    let run = Run { name, document, contents, waits_for_pods };
     let is_swept = round.swept == Some(stage);
     let (deletions, is_whole) = run.deletions(&failures, !is_swept);
     // A second sweep gets what has come since the first, and deletes one by one what cannot be deleted as a collection.
@@ -76,6 +92,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if may_sweep && !deletions.is_empty() {
         round.sweeps = if is_swept { round.sweeps + 1 } else { 1 };
         round.swept = Some(stage).filter(|_| is_whole || !failures.is_empty());
+        round.discovered = discovered.failed;
         let outcome = Outcome::new().step(Step::parallel(deletions)).requeue_after(AT_ONCE);
         return Ok(round.keep(outcome, name));
     }
@@ -100,6 +117,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut outcome = status.unwrap_or_default();
     // What is deleted again is looked at by the next run.
     (round.swept, round.sweeps) = if deletions.is_empty() { (None, 0) } else { (Some(stage), SWEEPS) };
+    if !waits_for_pods {
+        round.left = run.contents.iter().filter(|content| content.is_left(&failures)).map(Content::name).collect();
+    }
     outcome.push(Step::parallel(deletions).always());
 
     if !findings.errors.is_empty() || findings.undiscovered.is_some() {
@@ -113,17 +133,27 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
     if !is_reported {
         // Two writes with one resourceVersion would conflict.
-        round.swept = Some(stage);
+        round.emptied = true;
         return Ok(round.keep(outcome.requeue_after(AT_ONCE), name));
     }
     let mut outcome = Round::forget(lister, name);
-    outcome.push(run.finalize());
+    outcome.push(finalize(&namespace, run.document));
     Ok(outcome)
+}
+
+/// Takes the controller's finalizer away.
+fn finalize(namespace: &Namespace, mut document: Document) -> Step {
+    let mut finalizers: Vec<&String> =
+        namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+    finalizers.sort();
+    finalizers.dedup();
+    document.set(&["spec", "finalizers"], &finalizers);
+    let update = Mutation::update(&Namespace::KIND, document).subresource("finalize");
+    Step::sequential([update.tolerate([Refusal::NotFound])])
 }
 
 struct Run<'a> {
     name: &'a str,
-    namespace: &'a Namespace,
     document: Document,
     contents: Vec<Content>,
     waits_for_pods: bool,
@@ -136,18 +166,6 @@ impl Run<'_> {
         let mut all = self.contents.iter().flat_map(|content| content.deletions(self.name, failures, unseen));
         let deletions: Vec<_> = all.by_ref().take(DELETIONS).collect();
         (deletions, all.next().is_none())
-    }
-
-    /// Takes the controller's finalizer away.
-    fn finalize(self) -> Step {
-        let mut finalizers: Vec<&String> =
-            self.namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-        finalizers.sort();
-        finalizers.dedup();
-        let mut document = self.document;
-        document.set(&["spec", "finalizers"], &finalizers);
-        let update = Mutation::update(&Namespace::KIND, document).subresource("finalize");
-        Step::sequential([update.tolerate([Refusal::NotFound])])
     }
 }
 

@@ -33,6 +33,15 @@ pub(crate) struct Round {
     pub(crate) sweeps: u32,
     /// Rounds in a row that ended with an error.
     pub(crate) failed: u32,
+    /// The versions that failed in the discovery of this round; `None` before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) discovered: Option<Vec<String>>,
+    /// Resources of which the last round left something, as `plural.group`. Others are not looked at before these are empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left: Vec<String>,
+    /// Whether the last round found nothing at all, and reported that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) emptied: bool,
 }
 
 impl Round {
