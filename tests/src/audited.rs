@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::controlplane::{Audit, AuditObject};
 use crate::{ApiClient, ControlPlane, HostProcess, Options, kubectl, pintle};
 
 /// Where the service accounts of hosts and plugins are.
@@ -64,18 +65,8 @@ impl Audited {
     /// As [`ControlPlane::start`].
     pub async fn start() -> Result<Audited> {
         let folder = tempfile::tempdir()?;
-        let policy = json!({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-            "rules": [{"level": "Metadata"}],
-        });
-        let policy_file = folder.path().join("policy.yaml");
-        fs::write(&policy_file, policy.to_string())?;
-        let log = folder.path().join("audit.log");
-        let apiserver_flags = vec![
-            format!("--audit-policy-file={}", policy_file.display()),
-            format!("--audit-log-path={}", log.display()),
-        ];
-        let plane = ControlPlane::start(Options { apiserver_flags, ..Options::default() }).await?;
+        let options = Options { audit: Some(Audit::Requests), ..Options::default() };
+        let plane = ControlPlane::start(options).await?;
         Ok(Audited { client: plane.client(), plane, folder })
     }
 
@@ -126,19 +117,20 @@ impl Audited {
     /// There is no log, or somebody was refused something.
     pub fn deeds(&self) -> Result<Vec<Deed>> {
         let mut deeds = Vec::new();
-        for line in fs::read_to_string(self.folder.path().join("audit.log"))?.lines() {
-            // The last line may be half written.
-            let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-            let user = entry["user"]["username"].as_str().unwrap_or_default();
-            let Some(account) = user.strip_prefix("system:serviceaccount:kube-system:") else { continue };
-            let Some(resource) = entry["objectRef"]["resource"].as_str() else { continue };
-            ensure!(entry["responseStatus"]["code"] != 403, "refused: {entry:#}");
-            let part = entry["objectRef"]["subresource"].as_str().map_or_else(String::new, |part| format!("/{part}"));
-            let agent = entry["userAgent"].as_str().unwrap_or_default();
+        for entry in self.plane.audit_log()? {
+            let Some(account) = entry.user.username.strip_prefix("system:serviceaccount:kube-system:") else {
+                continue;
+            };
+            let AuditObject { resource, subresource, .. } = &entry.object_ref;
+            if resource.is_empty() {
+                continue;
+            }
+            ensure!(entry.response_status.code != 403, "refused: {entry:#?}");
+            let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
             deeds.push(Deed {
                 account: account.to_owned(),
-                who: agent.rsplit(' ').next().unwrap_or_default().to_owned(),
-                what: format!("{} {resource}{part}", entry["verb"].as_str().unwrap_or_default()),
+                who: entry.user_agent.rsplit(' ').next().unwrap_or_default().to_owned(),
+                what: format!("{} {resource}{part}", entry.verb),
             });
         }
         Ok(deeds)
@@ -149,6 +141,6 @@ impl Audited {
     /// # Errors
     /// It cannot be written.
     pub fn forget(&self) -> Result<()> {
-        fs::write(self.folder.path().join("audit.log"), "").context("clear the audit log")
+        self.plane.clear_audit_log()
     }
 }

@@ -40,7 +40,15 @@ impl TestCluster {
     /// # Errors
     /// As [`ControlPlane::start`].
     pub async fn real() -> Result<TestCluster> {
-        let plane = ControlPlane::start(Options::default()).await?;
+        Self::real_with(Options::default()).await
+    }
+
+    /// Starts a real control plane with these options.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::start`].
+    pub async fn real_with(options: Options) -> Result<TestCluster> {
+        let plane = ControlPlane::start(options).await?;
         Ok(TestCluster { client: plane.client(), nodes: None, server: Server::Real(Box::new(plane)) })
     }
 

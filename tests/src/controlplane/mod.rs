@@ -14,6 +14,7 @@
 //!
 //! Not here: nodes and kubelets. There are none; Pods run on simulated nodes or not at all.
 
+mod audit;
 mod pki;
 
 use std::fs::{self, File};
@@ -31,6 +32,7 @@ use crate::process::Guarded;
 use crate::target_dir;
 use pki::Pki;
 
+pub use audit::{Audit, AuditEntry, AuditObject, AuditStatus, AuditUser};
 pub use xtask::controlplane::ensure as ensure_binary;
 
 /// How long kube-apiserver may take until it is ready. It takes 4 to 6 s on two idle cores; the rest
@@ -49,6 +51,9 @@ const PORT_ATTEMPTS: usize = 3;
 /// The name of the user that may do everything.
 pub const ADMIN: &str = "admin";
 
+/// The name of the user as which programs under test run. It may do everything too; the audit log tells it from [`ADMIN`].
+pub const SUBJECT: &str = "subject";
+
 /// What a control plane is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -56,6 +61,8 @@ pub struct Options {
     pub users: Vec<User>,
     /// Flags for kube-apiserver, after ours; of a flag given twice the last one counts.
     pub apiserver_flags: Vec<String>,
+    /// Which requests kube-apiserver logs; none by default.
+    pub audit: Option<Audit>,
 }
 
 /// A user that authenticates with a static token.
@@ -133,12 +140,16 @@ impl ControlPlane {
         let pki = Pki::create(&run.path.join("pki"))?;
         let [client_port, peer_port, apiserver_port] = free_ports()?;
         let mut users = vec![User { name: ADMIN.to_owned(), groups: vec!["system:masters".to_owned()] }];
+        users.push(User { name: SUBJECT.to_owned(), ..users[0].clone() });
         users.extend(options.users.iter().cloned());
         fs::write(run.path.join("tokens.csv"), token_file(&users)).context("write tokens")?;
 
         let etcd =
             Guarded::part("etcd", binary, &etcd_args(&run.path, client_port, peer_port), &run.path.join("etcd.log"))?;
         let mut apiserver_args = apiserver_args(&run.path, &pki, client_port, apiserver_port);
+        if let Some(audit) = options.audit {
+            apiserver_args.extend(audit.flags(&run.path)?);
+        }
         apiserver_args.extend(options.apiserver_flags.iter().cloned());
         let plane = ControlPlane {
             binary: binary.to_owned(),
@@ -252,6 +263,22 @@ impl ControlPlane {
         &self.run.path
     }
 
+    /// The requests that kube-apiserver has logged.
+    ///
+    /// # Errors
+    /// It logs none, or the log cannot be read.
+    pub fn audit_log(&self) -> Result<Vec<AuditEntry>> {
+        audit::read(&self.run.path)
+    }
+
+    /// Empties the log of requests.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn clear_audit_log(&self) -> Result<()> {
+        audit::clear(&self.run.path)
+    }
+
     /// The process ids of etcd and, unless it is stopped, kube-apiserver.
     pub async fn process_ids(&self) -> Vec<u32> {
         let parts = self.parts.lock().await;
@@ -267,7 +294,7 @@ impl ControlPlane {
     pub async fn start_kcm(&self, controllers: &[&str], flags: &[&str]) -> Result<KubeControllerManager> {
         let [port] = free_ports()?;
         let log = self.run.path.join(format!("kcm-{port}.log"));
-        let mut args = kcm_args(&self.kubeconfig(), &self.pki, port);
+        let mut args = kcm_args(&self.kubeconfig_for(SUBJECT), &self.pki, port);
         args.push(format!("--controllers={}", controllers.join(",")));
         args.extend(flags.iter().map(|f| (*f).to_owned()));
         let mut process = Guarded::part("kube-controller-manager", &self.binary, &args, &log)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::controlplane::{ControlPlane, KubeControllerManager};
+use crate::controlplane::{ControlPlane, KubeControllerManager, SUBJECT};
 use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
@@ -86,9 +86,10 @@ impl Subject {
             let process = Process::KubeControllerManager(process);
             return Ok(Running { name, client, ready_path: "/healthz", process });
         };
+        let kubeconfig = std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?;
         let mut all = vec![HostProcess::controllers(controllers)];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let mut host = HostProcess::start_binary(binary, &std::fs::read_to_string(plane.kubeconfig())?, &all)?;
+        let mut host = HostProcess::start_binary(binary, &kubeconfig, &all)?;
         let client = host.ready().await?;
         Ok(Running { name, client, ready_path: "/readyz", process: Process::Pintle(host) })
     }

@@ -17,6 +17,7 @@ mod handover;
 mod hostile;
 mod kubectl;
 mod least_privilege;
+mod namespaces;
 mod oci;
 mod preconditions;
 mod rbac;

@@ -1,0 +1,115 @@
+//! What Pintle does not do to a namespace that is being deleted, on a real control plane.
+//!
+//! What it does, and that kube-controller-manager does the same, is in `src/scenarios/list/namespace.rs`.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pintle_tests::controlplane::{Audit, AuditEntry, SUBJECT};
+use pintle_tests::scenarios::Stage;
+use pintle_tests::scenarios::Subject;
+use pintle_tests::scenarios::stage::{deployment, pod};
+use pintle_tests::scenarios::subject::Running;
+use pintle_tests::{Options, TestCluster, eventually};
+use serde_json::json;
+
+const DEADLINE: Duration = Duration::from_secs(300);
+
+const NAMESPACE: &str = "/api/v1/namespaces/doomed";
+
+async fn start() -> Result<(TestCluster, Running, Stage)> {
+    let options = Options { audit: Some(Audit::Writes), ..Options::default() };
+    let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
+    let running = Subject::pintle()?.start(cluster.plane()?).await?;
+    let stage = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "doomed".to_owned());
+    stage.client.create_namespace("doomed").await?;
+    stage.open().await?;
+    Ok((cluster, running, stage))
+}
+
+async fn gone(stage: &Stage) -> Result<()> {
+    eventually(DEADLINE, "the namespace to go", async || {
+        let namespace = stage.client.find(NAMESPACE).await?;
+        ensure!(namespace.is_none(), "{:#}", namespace.unwrap_or_default()["status"]);
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Upstream's controllers try to replace the Pods, are refused, and keep silent. Here they do not even try.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_created_in_a_namespace_that_terminates() -> Result<()> {
+    let (cluster, running, stage) = start().await?;
+    for name in ["one", "two", "three"] {
+        stage.create("deployments", &deployment(name, 40, json!({}))).await?;
+    }
+    for name in ["one", "two", "three"] {
+        stage.rolled_out(name).await?;
+    }
+    // Events about the rollout come later than its end.
+    stage.settle().await?;
+    cluster.plane()?.clear_audit_log()?;
+    stage.client.delete(NAMESPACE, None).await?;
+    gone(&stage).await?;
+    running.stop().await;
+    let log = cluster.plane()?.audit_log()?;
+    let writes: Vec<&AuditEntry> = log.iter().filter(|entry| entry.user.username == SUBJECT).collect();
+    let collections = writes.iter().filter(|entry| entry.verb == "deletecollection").count();
+    assert!(collections > 5, "the log shows what was done");
+    let created: Vec<_> = writes.iter().filter(|entry| entry.verb == "create").collect();
+    assert!(created.is_empty(), "{created:#?}");
+    let late = |entry: &&&AuditEntry| matches!(entry.response_status.code, 404 | 409);
+    let refused: Vec<_> = writes.iter().filter(|entry| entry.response_status.code >= 400 && !late(entry)).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Upstream goes on to delete the rest; what protects the Pods would go before them.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_else_goes_while_pods_cannot_be_deleted() -> Result<()> {
+    let (cluster, running, stage) = start().await?;
+    let client = &cluster.client;
+    stage.create("pods", &pod("stays", "none")).await?;
+    stage.create("configmaps", &json!({"metadata": {"name": "kept"}})).await?;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]});
+    let policy = json!({"metadata": {"name": "stay"}, "spec": {
+        "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "this Pod stays"}],
+    }});
+    let binding = json!({"metadata": {"name": "stay"}, "spec": {"policyName": "stay", "validationActions": ["Deny"]}});
+    client.create(&format!("{group}/validatingadmissionpolicies"), &policy).await?;
+    client.create(&format!("{group}/validatingadmissionpolicybindings"), &binding).await?;
+    let dry_run = json!({"dryRun": ["All"]});
+    eventually(DEADLINE, "the policy to be in force", async || {
+        let tried = client.delete(&stage.one("pods", "stays"), Some(&dry_run)).await;
+        Ok(tried.is_err().then_some(()))
+    })
+    .await?;
+    cluster.plane()?.clear_audit_log()?;
+    client.delete(NAMESPACE, None).await?;
+    // Several rounds, each of which could go on to the rest.
+    eventually(DEADLINE, "five attempts to delete the Pods", async || {
+        let log = cluster.plane()?.audit_log()?;
+        let refused = log.iter().filter(|entry| {
+            entry.verb == "deletecollection" && entry.object_ref.resource == "pods" && entry.response_status.code >= 400
+        });
+        Ok((refused.count() >= 5).then_some(()))
+    })
+    .await?;
+    let log = cluster.plane()?.audit_log()?;
+    let others: Vec<&AuditEntry> = log
+        .iter()
+        .filter(|entry| entry.user.username == SUBJECT && entry.verb.starts_with("delete"))
+        .filter(|entry| entry.object_ref.resource != "pods")
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
+    stage.get("configmaps", "kept").await?;
+    client.delete(&format!("{group}/validatingadmissionpolicybindings/stay"), None).await?;
+    client.delete(&format!("{group}/validatingadmissionpolicies/stay"), None).await?;
+    gone(&stage).await?;
+    running.stop().await;
+    cluster.stop().await;
+    Ok(())
+}
