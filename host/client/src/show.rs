@@ -111,6 +111,18 @@ fn about(text: &mut String, plugin: &PluginStatus) {
         }));
         let _ = writeln!(text, "Conditions:\n{}", table(&rows));
     }
+    if !plugin.faulting_keys.is_empty() {
+        let mut rows = vec![["  Key", "Faults", "Held", "Last fault"].map(str::to_owned).to_vec()];
+        rows.extend(plugin.faulting_keys.iter().map(|faulting| {
+            let held = format!("{:.1} s", faulting.held_ms as f64 / 1000.0);
+            vec![format!("  {}", faulting.key), faulting.n_faults.to_string(), held, faulting.message.clone()]
+        }));
+        let _ = writeln!(text, "Keys that fault, each with its own backoff:\n{}", table(&rows));
+        let n_more = plugin.n_faulting_keys.saturating_sub(plugin.faulting_keys.len());
+        if n_more > 0 {
+            let _ = writeln!(text, "  and {n_more} more");
+        }
+    }
     if !plugin.queues.is_empty() {
         let mut rows = vec![["  Name", "Dirty", "Waiting", "Running", "Held"].map(str::to_owned).to_vec()];
         rows.extend(plugin.queues.iter().map(|queue| {
@@ -200,6 +212,7 @@ mod tests {
             "conditions": [{"type": "Ready", "status": "True", "reason": "CachesFilled", "message": "", "lastTransitionTime": "2026-01-02T03:04:06Z"}],
             "queues": [{"name": "q", "dirty": 1, "waiting": 2, "running": 3, "held": 4}],
             "runs": 17, "nFaults": 3, "faults": {"trap": 2, "deadline": 1}, "lastError": "trap: unreachable", "cachedBytes": 2048,
+            "nFaultingKeys": 3, "faultingKeys": [{"key": "v1/Pod ns/a", "faults": 2, "message": "trap: unreachable", "heldMs": 1500}],
         }))
         .unwrap()
     }
@@ -245,6 +258,10 @@ mod tests {
             Conditions:
               Type    Status   Reason         Since                  Message
               Ready   True     CachesFilled   2026-01-02T03:04:06Z
+            Keys that fault, each with its own backoff:
+              Key           Faults   Held    Last fault
+              v1/Pod ns/a   2        1.5 s   trap: unreachable
+              and 2 more
             Queues:
               Name   Dirty   Waiting   Running   Held
               q      1       2         3         4

@@ -41,7 +41,7 @@ use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 
 pub use self::apply::{Component, SwapError};
-pub use crate::controller::{PluginStatus, QueueStatus};
+pub use crate::controller::{FaultingKey, PluginStatus, QueueStatus};
 pub use crate::recorder::WallClock;
 
 /// Configuration of all plugins of a host.

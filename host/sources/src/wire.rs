@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_oci::{Proof, Reason};
 use pintle_runtime::manager::SwapError;
-pub use pintle_runtime::manager::{PluginStatus, QueueStatus};
+pub use pintle_runtime::manager::{FaultingKey, PluginStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 
 /// All plugins, and problems of sources.

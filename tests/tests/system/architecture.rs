@@ -278,8 +278,11 @@ fn the_embedded_cluster_does_not_grow() -> Result<()> {
 fn deciding_code_reads_no_clock() -> Result<()> {
     let mut found = Vec::new();
     walk(&workspace_dir().join("host/core/src"), &mut |path| {
+        if path.ends_with("tests.rs") {
+            return Ok(());
+        }
         let text = fs::read_to_string(path)?;
-        // Unit tests stand last in a file, and need an instant to start from.
+        // Unit tests stand last in a file, or in a file of that name, and need an instant to start from.
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         for clock in ["Instant::now", "SystemTime::now", "Timestamp::now", "Zoned::now"] {
             if text.contains(clock) {

@@ -105,7 +105,9 @@ pub struct Probation {
     pub runs: u32,
     /// Duration in milliseconds. Default 60,000.
     pub for_ms: u32,
-    /// Tolerated faults (ungranted writes included); one more rolls the version back. Default 2.
+    /// Tolerated keys that fault (ungranted writes included) and did not with the previous version; one more rolls the version
+    /// back, if keys of a second namespace are among them, unless the plugin has keys in only one. If the plugin has fewer
+    /// keys, all of them must fault. Default 2.
     pub max_faults: u32,
     /// Maximum percentage of runs, of at least 20, that may fail for reasons other than conflicts, unless the previous
     /// version failed as often. Default 50.
@@ -118,7 +120,7 @@ impl Default for Probation {
     }
 }
 
-/// Reaction to repeated faults of a plugin. The faulting keys back off in any case.
+/// Reaction to faults of most keys in most namespaces. Keys that fault back off in any case, each alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailurePolicy {
     /// No further reaction.

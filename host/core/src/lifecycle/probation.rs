@@ -3,19 +3,27 @@
 //! Invariants:
 //! 1. A version is proven once both the number of runs and the time are reached; it is rolled back as soon as one rule is
 //!    violated; never both.
-//! 2. Errors that the previous version had as often do not count.
-//! 3. No clock: the time is an argument.
+//! 2. Errors that the previous version had as often do not count, and neither do faults.
+//! 3. Faults count by distinct keys. A key whose last run with the previous version faulted does not count: its object would
+//!    otherwise reject every version, the one with the fix included.
+//! 4. No namespace decides for others: if keys of several namespaces count, those that fault are in at least two.
+//! 5. No clock: the time is an argument.
 //!
 //! Not here: the rollback itself (the controller), faults of proven versions (`supervisor`).
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use crate::lifecycle;
+use crate::lifecycle::supervisor::Scoped;
 
 /// Runs after which the error rate is significant.
 pub const MIN_RUNS: u32 = 20;
 /// Runs over which the error rate of the present version is averaged; older runs decay.
 const MEMORY: f64 = 200.0;
+/// Maximum keys that count in one probation.
+const MAX_KEYS: usize = 50_000;
 
 /// The result of a run, as probation counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,24 +36,65 @@ pub enum Ended {
     Fault,
 }
 
-/// The rate of recent runs that ended with errors.
+/// The rate of recent runs of which something is true.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ErrorShare {
+pub struct Share {
     share: f64,
     n_runs: f64,
 }
 
-impl ErrorShare {
+impl Share {
     /// Counts a run.
-    pub fn ran(&mut self, ended: Ended) {
+    pub fn ran(&mut self, is_so: bool) {
         self.n_runs = (self.n_runs + 1.0).min(MEMORY);
-        let now = if ended == Ended::Error { 1.0 } else { 0.0 };
+        let now = if is_so { 1.0 } else { 0.0 };
         self.share += (now - self.share) / self.n_runs;
     }
 
     /// The rate in per cent.
     pub fn percent(self) -> f64 {
         self.share * 100.0
+    }
+}
+
+/// The runs of one version, for the comparison with the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// Runs that ended with an error.
+    pub errors: Share,
+    /// Runs that faulted, of keys whose run before did not: how often healthy keys turn faulty.
+    pub faults: Share,
+}
+
+impl Record {
+    /// Counts a run. `suspect`: the key's run before it faulted.
+    pub fn ran(&mut self, ended: Ended, suspect: bool) {
+        self.errors.ran(ended == Ended::Error);
+        if !suspect {
+            self.faults.ran(ended == Ended::Fault);
+        }
+    }
+}
+
+/// What a new version is compared with.
+#[derive(Clone, Debug)]
+pub struct Before<K> {
+    /// The runs of the previous version.
+    pub record: Record,
+    /// Keys whose last run faulted.
+    pub faulting: HashSet<K>,
+    /// The other keys of the plugin.
+    pub n_keys: usize,
+    /// Their namespaces.
+    pub n_namespaces: usize,
+}
+
+impl<K: Eq + Hash + Scoped> Before<K> {
+    /// The previous version, and all keys of the plugin.
+    pub fn new(record: Record, faulting: HashSet<K>, keys: &[K]) -> Self {
+        let others = || keys.iter().filter(|key| !faulting.contains(key));
+        let n_namespaces = others().map(Scoped::scope).collect::<HashSet<_>>().len();
+        Self { record, n_keys: others().count(), n_namespaces, faulting }
     }
 }
 
@@ -65,21 +114,26 @@ pub enum Judgement {
 
 /// The probation of one version.
 #[derive(Clone, Debug)]
-pub struct Probation {
+pub struct Probation<K> {
     rules: lifecycle::Probation,
     until: Instant,
     n_runs: u32,
-    n_faults: u32,
     n_errors: u32,
-    /// Error rate of the previous version, in per cent.
-    before: f64,
+    /// Runs of keys that count and faulted.
+    n_faults: u32,
+    before: Before<K>,
+    /// Keys that count and ran.
+    ran: HashSet<K>,
+    /// Those that faulted.
+    faulted: HashSet<K>,
 }
 
-impl Probation {
-    /// Starts a probation. `before`: the error rate of the present version.
-    pub fn begin(rules: lifecycle::Probation, before: ErrorShare, now: Instant) -> Self {
+impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
+    /// Starts a probation.
+    pub fn begin(rules: lifecycle::Probation, before: Before<K>, now: Instant) -> Self {
         let until = now + Duration::from_millis(rules.for_ms.into());
-        Self { rules, until, n_runs: 0, n_faults: 0, n_errors: 0, before: before.percent() }
+        let (ran, faulted) = (HashSet::new(), HashSet::new());
+        Self { rules, until, n_runs: 0, n_errors: 0, n_faults: 0, before, ran, faulted }
     }
 
     /// Number of runs so far.
@@ -88,32 +142,60 @@ impl Probation {
     }
 
     /// Counts a run of the version. `what` is the error, for the message.
-    pub fn ran(&mut self, ended: Ended, what: &str, now: Instant) -> Option<Judgement> {
+    pub fn ran(&mut self, key: &K, ended: Ended, what: &str, now: Instant) -> Option<Judgement> {
         self.n_runs = self.n_runs.saturating_add(1);
-        match ended {
-            Ended::Well => {}
-            Ended::Error => self.n_errors += 1,
-            Ended::Fault => self.n_faults += 1,
+        self.n_errors += u32::from(ended == Ended::Error);
+        if !self.before.faulting.contains(key) {
+            if self.ran.len() < MAX_KEYS {
+                self.ran.insert(key.clone());
+            }
+            if ended == Ended::Fault {
+                self.n_faults = self.n_faults.saturating_add(1);
+                if self.ran.contains(key) {
+                    self.faulted.insert(key.clone());
+                }
+            }
         }
-        if self.n_faults > self.rules.max_faults {
+        if ended == Ended::Fault && self.faults_too_often() {
             let message = format!(
-                "{} of {} runs ended with a fault, more than {}; the last: {what}",
-                self.n_faults, self.n_runs, self.rules.max_faults
+                "{} of {} keys that did not fault before do now, more than {}; the last: {what}",
+                self.faulted.len(),
+                self.ran.len(),
+                self.tolerated()
             );
             return Some(Judgement::TakeBack { reason: "FaultsInProbation", message });
         }
         let percent = f64::from(self.n_errors) * 100.0 / f64::from(self.n_runs);
         if ended == Ended::Error
             && self.n_runs >= MIN_RUNS
-            && percent > f64::from(self.rules.max_error_percent).max(self.before)
+            && percent > f64::from(self.rules.max_error_percent).max(self.before.record.errors.percent())
         {
             let message = format!(
                 "{percent:.0}% of {} runs ended with an error, more than {}% (and the {:.0}% before); the last: {what}",
-                self.n_runs, self.rules.max_error_percent, self.before
+                self.n_runs,
+                self.rules.max_error_percent,
+                self.before.record.errors.percent()
             );
             return Some(Judgement::TakeBack { reason: "ErrorsInProbation", message });
         }
         self.check(now)
+    }
+
+    /// Tolerated keys that fault. A plugin with few keys may fault for all but one of them.
+    fn tolerated(&self) -> usize {
+        let n_keys = self.before.n_keys.max(self.ran.len());
+        (self.rules.max_faults as usize).min(n_keys.saturating_sub(1))
+    }
+
+    fn faults_too_often(&self) -> bool {
+        let tolerated = self.tolerated();
+        let n_namespaces = self.faulted.iter().map(Scoped::scope).collect::<HashSet<_>>().len();
+        let n_all = self.ran.iter().map(Scoped::scope).collect::<HashSet<_>>().len().max(self.before.n_namespaces);
+        let percent = 100.0 * self.faulted.len() as f64 / self.ran.len().max(1) as f64;
+        self.faulted.len() > tolerated
+            && self.n_faults > self.rules.max_faults
+            && n_namespaces >= n_all.min(tolerated + 1).min(2)
+            && percent > self.before.record.faults.percent()
     }
 
     /// The verdict at this time, if any.
@@ -129,7 +211,14 @@ impl Probation {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// A key: namespace and number.
+    type Numbered = (&'static str, u32);
 
     fn rules() -> lifecycle::Probation {
         lifecycle::Probation { runs: 50, for_ms: 1000, max_faults: 2, max_error_percent: 50 }
@@ -143,56 +232,163 @@ mod tests {
         }
     }
 
+    /// The probation of a version after one that never failed, with these keys.
+    fn probation(keys: &[Numbered]) -> Probation<Numbered> {
+        after(Record::default(), &[], keys)
+    }
+
+    fn after(record: Record, faulting: &[Numbered], keys: &[Numbered]) -> Probation<Numbered> {
+        let before = Before::new(record, faulting.iter().copied().collect(), keys);
+        Probation::begin(rules(), before, Instant::now())
+    }
+
+    fn keys(namespace: &'static str, n: u32) -> Vec<Numbered> {
+        (0..n).map(|i| (namespace, i)).collect()
+    }
+
+    /// The verdict after a fault of each key.
+    fn faults(probation: &mut Probation<Numbered>, keys: &[Numbered]) -> &'static str {
+        let now = Instant::now();
+        keys.iter().map(|key| reason(probation.ran(key, Ended::Fault, "trap", now))).last().unwrap_or("-")
+    }
+
     #[test]
     fn proven_after_both_runs_and_time() {
-        let start = Instant::now();
-        let late = start + Duration::from_millis(1000);
-        let mut probation = Probation::begin(rules(), ErrorShare::default(), start);
+        let mut probation = probation(&[]);
+        let start = probation.until - Duration::from_millis(1000);
+        let late = probation.until;
         for _ in 0..49 {
-            assert_eq!(probation.ran(Ended::Well, "", late), None);
+            assert_eq!(probation.ran(&("a", 0), Ended::Well, "", late), None);
         }
         assert_eq!(probation.next_wakeup(), None);
-        assert_eq!(probation.ran(Ended::Well, "", start), None);
+        assert_eq!(probation.ran(&("a", 0), Ended::Well, "", start), None);
         assert_eq!(probation.next_wakeup(), Some(late));
         assert_eq!(probation.check(late - Duration::from_millis(1)), None);
         assert_eq!(probation.check(late), Some(Judgement::Proven));
     }
 
     #[test]
-    fn a_fault_over_the_limit_rolls_it_back() {
+    fn faults_of_more_keys_than_tolerated_roll_it_back() {
         let now = Instant::now();
-        let mut probation = Probation::begin(rules(), ErrorShare::default(), now);
-        assert_eq!(probation.ran(Ended::Fault, "trap", now), None);
-        assert_eq!(probation.ran(Ended::Fault, "trap", now), None);
+        let mut probation = probation(&keys("a", 10));
+        assert_eq!(faults(&mut probation, &[("a", 0), ("a", 1), ("a", 0), ("a", 1), ("a", 0)]), "-");
         assert_eq!(
-            probation.ran(Ended::Fault, "trap", now),
+            probation.ran(&("a", 2), Ended::Fault, "trap", now),
             Some(Judgement::TakeBack {
                 reason: "FaultsInProbation",
-                message: "3 of 3 runs ended with a fault, more than 2; the last: trap".into()
+                message: "3 of 3 keys that did not fault before do now, more than 2; the last: trap".into()
             })
         );
     }
 
     #[test]
-    fn errors_count_from_twenty_runs_on_unless_it_was_so_before() {
-        let now = Instant::now();
-        let mut probation = Probation::begin(rules(), ErrorShare::default(), now);
-        let judgements: Vec<_> = (0..20).map(|_| reason(probation.ran(Ended::Error, "503", now))).collect();
-        assert!(judgements[..19].iter().all(|judgement| *judgement == "-"));
-        assert_eq!(judgements[19], "ErrorsInProbation");
-        let mut before = ErrorShare::default();
-        (0..100).for_each(|_| before.ran(Ended::Error));
-        let mut probation = Probation::begin(rules(), before, now);
-        assert!((0..40).all(|_| probation.ran(Ended::Error, "503", now).is_none()));
+    fn a_plugin_with_few_keys_is_rolled_back_when_all_of_them_fault() {
+        for n_keys in 1..=2 {
+            let all = keys("a", n_keys);
+            let mut probation = probation(&all);
+            let runs: Vec<_> = all.iter().cycle().take(2).copied().collect();
+            assert_eq!(faults(&mut probation, &runs), "-", "{n_keys} keys: two faults are tolerated");
+            assert_eq!(faults(&mut probation, &all), "FaultsInProbation", "{n_keys} keys");
+        }
+        let mut probation = probation(&keys("a", 2));
+        assert_eq!(reason(probation.ran(&("a", 1), Ended::Well, "", Instant::now())), "-");
+        assert_eq!(faults(&mut probation, &[("a", 0); 100]), "-", "one of two");
     }
 
     #[test]
-    fn the_error_rate_decays() {
-        let mut share = ErrorShare::default();
-        share.ran(Ended::Error);
-        share.ran(Ended::Well);
+    fn keys_that_faulted_with_the_version_before_do_not_count() {
+        let all = [keys("a", 10), keys("b", 10)].concat();
+        let known = [keys("a", 3), keys("b", 3)].concat();
+        let mut probation = after(Record::default(), &known, &all);
+        for _ in 0..100 {
+            assert_eq!(faults(&mut probation, &known), "-");
+        }
+        assert_eq!(faults(&mut probation, &[("a", 3), ("a", 4), ("b", 3)]), "FaultsInProbation");
+    }
+
+    #[test]
+    fn one_namespace_does_not_roll_it_back_for_others() {
+        let mut many = probation(&[keys("a", 1), keys("b", 1)].concat());
+        assert_eq!(faults(&mut many, &keys("a", 1_000)), "-");
+        assert_eq!(faults(&mut many, &keys("b", 1)), "FaultsInProbation");
+        let strict = lifecycle::Probation { max_faults: 0, ..rules() };
+        let before = Before::new(Record::default(), HashSet::new(), &[("a", 0), ("b", 0)]);
+        let mut strict = Probation::begin(strict, before, Instant::now());
+        assert_eq!(faults(&mut strict, &[("a", 0)]), "FaultsInProbation", "the operator tolerates none");
+    }
+
+    #[test]
+    fn faults_count_only_if_they_are_more_frequent_than_before() {
+        // One of four keys that had not faulted did, with the version before.
+        let mut record = Record::default();
+        (0..400).for_each(|i| record.ran(if i % 4 == 0 { Ended::Fault } else { Ended::Well }, false));
+        // Repeated faults of the same keys do not matter.
+        (0..1_000).for_each(|_| record.ran(Ended::Fault, true));
+        let all = [keys("a", 50), keys("b", 50)].concat();
+        let mut same = after(record, &[], &all);
+        let now = Instant::now();
+        for (i, key) in all.iter().enumerate() {
+            let ended = if i % 5 == 4 { Ended::Fault } else { Ended::Well };
+            assert_eq!(reason(same.ran(key, ended, "trap", now)), "-");
+        }
+        let mut worse = after(record, &[], &all);
+        let rolled_back = all.iter().enumerate().any(|(i, key)| {
+            let ended = if i % 2 == 0 { Ended::Fault } else { Ended::Well };
+            reason(worse.ran(key, ended, "trap", now)) == "FaultsInProbation"
+        });
+        assert!(rolled_back);
+    }
+
+    #[test]
+    fn errors_count_from_twenty_runs_on_unless_it_was_so_before() {
+        let now = Instant::now();
+        let mut first = probation(&[]);
+        let judgements: Vec<_> = (0..20).map(|_| reason(first.ran(&("a", 0), Ended::Error, "503", now))).collect();
+        assert!(judgements[..19].iter().all(|judgement| *judgement == "-"));
+        assert_eq!(judgements[19], "ErrorsInProbation");
+        let mut record = Record::default();
+        (0..100).for_each(|_| record.ran(Ended::Error, false));
+        let mut second = after(record, &[], &[]);
+        assert!((0..40).all(|_| second.ran(&("a", 0), Ended::Error, "503", now).is_none()));
+    }
+
+    #[test]
+    fn a_share_decays() {
+        let mut share = Share::default();
+        share.ran(true);
+        share.ran(false);
         assert!((share.percent() - 50.0).abs() < 1e-9);
-        (0..2000).for_each(|_| share.ran(Ended::Well));
+        (0..2000).for_each(|_| share.ran(false));
         assert!(share.percent() < 0.1);
+    }
+
+    proptest! {
+        /// Whatever happens in one namespace, and to keys that were known to fault, the version stays.
+        #[test]
+        fn a_version_is_rolled_back_only_for_new_faults_of_two_namespaces(
+            runs in prop::collection::vec((0..3_usize, 0_u32..30, any::<bool>()), 1..300),
+            known in prop::collection::btree_set(0_u32..30, 0..10),
+        ) {
+            let namespaces = ["a", "b", "c"];
+            let all: Vec<Numbered> = namespaces.iter().flat_map(|namespace| keys(namespace, 30)).collect();
+            let known: Vec<Numbered> = known.into_iter().map(|i| ("b", i)).collect();
+            let mut probation = after(Record::default(), &known, &all);
+            let mut new = BTreeSet::new();
+            for (namespace, number, faulted) in runs {
+                let key = (namespaces[namespace], number);
+                let ended = if faulted { Ended::Fault } else { Ended::Well };
+                if faulted && !known.contains(&key) {
+                    new.insert(key);
+                }
+                let verdict = reason(probation.ran(&key, ended, "trap", Instant::now()));
+                let n_namespaces = new.iter().map(|key| key.0).collect::<BTreeSet<_>>().len();
+                if verdict == "FaultsInProbation" {
+                    prop_assert!(new.len() > 2 && n_namespaces >= 2);
+                    break;
+                }
+                let must = faulted && new.len() > 2 && n_namespaces >= 2;
+                prop_assert!(!must, "{new:?}");
+            }
+        }
     }
 }

@@ -1,45 +1,90 @@
 //! Quarantine: decides when a plugin with faults may run.
 //!
 //! ```text
-//! open ──faults in a row──> paused ──pause over──> trial (one run) ──success──> open
-//!                              ^                        └──fault──┘ (a longer pause)
+//! open ──most keys of most namespaces fault──> paused ──a clean key is ready, or the pause is over──> trial (one run)
+//!   ^                                            ^                                                      │
+//!   └────────────────── success ─────────────────┴──────────────────── fault (a longer pause) ──────────┘
 //! ```
 //!
 //! Invariants:
-//! 1. A single key that always faults does not pause the plugin: faults of [`MIN_KEYS`] keys without a success between them
-//!    are required. Otherwise whoever can create one bad object could stop a controller.
-//! 2. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and restart short after [`FORGIVEN`] without a pause.
-//! 3. No clock: the time is an argument.
+//! 1. No namespace decides for others: a pause requires that of the runs of the last [`WINDOW`] most distinct keys faulted, at
+//!    least [`MIN_KEYS`], and most keys in most namespaces, at least [`MIN_NAMESPACES`]. A namespace counts for at most
+//!    [`MAX_NAMESPACE_KEYS`] keys.
+//! 2. A trial run takes a key that has not faulted, if there is one; only such a key makes the next pause longer.
+//! 3. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and restart short after [`FORGIVEN`] without a pause.
+//! 4. No clock: the time is an argument.
 //!
-//! Not here: the backoff of single keys (`ratelimit`), rollback of a faulty version (`probation`).
+//! A plugin whose keys are all in one or two namespaces, or all cluster-scoped, is never paused. The backoff of its keys bounds
+//! what its faults cost (`policy::queue`).
+//!
+//! Not here: the backoff of single keys (`queue`), rollback of a faulty version (`probation`).
 
-use std::collections::HashSet;
+mod window;
+
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use crate::lifecycle::FailurePolicy;
+use crate::object::id::Key;
 
-/// Consecutive faults that pause a plugin.
-pub const FAULTS_IN_A_ROW: u32 = 10;
-/// Minimum number of keys among them.
-pub const MIN_KEYS: usize = 3;
+use window::Window;
+pub use window::{MAX_NAMESPACE_KEYS, Recent, WINDOW};
+
+/// Minimum number of distinct keys that fault when a plugin is paused.
+pub const MIN_KEYS: usize = 5;
+/// Minimum number of namespaces in which most keys fault when a plugin is paused.
+pub const MIN_NAMESPACES: usize = 3;
 /// The first pause.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Longest time between two trial runs of keys that have not faulted: what a pause costs such a key at most.
+pub const LONGEST_TRIAL_GAP: Duration = Duration::from_secs(10);
 /// Time without a pause after which the next one is as short as the first.
 pub const FORGIVEN: Duration = Duration::from_secs(600);
 
-/// Whether keys may be taken.
+/// A key that belongs to a namespace.
+pub trait Scoped {
+    /// The namespace whose users decide what the key's object contains: that of the object, or the name of a Namespace itself.
+    /// All other cluster-scoped objects share the empty one.
+    fn scope(&self) -> &str;
+}
+
+impl Scoped for Key {
+    fn scope(&self) -> &str {
+        let is_namespace = self.kind.group.is_empty() && &*self.kind.name == "Namespace";
+        if is_namespace && self.object.namespace.is_empty() { &self.object.name } else { &self.object.namespace }
+    }
+}
+
+/// Which keys may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum Gate {
+    /// Any key.
+    Open,
+    /// One key, for a trial; with `suspects` also one whose last run faulted, if there is no other.
+    Trial {
+        /// Whether the pause is over.
+        suspects: bool,
+    },
+    /// No key.
+    Shut,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State<K> {
     Open,
     Paused {
         until: Instant,
+        /// When a key that has not faulted may be tried.
+        next_trial: Instant,
+        pause: Duration,
     },
-    /// The pause is over; `taken`: the trial key is running.
+    /// The key of the trial is running. `suspect`: its last run faulted.
     Trial {
-        taken: bool,
+        key: K,
+        suspect: bool,
+        pause: Duration,
     },
     Disabled,
 }
@@ -59,19 +104,16 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Supervisor<K> {
     policy: FailurePolicy,
-    state: State,
-    n_in_a_row: u32,
-    /// Keys that faulted since the last success, at most [`MIN_KEYS`].
-    keys: HashSet<K>,
+    state: State<K>,
+    window: Window<K>,
     n_pauses: u32,
     last_pause: Option<Instant>,
 }
 
-impl<K: Clone + Eq + Hash> Supervisor<K> {
+impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
     /// Creates the state of a plugin without faults.
     pub fn new(policy: FailurePolicy) -> Self {
-        let keys = HashSet::new();
-        Self { policy, state: State::Open, n_in_a_row: 0, keys, n_pauses: 0, last_pause: None }
+        Self { policy, state: State::Open, window: Window::new(), n_pauses: 0, last_pause: None }
     }
 
     /// Sets the policy.
@@ -79,28 +121,32 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         self.policy = policy;
     }
 
-    /// Whether a key may be taken now.
-    pub fn is_open(&self, now: Instant) -> bool {
-        match self.state {
-            State::Open => true,
-            State::Paused { until } => until <= now,
-            State::Trial { taken } => !taken,
-            State::Disabled => false,
+    /// Which keys may be taken now.
+    pub fn gate(&self, now: Instant) -> Gate {
+        match &self.state {
+            State::Open => Gate::Open,
+            State::Paused { until, .. } if *until <= now => Gate::Trial { suspects: true },
+            State::Paused { next_trial, .. } if *next_trial <= now => Gate::Trial { suspects: false },
+            State::Paused { .. } | State::Trial { .. } | State::Disabled => Gate::Shut,
         }
     }
 
-    /// Counts a taken key.
-    pub fn took(&mut self) {
-        match self.state {
-            State::Paused { .. } | State::Trial { .. } => self.state = State::Trial { taken: true },
-            State::Open | State::Disabled => {}
+    /// Whether the key is a good choice for a trial: most keys of its namespace did not fault.
+    pub fn prefers(&self, key: &K) -> bool {
+        !self.window.faults_in(key.scope())
+    }
+
+    /// Counts a taken key. `suspect`: its last run faulted.
+    pub fn took(&mut self, key: &K, suspect: bool) {
+        if let State::Paused { pause, .. } = self.state {
+            self.state = State::Trial { key: key.clone(), suspect, pause };
         }
     }
 
-    /// When [`Supervisor::is_open`] may change without a run.
-    pub fn next_wakeup(&self) -> Option<Instant> {
+    /// The next time at which [`Supervisor::gate`] changes without a run.
+    pub fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         match self.state {
-            State::Paused { until } => Some(until),
+            State::Paused { until, next_trial, .. } => [next_trial, until].into_iter().filter(|at| *at > now).min(),
             _ => None,
         }
     }
@@ -108,7 +154,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
     /// Remaining time of the pause; absent if there is none. A trial counts as the end of a pause.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         match self.state {
-            State::Paused { until } => Some(until.saturating_duration_since(now)),
+            State::Paused { until, .. } => Some(until.saturating_duration_since(now)),
             State::Trial { .. } => Some(Duration::ZERO),
             State::Open | State::Disabled => None,
         }
@@ -119,34 +165,41 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
         self.state == State::Disabled
     }
 
-    /// Faults since the last success.
-    pub fn n_in_a_row(&self) -> u32 {
-        self.n_in_a_row
+    /// The runs of the last [`WINDOW`].
+    pub fn recent(&self) -> Recent {
+        self.window.recent()
     }
 
     /// Counts a run. Runs that were in flight when a pause began count, but change nothing.
     pub fn ran(&mut self, key: &K, faulted: bool, now: Instant) -> Option<Change> {
-        if !faulted {
-            self.forgive();
-            // Runs that were in flight when the pause began do not prove a recovery: their keys may be unaffected.
-            if self.state == (State::Trial { taken: true }) {
+        self.window.ran(key, faulted, now);
+        match &self.state {
+            State::Open if faulted && self.is_general() => self.react(true, FIRST_PAUSE, now),
+            State::Trial { key: taken, .. } if taken == key && !faulted => {
+                // What faulted before must fault again, each key after its own backoff, to pause the plugin once more.
+                self.window = Window::new();
                 self.state = State::Open;
-                return Some(Change::Recovered);
+                Some(Change::Recovered)
             }
-            return None;
+            State::Trial { key: taken, suspect, pause } if taken == key => {
+                let (suspect, pause) = (*suspect, *pause);
+                self.react(!suspect, pause, now)
+            }
+            _ => None,
         }
-        self.n_in_a_row = self.n_in_a_row.saturating_add(1);
-        if self.keys.len() < MIN_KEYS {
-            self.keys.insert(key.clone());
-        }
-        let enough = match self.state {
-            State::Open => self.n_in_a_row >= FAULTS_IN_A_ROW && self.keys.len() >= MIN_KEYS,
-            State::Trial { taken } => taken,
-            State::Paused { .. } | State::Disabled => false,
-        };
-        if !enough {
-            return None;
-        }
+    }
+
+    /// Whether the faults of the window are the plugin's rather than those of single keys or namespaces.
+    fn is_general(&self) -> bool {
+        let Recent { n_keys, n_faulted, n_namespaces, n_faulting_namespaces } = self.window.recent();
+        n_faulted >= MIN_KEYS
+            && 2 * n_faulted > n_keys
+            && n_faulting_namespaces >= MIN_NAMESPACES
+            && 2 * n_faulting_namespaces > n_namespaces
+    }
+
+    /// Reacts as the policy says. `longer`: the pause is longer than the one before, which was `pause`.
+    fn react(&mut self, longer: bool, pause: Duration, now: Instant) -> Option<Change> {
         match self.policy {
             FailurePolicy::Retry => {
                 self.state = State::Open;
@@ -157,17 +210,22 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
                 Some(Change::Disabled)
             }
             FailurePolicy::Quarantine => {
-                if self.last_pause.is_some_and(|last| now.saturating_duration_since(last) > FORGIVEN) {
-                    self.n_pauses = 0;
-                }
-                let doubled = 1_u32.checked_shl(self.n_pauses).and_then(|factor| FIRST_PAUSE.checked_mul(factor));
-                let pause = doubled.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
-                self.n_pauses = self.n_pauses.saturating_add(1);
-                self.state = State::Paused { until: now + pause };
-                self.last_pause = Some(now + pause);
+                let pause = if longer { self.next_pause(now) } else { pause };
+                let until = now + pause;
+                self.state = State::Paused { until, next_trial: now + pause.min(LONGEST_TRIAL_GAP), pause };
+                self.last_pause = Some(until);
                 Some(Change::Paused(pause))
             }
         }
+    }
+
+    fn next_pause(&mut self, now: Instant) -> Duration {
+        if self.last_pause.is_some_and(|last| now.saturating_duration_since(last) > FORGIVEN) {
+            self.n_pauses = 0;
+        }
+        let doubled = 1_u32.checked_shl(self.n_pauses).and_then(|factor| FIRST_PAUSE.checked_mul(factor));
+        self.n_pauses = self.n_pauses.saturating_add(1);
+        doubled.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
     }
 
     /// Disables the plugin until it is enabled.
@@ -179,7 +237,7 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
     pub fn enable(&mut self) {
         self.state = State::Open;
         self.n_pauses = 0;
-        self.forgive();
+        self.window = Window::new();
     }
 
     /// Another version takes over: faults are reset, but a disabled plugin stays disabled.
@@ -188,103 +246,15 @@ impl<K: Clone + Eq + Hash> Supervisor<K> {
             self.enable();
         }
     }
+}
 
-    fn forgive(&mut self) {
-        self.n_in_a_row = 0;
-        self.keys.clear();
+/// Keys of tests: namespace and number.
+#[cfg(test)]
+impl Scoped for (&str, u32) {
+    fn scope(&self) -> &str {
+        self.0
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Fixture {
-        supervisor: Supervisor<u32>,
-        now: Instant,
-    }
-
-    impl Fixture {
-        fn new(policy: FailurePolicy) -> Self {
-            Self { supervisor: Supervisor::new(policy), now: Instant::now() }
-        }
-
-        /// Takes a key and ends its run; `None` if none may be taken.
-        fn run(&mut self, key: u32, faulted: bool) -> Option<Option<Change>> {
-            if !self.supervisor.is_open(self.now) {
-                return None;
-            }
-            self.supervisor.took();
-            Some(self.supervisor.ran(&key, faulted, self.now))
-        }
-
-        fn faults(&mut self, n: u32, n_keys: u32) -> Vec<Change> {
-            (0..n).filter_map(|i| self.run(i % n_keys, true).flatten()).collect()
-        }
-    }
-
-    #[test]
-    fn consecutive_faults_pause_and_a_successful_trial_ends_the_pause() {
-        let mut f = Fixture::new(FailurePolicy::Quarantine);
-        assert_eq!(f.faults(9, 3), []);
-        assert_eq!(f.run(0, true), Some(Some(Change::Paused(FIRST_PAUSE))));
-        assert_eq!(f.run(1, false), None);
-        assert_eq!(f.supervisor.next_wakeup(), Some(f.now + FIRST_PAUSE));
-        f.now += FIRST_PAUSE;
-        f.supervisor.took();
-        assert!(!f.supervisor.is_open(f.now), "one trial at a time");
-        assert_eq!(f.supervisor.ran(&7, false, f.now), Some(Change::Recovered));
-        assert!(f.supervisor.is_open(f.now) && f.supervisor.n_in_a_row() == 0);
-    }
-
-    #[test]
-    fn pauses_grow_to_their_bound_and_become_short_again() {
-        let mut f = Fixture::new(FailurePolicy::Quarantine);
-        let mut pauses = f.faults(10, 3);
-        for _ in 0..10 {
-            f.now = f.supervisor.next_wakeup().unwrap();
-            pauses.extend(f.run(0, true).unwrap());
-        }
-        let seconds: Vec<u64> =
-            pauses.iter().map(|change| if let Change::Paused(pause) = change { pause.as_secs() } else { 0 }).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        f.now = f.supervisor.next_wakeup().unwrap();
-        assert_eq!(f.run(0, false), Some(Some(Change::Recovered)));
-        f.now += FORGIVEN + Duration::from_secs(1);
-        assert_eq!(f.faults(10, 3), [Change::Paused(FIRST_PAUSE)]);
-    }
-
-    #[test]
-    fn one_bad_key_or_a_success_in_between_does_not_pause() {
-        let mut f = Fixture::new(FailurePolicy::Quarantine);
-        assert_eq!(f.faults(1000, 2), []);
-        f.run(0, false);
-        for _ in 0..100 {
-            assert_eq!(f.faults(9, 9), []);
-            f.run(0, false);
-        }
-    }
-
-    #[test]
-    fn policies() {
-        let mut f = Fixture::new(FailurePolicy::Retry);
-        assert_eq!(f.faults(100, 10), []);
-        let mut f = Fixture::new(FailurePolicy::Disable);
-        assert_eq!(f.faults(10, 10), [Change::Disabled]);
-        f.now += Duration::from_secs(1_000_000);
-        assert_eq!(f.run(0, false), None);
-        f.supervisor.reset();
-        assert_eq!(f.run(0, false), None);
-        f.supervisor.enable();
-        assert_eq!(f.run(0, false), Some(None));
-    }
-
-    #[test]
-    fn runs_that_were_in_flight_change_no_pause() {
-        let mut f = Fixture::new(FailurePolicy::Quarantine);
-        assert_eq!(f.faults(10, 10).len(), 1);
-        assert_eq!(f.supervisor.ran(&20, true, f.now), None);
-        assert_eq!(f.supervisor.ran(&21, false, f.now), None);
-        assert!(!f.supervisor.is_open(f.now));
-    }
-}
+mod tests;

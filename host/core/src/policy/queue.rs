@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! add_after ──> waiting ──due──> add ──> ready ──take──> running ──done──> (dirty again? ready)
-//!                                 └── while running or held: dirty         └─hold──> held ──release──┘
+//!                 ^               │                       ├─hold──> held ──release──┘
+//!                 └─ suspect ─────┴── while running or held: dirty
 //! ```
 //!
 //! Invariants:
@@ -10,18 +11,37 @@
 //! 2. A key that is added while it runs or is held becomes ready exactly once afterwards.
 //! 3. Of several delays of one key the earliest counts.
 //! 4. Low priority never starves: of [`LOW_SHARE`] keys taken while both priorities are ready, one is low.
+//! 5. A key whose last run faulted is a *suspect* until a run of it ends without a fault. It does not run before its hold is
+//!    over, whatever is added; at most one suspect runs at a time; and of [`SUSPECT_SHARE`] keys taken while others are ready, at
+//!    most one is a suspect. So suspects never starve other keys, and are never starved.
 //!
 //! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and locks.
 //!
-//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, and `held`, the
-//! state of a key that has run and whose writes the caches do not show yet.
+//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, `held`, the
+//! state of a key that has run and whose writes the caches do not show yet, and suspects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use crate::policy::ratelimit::PerItem;
+
 /// While keys of both priorities are ready, one of this many is of low priority.
 pub const LOW_SHARE: u32 = 16;
+/// While suspects and other keys are ready, one of this many is a suspect.
+pub const SUSPECT_SHARE: u32 = 16;
+/// Delay of a key after consecutive faults, whatever the plugin's manifest declares: 5 ms, doubled up to five minutes.
+pub const FAULT_BACKOFF: PerItem =
+    PerItem::Exponential { base: Duration::from_millis(5), max: Duration::from_secs(300) };
+/// Longest time for which changes of a suspect are held back. Whoever edits an object that makes a plugin fault causes at most
+/// one run in this time; whoever fixes the object waits at most this long.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(30);
+/// Ready keys of each priority among which a trial run is chosen.
+const TRIAL_CHOICE: usize = 256;
+/// Entries of suspects that are kept without a check whether they are still needed.
+const MIN_SUSPECTS: usize = 1_024;
+/// How long a suspect that is not queued is remembered after its hold.
+const SUSPECT_MEMORY: Duration = Duration::from_secs(600);
 
 /// Priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,8 +56,36 @@ pub enum Priority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Idle,
-    Running { since: Instant },
+    Running { since: Instant, suspect: bool },
     Held,
+}
+
+/// The list of ready keys in which a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Suspect,
+    Low,
+    Normal,
+}
+
+impl From<Priority> for Class {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Low => Self::Low,
+            Priority::Normal => Self::Normal,
+        }
+    }
+}
+
+/// A key whose last run faulted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// Consecutive faults.
+    pub n_faults: u32,
+    /// How long the key should wait before it is tried again.
+    pub delay: Duration,
+    /// No run starts before.
+    pub held_until: Instant,
 }
 
 /// A key that must run (again).
@@ -45,8 +93,9 @@ enum Stage {
 struct Dirty {
     priority: Priority,
     since: Instant,
-    /// Position in `ready`; unused while the key runs or is held.
+    /// Position in `ready`, and the list; unused while the key runs or is held.
     place: u64,
+    class: Class,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +113,8 @@ pub struct Taken<K> {
     pub waited: Duration,
     /// Its priority in the queue.
     pub priority: Priority,
+    /// Whether its last run faulted.
+    pub suspect: bool,
 }
 
 /// Work in progress.
@@ -79,16 +130,22 @@ pub struct Unfinished {
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     items: HashMap<K, Item>,
-    /// Position -> key, by priority; the smallest position is next.
-    ready: [BTreeMap<u64, K>; 2],
+    /// Position -> key, by class; the smallest position is next.
+    ready: [BTreeMap<u64, K>; 3],
     waiting: BTreeMap<(Instant, u64), K>,
     /// Key -> its entry in `waiting`, and its priority afterwards.
     delays: HashMap<K, (Instant, u64, Priority)>,
+    suspects: HashMap<K, Suspect>,
+    /// Number of suspects at which forgotten ones are looked for.
+    purge_at: usize,
     next_place: u64,
     /// Keys of normal priority taken since the last one of low priority.
     since_low: u32,
+    /// Other keys taken since the last suspect.
+    since_suspect: u32,
     n_dirty: usize,
     n_running: usize,
+    n_running_suspects: usize,
     n_held: usize,
 }
 
@@ -96,13 +153,17 @@ impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
         Self {
             items: HashMap::new(),
-            ready: [BTreeMap::new(), BTreeMap::new()],
+            ready: [BTreeMap::new(), BTreeMap::new(), BTreeMap::new()],
             waiting: BTreeMap::new(),
             delays: HashMap::new(),
+            suspects: HashMap::new(),
+            purge_at: MIN_SUSPECTS,
             next_place: 0,
             since_low: 0,
+            since_suspect: 0,
             n_dirty: 0,
             n_running: 0,
+            n_running_suspects: 0,
             n_held: 0,
         }
     }
@@ -119,30 +180,38 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.next_place
     }
 
-    /// Adds a key. Returns whether it was not queued yet (for the counter of additions).
+    /// Adds a key. Returns whether it was not queued yet (for the counter of additions). A suspect that is neither running nor
+    /// held is added when its hold is over.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
+        let suspect = self.suspects.get(&key).map(|suspect| suspect.held_until);
         let place = self.place();
         let Some(item) = self.items.get_mut(&key) else {
-            let dirty = Dirty { priority, since: now, place };
+            if let Some(until) = suspect.filter(|until| *until > now) {
+                self.delay(key, until, priority);
+                return false;
+            }
+            let class = if suspect.is_some() { Class::Suspect } else { priority.into() };
+            let dirty = Dirty { priority, since: now, place, class };
             self.items.insert(key.clone(), Item { stage: Stage::Idle, dirty: Some(dirty) });
-            self.ready[priority as usize].insert(place, key);
+            self.ready[class as usize].insert(place, key);
             self.n_dirty += 1;
             return true;
         };
         match &mut item.dirty {
             Some(dirty) if priority > dirty.priority => {
-                if item.stage == Stage::Idle {
-                    self.ready[dirty.priority as usize].remove(&dirty.place);
-                    self.ready[priority as usize].insert(place, key);
-                    dirty.place = place;
-                }
                 dirty.priority = priority;
+                if item.stage == Stage::Idle && dirty.class != Class::Suspect {
+                    self.ready[dirty.class as usize].remove(&dirty.place);
+                    dirty.class = priority.into();
+                    dirty.place = place;
+                    self.ready[dirty.class as usize].insert(place, key);
+                }
                 false
             }
             Some(_) => false,
             // A key without a mark is running or held: it becomes ready later.
             None => {
-                item.dirty = Some(Dirty { priority, since: now, place });
+                item.dirty = Some(Dirty { priority, since: now, place, class: priority.into() });
                 self.n_dirty += 1;
                 true
             }
@@ -156,6 +225,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
         // A delay beyond the range of the clock is capped at a year.
         let due = now.checked_add(delay).unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3600));
+        self.delay(key, due, priority);
+        false
+    }
+
+    /// Delays a key until this time, or until an earlier delay of it ends.
+    fn delay(&mut self, key: K, due: Instant, priority: Priority) {
         let place = self.place();
         match self.delays.get_mut(&key) {
             Some((at, entry, priority_then)) => {
@@ -171,7 +246,6 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 self.waiting.insert((due, place), key);
             }
         }
-        false
     }
 
     /// Makes the keys ready whose delay has passed; returns how many were not queued yet.
@@ -192,23 +266,103 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Takes the next key, which counts as running from now on.
     pub fn take(&mut self, now: Instant) -> Option<Taken<K>> {
-        let [low, normal] = &mut self.ready;
-        let low_is_due = normal.is_empty() || self.since_low + 1 >= LOW_SHARE;
-        let key = if low_is_due && !low.is_empty() {
-            self.since_low = 0;
-            low.pop_first()?.1
-        } else {
-            if !low.is_empty() {
-                self.since_low += 1;
-            }
-            normal.pop_first()?.1
+        let class = self.next_class()?;
+        let place = *self.ready[class as usize].first_key_value()?.0;
+        self.take_at(class, place, now)
+    }
+
+    /// Takes a key for a trial run: one of those that `prefer` accepts, else any that is not a suspect, else, if `suspects` may
+    /// run, a suspect.
+    pub fn take_trial(&mut self, prefer: impl Fn(&K) -> bool, suspects: bool, now: Instant) -> Option<Taken<K>> {
+        let first = |class: Class| Some((class, *self.ready[class as usize].first_key_value()?.0));
+        let preferred = |class: Class| {
+            let mut choice = self.ready[class as usize].iter().take(TRIAL_CHOICE);
+            choice.find(|(_, key)| prefer(key)).map(|(place, _)| (class, *place))
         };
+        let clean = preferred(Class::Normal).or_else(|| preferred(Class::Low));
+        let clean = clean.or_else(|| first(Class::Normal)).or_else(|| first(Class::Low));
+        let may_suspects = suspects && self.n_running_suspects == 0;
+        let (class, place) = clean.or_else(|| first(Class::Suspect).filter(|_| may_suspects))?;
+        self.take_at(class, place, now)
+    }
+
+    /// The class of the next key.
+    fn next_class(&self) -> Option<Class> {
+        let [suspects, low, normal] = self.ready.each_ref().map(|keys| !keys.is_empty());
+        let suspects = suspects && self.n_running_suspects == 0;
+        if suspects && (!(low || normal) || self.since_suspect + 1 >= SUSPECT_SHARE) {
+            Some(Class::Suspect)
+        } else if low && (!normal || self.since_low + 1 >= LOW_SHARE) {
+            Some(Class::Low)
+        } else {
+            normal.then_some(Class::Normal)
+        }
+    }
+
+    fn take_at(&mut self, class: Class, place: u64, now: Instant) -> Option<Taken<K>> {
+        let key = self.ready[class as usize].remove(&place)?;
+        let [suspects, low, _] = self.ready.each_ref().map(|keys| !keys.is_empty());
+        match class {
+            Class::Suspect => self.since_suspect = 0,
+            Class::Low => self.since_low = 0,
+            Class::Normal => self.since_low += u32::from(low),
+        }
+        if class != Class::Suspect {
+            self.since_suspect += u32::from(suspects);
+        }
         let item = self.items.get_mut(&key)?;
         let dirty = item.dirty.take()?;
-        item.stage = Stage::Running { since: now };
+        let suspect = class == Class::Suspect;
+        item.stage = Stage::Running { since: now, suspect };
         self.n_dirty -= 1;
         self.n_running += 1;
-        Some(Taken { key, waited: now.saturating_duration_since(dirty.since), priority: dirty.priority })
+        self.n_running_suspects += usize::from(suspect);
+        Some(Taken { key, waited: now.saturating_duration_since(dirty.since), priority: dirty.priority, suspect })
+    }
+
+    /// Counts a fault of a running key. Call it before [`WorkQueue::done`] or [`WorkQueue::hold`]. The caller adds the key
+    /// again after the delay that is returned, or drops it; either way it does not run while it is held.
+    pub fn fault(&mut self, key: &K, now: Instant) -> Suspect {
+        let n_before = self.suspects.get(key).map_or(0, |suspect| suspect.n_faults);
+        let delay = FAULT_BACKOFF.delay(n_before);
+        let held_until = now + delay.min(LONGEST_HOLD);
+        let suspect = Suspect { n_faults: n_before.saturating_add(1), delay, held_until };
+        self.suspects.insert(key.clone(), suspect);
+        if self.suspects.len() > self.purge_at {
+            let Self { suspects, items, delays, .. } = self;
+            suspects.retain(|key, suspect| {
+                suspect.held_until + SUSPECT_MEMORY > now || items.contains_key(key) || delays.contains_key(key)
+            });
+            self.purge_at = (2 * self.suspects.len()).max(MIN_SUSPECTS);
+        }
+        suspect
+    }
+
+    /// Clears a key whose run ended without a fault.
+    pub fn trust(&mut self, key: &K) {
+        self.suspects.remove(key);
+    }
+
+    /// Clears all suspects: another version runs them. Their delays are kept.
+    pub fn trust_all(&mut self) {
+        self.suspects.clear();
+        for (_, key) in std::mem::take(&mut self.ready[Class::Suspect as usize]) {
+            let place = self.place();
+            if let Some(dirty) = self.items.get_mut(&key).and_then(|item| item.dirty.as_mut()) {
+                (dirty.class, dirty.place) = (dirty.priority.into(), place);
+                self.ready[dirty.class as usize].insert(place, key);
+            }
+        }
+    }
+
+    /// Whether the key's last run faulted.
+    pub fn is_suspect(&self, key: &K) -> bool {
+        self.suspects.contains_key(key)
+    }
+
+    /// The suspects, in no order.
+    pub fn suspects(&self) -> impl ExactSizeIterator<Item = (&K, &Suspect)> {
+        self.suspects.iter()
     }
 
     /// Ends a run. Returns its duration, or nothing if the key was not running.
@@ -236,25 +390,30 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     fn stop_running(&mut self, key: &K, next: Stage, now: Instant) -> Option<Duration> {
         let item = self.items.get_mut(key)?;
-        let Stage::Running { since } = item.stage else { return None };
+        let Stage::Running { since, suspect } = item.stage else { return None };
         item.stage = next;
         self.n_running -= 1;
+        self.n_running_suspects -= usize::from(suspect);
         Some(now.saturating_duration_since(since))
     }
 
-    /// Makes an idle key ready if it is dirty; forgets it otherwise.
+    /// Makes an idle key ready if it is dirty; forgets it otherwise. A suspect becomes ready when its hold is over.
     fn settle(&mut self, key: &K) {
         let place = self.place();
-        match self.items.get_mut(key).map(|item| &mut item.dirty) {
-            Some(Some(dirty)) => {
-                dirty.place = place;
-                self.ready[dirty.priority as usize].insert(place, key.clone());
-            }
-            Some(None) => {
-                self.items.remove(key);
-            }
-            None => {}
+        let Some(item) = self.items.get_mut(key) else { return };
+        let Some(dirty) = &mut item.dirty else {
+            self.items.remove(key);
+            return;
+        };
+        if let Some(suspect) = self.suspects.get(key) {
+            let (until, priority) = (suspect.held_until, dirty.priority);
+            self.items.remove(key);
+            self.n_dirty -= 1;
+            self.delay(key.clone(), until, priority);
+            return;
         }
+        (dirty.place, dirty.class) = (place, dirty.priority.into());
+        self.ready[dirty.class as usize].insert(place, key.clone());
     }
 
     /// Number of dirty keys, including running and held ones (`workqueue_depth`).
@@ -291,7 +450,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn unfinished(&self, now: Instant) -> Unfinished {
         let mut unfinished = Unfinished::default();
         for item in self.items.values() {
-            if let Stage::Running { since } = item.stage {
+            if let Stage::Running { since, .. } = item.stage {
                 let age = now.saturating_duration_since(since);
                 unfinished.total += age;
                 unfinished.longest = unfinished.longest.max(age);
@@ -311,251 +470,4 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Runs a script of `add K`, `low K`, `after K MS`, `at MS`, `get`, `done K`, `hold K`, `release K`, and prints the
-    /// results.
-    fn check(script: &str, expect: expect_test::Expect) {
-        let start = Instant::now();
-        let mut now = start;
-        let mut queue = WorkQueue::new();
-        let mut out = Vec::new();
-        for command in script.split('|').map(str::trim) {
-            let words: Vec<&str> = command.split_whitespace().collect();
-            match words.as_slice() {
-                ["add", key] => drop(queue.add(key.to_string(), Priority::Normal, now)),
-                ["low", key] => drop(queue.add(key.to_string(), Priority::Low, now)),
-                ["after", key, ms] => {
-                    let delay = Duration::from_millis(ms.parse().unwrap());
-                    queue.add_after(key.to_string(), delay, Priority::Normal, now);
-                }
-                ["at", ms] => {
-                    now = start + Duration::from_millis(ms.parse().unwrap());
-                    queue.advance(now);
-                }
-                ["get"] => out.push(queue.take(now).map_or("-".into(), |taken| taken.key)),
-                ["done", key] => drop(queue.done(&key.to_string(), now)),
-                ["hold", key] => drop(queue.hold(&key.to_string(), now)),
-                ["release", key] => queue.release(&key.to_string()),
-                _ => panic!("{command}"),
-            }
-        }
-        let counts = format!(
-            "dirty {} ready {} waiting {} running {} held {}",
-            queue.n_dirty(),
-            queue.n_ready(),
-            queue.n_waiting(),
-            queue.n_running(),
-            queue.n_held()
-        );
-        expect.assert_eq(&format!("{}; {counts}", out.join(" ")));
-    }
-
-    #[test]
-    fn adding_a_running_key_causes_one_more_run() {
-        check(
-            "add a | get | add a | add a | get | done a | get | done a | get",
-            expect_test::expect!["a - a -; dirty 0 ready 0 waiting 0 running 0 held 0"],
-        );
-    }
-
-    #[test]
-    fn a_held_key_runs_only_after_its_release() {
-        check(
-            "add a | get | hold a | add a | add b | get | get | release a | get",
-            expect_test::expect!["a b - a; dirty 0 ready 0 waiting 0 running 2 held 0"],
-        );
-        check(
-            "add a | get | hold a | release a | get",
-            expect_test::expect!["a -; dirty 0 ready 0 waiting 0 running 0 held 0"],
-        );
-        check(
-            "add a | get | add a | hold a | release b | get",
-            expect_test::expect!["a -; dirty 1 ready 0 waiting 0 running 0 held 1"],
-        );
-    }
-
-    #[test]
-    fn the_earliest_delay_counts_and_fires_once() {
-        check(
-            "after a 50 | after a 10 | after a 30 | at 9 | get | at 10 | get | done a | at 100 | get",
-            expect_test::expect!["- a -; dirty 0 ready 0 waiting 0 running 0 held 0"],
-        );
-    }
-
-    #[test]
-    fn a_delay_survives_a_run_in_between() {
-        check(
-            "after a 50 | add a | get | done a | get | at 50 | get",
-            expect_test::expect!["a - a; dirty 0 ready 0 waiting 0 running 1 held 0"],
-        );
-    }
-
-    #[test]
-    fn live_changes_overtake_the_initial_list() {
-        check(
-            "low a | low b | add c | get | get | get",
-            expect_test::expect!["c a b; dirty 0 ready 0 waiting 0 running 3 held 0"],
-        );
-        check(
-            "low a | low b | add b | get | get | get",
-            expect_test::expect!["b a -; dirty 0 ready 0 waiting 0 running 2 held 0"],
-        );
-    }
-
-    #[test]
-    fn low_priority_gets_its_share() {
-        let now = Instant::now();
-        let mut queue = WorkQueue::new();
-        queue.add(1000, Priority::Low, now);
-        for key in 0..100 {
-            queue.add(key, Priority::Normal, now);
-        }
-        let position = (0..).position(|_| queue.take(now).is_some_and(|taken| taken.key == 1000)).unwrap();
-        assert_eq!(position, LOW_SHARE as usize - 1);
-    }
-
-    #[derive(Clone, Debug)]
-    enum Op {
-        Add(u8, bool),
-        After(u8, u16),
-        Advance(u16),
-        Take,
-        Done(u8),
-        Hold(u8),
-        Release(u8),
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        let key = 0_u8..6;
-        prop_oneof![
-            (key.clone(), any::<bool>()).prop_map(|(k, low)| Op::Add(k, low)),
-            (key.clone(), 0_u16..50).prop_map(|(k, ms)| Op::After(k, ms)),
-            (0_u16..30).prop_map(Op::Advance),
-            Just(Op::Take),
-            Just(Op::Take),
-            key.clone().prop_map(Op::Done),
-            key.clone().prop_map(Op::Hold),
-            key.prop_map(Op::Release),
-        ]
-    }
-
-    /// A naive model of the same rules, on lists.
-    #[derive(Default)]
-    struct Naive {
-        ready: Vec<(u8, Priority)>,
-        again: Vec<(u8, Priority)>,
-        busy: Vec<u8>,
-        held: Vec<u8>,
-        delays: Vec<(Instant, u8)>,
-        since_low: u32,
-    }
-
-    impl Naive {
-        fn add(&mut self, key: u8, priority: Priority) {
-            let list =
-                if self.busy.contains(&key) || self.held.contains(&key) { &mut self.again } else { &mut self.ready };
-            match list.iter().position(|(k, _)| *k == key) {
-                Some(i) if list[i].1 < priority => {
-                    list.remove(i);
-                    list.push((key, priority));
-                }
-                Some(_) => {}
-                None => list.push((key, priority)),
-            }
-        }
-
-        fn free(&mut self, key: u8) {
-            if let Some(i) = self.again.iter().position(|(k, _)| *k == key) {
-                let entry = self.again.remove(i);
-                self.ready.push(entry);
-            }
-        }
-
-        fn take(&mut self) -> Option<u8> {
-            let low = self.ready.iter().position(|(_, p)| *p == Priority::Low);
-            let normal = self.ready.iter().position(|(_, p)| *p == Priority::Normal);
-            let i = match (low, normal) {
-                (Some(low), None) => low,
-                (Some(low), Some(_)) if self.since_low + 1 >= LOW_SHARE => low,
-                (_, Some(normal)) => {
-                    self.since_low += u32::from(low.is_some());
-                    normal
-                }
-                (None, None) => return None,
-            };
-            if self.ready[i].1 == Priority::Low {
-                self.since_low = 0;
-            }
-            let (key, _) = self.ready.remove(i);
-            self.busy.push(key);
-            Some(key)
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_queue_agrees_with_a_naive_model(ops in prop::collection::vec(op(), 1..300)) {
-            let mut now = Instant::now();
-            let mut queue = WorkQueue::new();
-            let mut naive = Naive::default();
-            for op in ops {
-                match op {
-                    Op::Add(key, low) => {
-                        let priority = if low { Priority::Low } else { Priority::Normal };
-                        queue.add(key, priority, now);
-                        naive.add(key, priority);
-                    }
-                    Op::After(key, ms) => {
-                        let delay = Duration::from_millis(ms.into());
-                        queue.add_after(key, delay, Priority::Normal, now);
-                        match naive.delays.iter_mut().find(|(_, k)| *k == key) {
-                            _ if ms == 0 => naive.add(key, Priority::Normal),
-                            Some(entry) if now + delay < entry.0 => {
-                                naive.delays.retain(|(_, k)| *k != key);
-                                naive.delays.push((now + delay, key));
-                            }
-                            Some(_) => {}
-                            None => naive.delays.push((now + delay, key)),
-                        }
-                    }
-                    Op::Advance(ms) => {
-                        now += Duration::from_millis(ms.into());
-                        queue.advance(now);
-                        naive.delays.sort_by_key(|(due, _)| *due);
-                        while naive.delays.first().is_some_and(|(due, _)| *due <= now) {
-                            let (_, key) = naive.delays.remove(0);
-                            naive.add(key, Priority::Normal);
-                        }
-                    }
-                    Op::Take => prop_assert_eq!(queue.take(now).map(|taken| taken.key), naive.take()),
-                    Op::Done(key) | Op::Hold(key) => {
-                        let hold = matches!(op, Op::Hold(_));
-                        let ended = if hold { queue.hold(&key, now) } else { queue.done(&key, now) };
-                        prop_assert_eq!(ended.is_some(), naive.busy.contains(&key));
-                        if ended.is_some() {
-                            naive.busy.retain(|k| *k != key);
-                            if hold { naive.held.push(key) } else { naive.free(key) }
-                        }
-                    }
-                    Op::Release(key) => {
-                        queue.release(&key);
-                        if naive.held.contains(&key) {
-                            naive.held.retain(|k| *k != key);
-                            naive.free(key);
-                        }
-                    }
-                }
-                prop_assert_eq!(queue.n_dirty(), naive.ready.len() + naive.again.len());
-                prop_assert_eq!(queue.n_ready(), naive.ready.len());
-                prop_assert_eq!(queue.n_running(), naive.busy.len());
-                prop_assert_eq!(queue.n_held(), naive.held.len());
-                prop_assert_eq!(queue.n_waiting(), naive.delays.len());
-                prop_assert_eq!(queue.next_due(), naive.delays.iter().map(|(due, _)| *due).min());
-            }
-        }
-    }
-}
+mod tests;

@@ -12,6 +12,8 @@
 //! 3. A key does not run while the caches do not show its writes, or while the fate of a write is unknown, until the bound
 //!    has passed.
 //! 4. Nothing polls: the dispatcher sleeps until the next deadline or a wake-up.
+//! 5. A fault delays its own key only: the key becomes a suspect of its queue, and takes nothing from the rate limit that the
+//!    queue's other retries share.
 //!
 //! Not here: the run itself (`run`), the rules of the queue (`pintle_core::policy::queue`).
 
@@ -21,11 +23,12 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::MutexGuard;
-use pintle_core::lifecycle::probation::Probation;
+use pintle_core::lifecycle::probation::{Ended, Probation};
+use pintle_core::lifecycle::supervisor::Gate;
 use pintle_core::object::id::Key;
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::policy::queue::{Priority, Taken};
+use pintle_core::policy::queue::{Priority, Suspect, Taken};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::lost_writes::WriteProbes;
@@ -147,7 +150,7 @@ impl Controller {
         }
         self.check_probation(&mut inner, now);
         due.conclude = inner.history.has_concluded();
-        due.next = inner.next_wakeup();
+        due.next = inner.next_wakeup(now);
         inner.planned = due.next;
         due
     }
@@ -174,8 +177,9 @@ impl Controller {
             .queues
             .iter()
             .any(|queue| queue.work_queue.n_ready() > 0 && queue.work_queue.n_running() < queue.concurrency);
-        let idle_worker = idle_worker && inner.health.supervisor.is_open(now());
-        let earlier = inner.next_wakeup().is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
+        let now = now();
+        let idle_worker = idle_worker && inner.health.supervisor.gate(now) != Gate::Shut;
+        let earlier = inner.next_wakeup(now).is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
         if idle_worker || earlier {
             self.wake.notify_one();
@@ -221,9 +225,10 @@ impl Controller {
         inner.n_runs += 1;
         let attempt = inner.attempt(key);
         let ended = run_result.ended();
-        let Disposition { result, writes, probes } = self.dispose(&mut inner, queue, key, run_result, now);
+        let (was_suspect, suspect) = inner.judge_key(queue, key, ended == Ended::Fault, now);
+        let Disposition { result, writes, probes } = self.dispose(&mut inner, queue, key, run_result, suspect, now);
         self.supervise(&mut inner, key, ended, now);
-        self.judge_version(&mut inner, version, ended, now);
+        self.judge_version(&mut inner, version, key, ended, was_suspect, now);
         self.metrics.reconciled(result);
         let (n_writes, n_probes) = (writes.len(), probes.len());
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
@@ -256,6 +261,7 @@ impl Controller {
         queue: usize,
         key: &Key,
         run_result: RunResult,
+        suspect: Option<Suspect>,
         now: Instant,
     ) -> Disposition {
         let attempt = inner.attempt(key);
@@ -286,10 +292,10 @@ impl Controller {
                 if report.n_denied > 0 {
                     let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED).unwrap_or(first);
                     let text = format!("{}: {}", FaultKind::Grant, denied.message);
-                    self.run_faulted(inner, key, FaultKind::Grant, &text, attempt == 0);
+                    self.run_faulted(inner, key, FaultKind::Grant, &text, suspect);
                 }
                 inner.failures.insert(key.clone(), report.failures);
-                self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), now);
+                self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
                 Disposition { result: "error", writes: report.writes, probes }
             }
             RunResult::Retry { message, after } => {
@@ -306,7 +312,7 @@ impl Controller {
                             inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                         }
                     }
-                    None => self.retry(inner, queue, key, Duration::ZERO, now),
+                    None => self.retry(inner, queue, key, Duration::ZERO, None, now),
                 }
                 Disposition::without_writes("error")
             }
@@ -320,7 +326,7 @@ impl Controller {
             }
             RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
-                self.run_faulted(inner, key, fault.kind, &fault.to_string(), attempt == 0);
+                self.run_faulted(inner, key, fault.kind, &fault.to_string(), suspect);
                 inner.last_error = Some(format!("{key}: {fault}"));
                 // The full error once; later attempts of the key repeat it.
                 if attempt == 0 {
@@ -328,19 +334,35 @@ impl Controller {
                 } else {
                     tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
                 }
-                self.retry(inner, queue, key, Duration::ZERO, now);
+                self.retry(inner, queue, key, Duration::ZERO, suspect, now);
                 Disposition::without_writes("fault")
             }
         }
     }
 
-    /// Requeues the key after its backoff, but not before `at_least`.
-    fn retry(&self, inner: &mut ControllerState, queue: usize, key: &Key, at_least: Duration, now: Instant) {
+    /// Requeues the key after its backoff, but not before `at_least`. A key that faulted has a separate backoff: the queue's
+    /// rate limit is for the others.
+    fn retry(
+        &self,
+        inner: &mut ControllerState,
+        queue: usize,
+        key: &Key,
+        at_least: Duration,
+        suspect: Option<Suspect>,
+        now: Instant,
+    ) {
         if self.give_up(inner, queue, key) {
             return;
         }
         let Some(own) = inner.queues.get_mut(queue) else { return };
-        let delay = own.limiter.when(key, now).max(at_least);
+        let backoff = match suspect {
+            None => own.limiter.when(key, now),
+            Some(suspect) => {
+                own.limiter.count(key);
+                suspect.delay
+            }
+        };
+        let delay = backoff.max(at_least);
         own.metrics.retries.inc();
         inner.add(key.clone(), Some(delay), Priority::Normal, now);
     }
@@ -384,12 +406,16 @@ impl ControllerState {
         let queue = self.queues.get_mut(queue)?;
         let n_added = queue.work_queue.advance(now);
         queue.count_adds(n_added);
-        let closed = stopping || queue.retired || !self.health.supervisor.is_open(now);
-        if closed || queue.work_queue.n_running() >= queue.concurrency {
+        if stopping || queue.retired || queue.work_queue.n_running() >= queue.concurrency {
             return None;
         }
-        let taken = queue.work_queue.take(now)?;
-        self.health.supervisor.took();
+        let supervisor = &mut self.health.supervisor;
+        let taken = match supervisor.gate(now) {
+            Gate::Open => queue.work_queue.take(now)?,
+            Gate::Trial { suspects } => queue.work_queue.take_trial(|key| supervisor.prefers(key), suspects, now)?,
+            Gate::Shut => return None,
+        };
+        supervisor.took(&taken.key, taken.suspect);
         queue.metrics.queue_duration.observe(taken.waited.as_secs_f64());
         queue.count_adds(0);
         Some(taken)
@@ -399,6 +425,17 @@ impl ControllerState {
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == key.queue) {
             queue.work_queue.release(key);
         }
+    }
+
+    /// Makes the key of a run that ends a suspect, or clears it. Returns whether it was one, and its fault.
+    fn judge_key(&mut self, queue: usize, key: &Key, faulted: bool, now: Instant) -> (bool, Option<Suspect>) {
+        let Some(own) = self.queues.get_mut(queue) else { return (false, None) };
+        let was_suspect = own.work_queue.is_suspect(key);
+        if faulted {
+            return (was_suspect, Some(own.work_queue.fault(key, now)));
+        }
+        own.work_queue.trust(key);
+        (was_suspect, None)
     }
 
     fn forget(&mut self, queue: usize, key: &Key) {
@@ -412,11 +449,11 @@ impl ControllerState {
         self.queues.iter().find(|queue| queue.name == key.queue).map_or(0, |queue| queue.limiter.failures(key))
     }
 
-    fn next_wakeup(&self) -> Option<Instant> {
+    fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let queues = self.queues.iter().filter(|queue| !queue.retired);
         let of_queues = queues.flat_map(|queue| [queue.work_queue.next_due(), queue.next_tick, queue.next_resync]);
         let of_probation = self.history.probation.as_ref().and_then(Probation::next_wakeup);
-        let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(), of_probation];
+        let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(now), of_probation];
         of_queues.chain(others).flatten().min()
     }
 }

@@ -8,18 +8,24 @@ use std::time::Instant;
 
 use pintle_core::contract::outcome::Event;
 use pintle_core::lifecycle::probation::Ended;
-use pintle_core::lifecycle::supervisor::{Change, Supervisor};
+use pintle_core::lifecycle::supervisor::{Change, Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
+use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
+use super::status::FaultingKey;
 use super::{Controller, ControllerState};
 
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
 /// Longest text of a fault in bytes; it contains plugin text.
 const MAX_TEXT_BYTES: usize = 1_024;
+/// Maximum faulting keys that the status names.
+const MAX_NAMED: usize = 20;
+/// What a fault means for its object, at the end of each event.
+const CONSEQUENCE: &str = "; the plugin tries this object again after a backoff, other objects are not affected";
 
 /// The health of one plugin.
 pub(super) struct Health {
@@ -74,6 +80,25 @@ impl Health {
 }
 
 impl ControllerState {
+    pub(super) fn n_suspects(&self) -> usize {
+        self.queues.iter().map(|queue| queue.work_queue.suspects().len()).sum()
+    }
+
+    /// The keys whose last run faulted, those with most faults first.
+    pub(super) fn faulting_keys(&self) -> Vec<FaultingKey> {
+        let now = super::dispatch::now();
+        let mut all: Vec<_> = self.queues.iter().flat_map(|queue| queue.work_queue.suspects()).collect();
+        all.sort_by(|(a, x), (b, y)| y.n_faults.cmp(&x.n_faults).then_with(|| a.cmp(b)));
+        let shown = all.into_iter().take(MAX_NAMED);
+        let show = |(key, suspect): (&Key, &Suspect)| FaultingKey {
+            key: key.to_string(),
+            n_faults: suspect.n_faults,
+            message: self.health.faulty.get(key).map(ToString::to_string).unwrap_or_default(),
+            held_ms: suspect.held_until.saturating_duration_since(now).as_millis().try_into().unwrap_or(u64::MAX),
+        };
+        shown.map(show).collect()
+    }
+
     pub(super) fn phase(&self, synced: bool) -> Phase {
         let supervisor = &self.health.supervisor;
         if supervisor.is_disabled() {
@@ -96,6 +121,13 @@ fn condition(kind: &str, status: bool, reason: &str, message: String, at: &str) 
         message,
         last_transition_time: at.to_owned(),
     }
+}
+
+fn recent_faults(recent: Recent) -> String {
+    let Recent { n_keys, n_faulted, n_namespaces, n_faulting_namespaces } = recent;
+    format!(
+        "of the runs of the last {WINDOW:?}, {n_faulted} of {n_keys} keys faulted, most keys in {n_faulting_namespaces} of {n_namespaces} namespaces"
+    )
 }
 
 fn stage_reason(stage: Stage) -> &'static str {
@@ -133,12 +165,33 @@ impl Controller {
         }
     }
 
-    /// Counts a fault of a run once; the first consecutive one of a key becomes an event.
-    pub(super) fn run_faulted(&self, inner: &mut ControllerState, key: &Key, kind: FaultKind, text: &str, first: bool) {
+    /// Counts a fault that ended a run. It becomes an event about the key's object when it is the first in a row, and again when
+    /// the key has become slow: the recorder counts equal events in one.
+    pub(super) fn run_faulted(
+        &self,
+        inner: &mut ControllerState,
+        key: &Key,
+        kind: FaultKind,
+        text: &str,
+        suspect: Option<Suspect>,
+    ) {
+        let reported = suspect.is_none_or(|suspect| suspect.n_faults == 1 || suspect.delay >= LONGEST_HOLD);
+        self.fault_counted(inner, key, kind, text, reported);
+    }
+
+    /// Counts a fault once, and records an event about the key's object if it is to be `reported`.
+    pub(super) fn fault_counted(
+        &self,
+        inner: &mut ControllerState,
+        key: &Key,
+        kind: FaultKind,
+        text: &str,
+        reported: bool,
+    ) {
         inner.health.count(kind, text);
-        if first {
+        if reported {
             let version = self.version();
-            let message = format!("plugin {} {}: {text}", self.name, version.manifest().version);
+            let message = format!("plugin {} {}: {text}{CONSEQUENCE}", self.name, version.manifest().version);
             let uid = version.cache().and_then(|cache| cache.uid(&key.kind, &key.object));
             match uid {
                 Some(uid) => self.record_event(&key.kind, &key.object, uid, true, "PluginFault", message),
@@ -154,23 +207,19 @@ impl Controller {
         let toggled = inner.health.key_ran(key, faulted);
         let change = inner.health.supervisor.ran(key, faulted, now);
         let last = inner.health.last.clone();
-        let n_in_a_row = inner.health.supervisor.n_in_a_row();
+        let counts = recent_faults(inner.health.supervisor.recent());
         match change {
             Some(Change::Paused(pause)) => {
                 self.metrics.quarantined(true);
-                tracing::error!(plugin = %self.name, ?pause, n_in_a_row, %last, "quarantined after repeated faults");
-                let message = format!(
-                    "plugin {} is paused for {pause:?}: {n_in_a_row} faults without a success; the last: {last}",
-                    self.name
-                );
+                tracing::error!(plugin = %self.name, ?pause, counts, %last, "quarantined: most keys fault");
+                let message = format!("plugin {} is paused for {pause:?}: {counts}; the last: {last}", self.name);
                 self.record_plugin_event(true, "Quarantined", message);
             }
             Some(Change::Disabled) => {
-                inner.health.disabled_why =
-                    Some(format!("failure policy Disable: {n_in_a_row} faults without a success; the last: {last}"));
-                tracing::error!(plugin = %self.name, n_in_a_row, %last, "disabled after repeated faults");
+                inner.health.disabled_why = Some(format!("failure policy Disable: {counts}; the last: {last}"));
+                tracing::error!(plugin = %self.name, counts, %last, "disabled: most keys fault");
                 let message = format!(
-                    "plugin {} is disabled by its failure policy after {n_in_a_row} faults; the last: {last}; `pintle plugin enable {}` starts it again",
+                    "plugin {} is disabled by its failure policy: {counts}; the last: {last}; `pintle plugin enable {}` starts it again",
                     self.name, self.name
                 );
                 self.record_plugin_event(true, "Disabled", message);
@@ -246,8 +295,7 @@ impl Controller {
                 condition("Ready", false, "Disabled", why, at)
             }
             Phase::Quarantined => {
-                let message =
-                    format!("{} faults without a success; the last: {}", health.supervisor.n_in_a_row(), health.last);
+                let message = format!("{}; the last: {}", recent_faults(health.supervisor.recent()), health.last);
                 condition("Ready", false, "Quarantined", message, at)
             }
         };
@@ -257,7 +305,7 @@ impl Controller {
                 condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
             }
             (Some((key, fault)), _) => {
-                let n = health.faulty.len();
+                let n = inner.n_suspects().max(health.faulty.len());
                 condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)
             }
         };

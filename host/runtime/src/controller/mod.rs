@@ -51,7 +51,7 @@ use crate::writer::Writer;
 pub(crate) use cache::Mappable;
 pub(crate) use cache::{PluginCache, Subscribed};
 pub(crate) use changes::ChangeSink;
-pub use status::{PluginStatus, QueueStatus};
+pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 

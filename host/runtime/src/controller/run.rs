@@ -189,7 +189,7 @@ impl Controller {
         let text = format!("{}: {}", FaultKind::Grant, denied.map_or("", |denied| &denied.message));
         let mut inner = self.inner.lock();
         let first = inner.attempt(key) == 0;
-        self.run_faulted(&mut inner, key, FaultKind::Grant, &text, first);
+        self.fault_counted(&mut inner, key, FaultKind::Grant, &text, first);
     }
 
     /// Inputs of a run besides the caches; of a mapping, without a key.

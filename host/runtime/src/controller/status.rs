@@ -25,6 +25,21 @@ pub struct QueueStatus {
     pub n_held: usize,
 }
 
+/// A key whose last run faulted. It backs off alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FaultingKey {
+    /// The key: kind and object.
+    pub key: String,
+    /// Consecutive faults.
+    #[serde(rename = "faults")]
+    pub n_faults: u32,
+    /// The last fault.
+    pub message: String,
+    /// Milliseconds for which changes of the object wait.
+    pub held_ms: u64,
+}
+
 /// State of one plugin, also as the admin API shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +83,12 @@ pub struct PluginStatus {
     /// Number of faults by kind.
     #[serde(default)]
     pub faults: Faults,
+    /// Number of keys whose last run faulted.
+    #[serde(default)]
+    pub n_faulting_keys: usize,
+    /// Some of them, those with most faults first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faulting_keys: Vec<FaultingKey>,
     /// The last fault, declared error or failed write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -115,6 +136,8 @@ impl Controller {
             n_runs: inner.n_runs,
             n_faults: inner.health.n_faults,
             faults: inner.health.faults.clone(),
+            n_faulting_keys: inner.n_suspects(),
+            faulting_keys: inner.faulting_keys(),
             last_error: inner.last_error.clone(),
             cached_bytes,
         }

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
-use pintle_core::lifecycle::probation::{Ended, ErrorShare, Judgement, Probation};
+use pintle_core::lifecycle::probation::{Before, Ended, Judgement, Probation, Record};
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
+use pintle_core::object::id::Key;
 use pintle_core::policy::queue::Priority;
 
 use super::queue::ControllerQueue;
@@ -41,9 +42,9 @@ pub(super) struct History {
     pub(super) previous: Option<(Arc<Version>, String)>,
     /// The last proven version while the present one is on probation; absent if it had more grants.
     stable: Option<Arc<Version>>,
-    pub(super) probation: Option<Probation>,
-    /// The probation of the present version.
-    errors: ErrorShare,
+    pub(super) probation: Option<Probation<Key>>,
+    /// The runs of the present version.
+    record: Record,
     pub(super) last_swap: Option<SwapReport>,
     /// Whether an attempt to replace the version is in progress.
     stage: Option<Stage>,
@@ -59,7 +60,7 @@ impl History {
             previous: None,
             stable: None,
             probation: None,
-            errors: ErrorShare::default(),
+            record: Record::default(),
             last_swap: None,
             stage: None,
             incoming: None,
@@ -157,8 +158,10 @@ impl Controller {
 
     /// Switches to `to`, whose caches are synced, between two runs of each key.
     pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
+        // All keys of the caches are collected before the lock is taken.
+        let keys = rules.as_ref().and(to.cache()).map(|cache| cache.all_keys()).unwrap_or_default();
         let started = Instant::now();
-        self.hand_over(self.inner.lock(), started, to, rules, why)
+        self.hand_over(self.inner.lock(), started, to, rules.map(|rules| (rules, keys)), why)
     }
 
     /// Switches; `started` is when the caller began to wait for the lock.
@@ -167,14 +170,21 @@ impl Controller {
         mut inner: MutexGuard<'_, ControllerState>,
         started: Instant,
         to: Arc<Version>,
-        rules: Option<Rules>,
+        rules: Option<(Rules, Vec<Key>)>,
         why: Reason,
     ) -> SwapReport {
         let at = self.wall_time();
         let now = super::dispatch::now();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
         let from_info = from.info(inner.history.since.clone());
+        let suspects = inner.queues.iter().flat_map(|queue| queue.work_queue.suspects());
+        let faulting = suspects.map(|(key, _)| key.clone()).collect();
         inner.adopt(&to, now);
+        let rules = rules.map(|(rules, keys)| {
+            let record = std::mem::take(&mut inner.history.record);
+            (rules, Before::new(record, faulting, &keys))
+        });
+        inner.history.record = Record::default();
         let forgotten = inner.history.settle(&from, &to, rules, at.clone(), why.result, now);
         inner.health.supervisor.reset();
         inner.health.supervisor.set_policy(to.spec.failure_policy);
@@ -254,15 +264,24 @@ impl Controller {
     }
 
     /// Updates the probation after a run. The caller then calls [`Controller::follow_probation`] without the lock.
-    pub(super) fn judge_version(&self, inner: &mut ControllerState, ran: &Arc<Version>, ended: Ended, now: Instant) {
+    /// `was_suspect`: the key's run before this one faulted.
+    pub(super) fn judge_version(
+        &self,
+        inner: &mut ControllerState,
+        ran: &Arc<Version>,
+        key: &Key,
+        ended: Ended,
+        was_suspect: bool,
+        now: Instant,
+    ) {
         // Runs of the previous version do not count.
         if !Arc::ptr_eq(ran, &*self.current.read()) {
             return;
         }
         let ControllerState { history, last_error, .. } = inner;
-        history.errors.ran(ended);
+        history.record.ran(ended, was_suspect);
         let what = last_error.as_deref().unwrap_or_default();
-        let judgement = history.probation.as_mut().and_then(|probation| probation.ran(ended, what, now));
+        let judgement = history.probation.as_mut().and_then(|probation| probation.ran(key, ended, what, now));
         history.conclude(judgement);
     }
 
@@ -322,7 +341,7 @@ impl History {
         &mut self,
         from: &Arc<Version>,
         to: &Arc<Version>,
-        rules: Option<Rules>,
+        rules: Option<(Rules, Before<Key>)>,
         at: String,
         result: SwapResult,
         now: Instant,
@@ -330,7 +349,6 @@ impl History {
         let since = std::mem::replace(&mut self.since, at);
         let was_on_probation = self.probation.take().is_some();
         self.concluded = None;
-        let before = std::mem::take(&mut self.errors);
         let stable = self.stable.take();
         let previous = self.previous.take().map(|(version, _)| version);
         let forgotten = stable.iter().chain(&previous).cloned().collect();
@@ -341,7 +359,7 @@ impl History {
         self.previous = Some((from.clone(), since));
         let stable = stable.filter(|_| was_on_probation).unwrap_or_else(|| from.clone());
         // A swap back to the proven version needs no probation.
-        if let Some(rules) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
+        if let Some((rules, before)) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
             self.probation = Some(Probation::begin(rules, before, now));
             self.stable = Some(stable).filter(|stable| stable.keeps_its_grants(&to.spec));
         }
@@ -360,7 +378,10 @@ impl ControllerState {
         }
         for (declared, config) in manifest.queues.iter().zip(&version.queues) {
             match self.queues.iter_mut().find(|queue| *queue.name == *declared.name) {
-                Some(queue) => queue.retune(declared, config),
+                Some(queue) => {
+                    queue.retune(declared, config);
+                    queue.work_queue.trust_all();
+                }
                 None => self.queues.push(ControllerQueue::new(declared, config)),
             }
         }

@@ -1,5 +1,6 @@
 pub(super) mod cache;
 mod changes;
+mod containment;
 mod lost;
 mod swapping;
 
@@ -10,6 +11,7 @@ use pintle_cache::ChangeHandler;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::lifecycle::Spec;
+use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::grants::Grants;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, Guest, PluginFault};
@@ -73,8 +75,9 @@ impl Fixture {
         self.controller.start(CacheSubscription { cache: self.cache.clone(), sink });
     }
 
+    /// Adds keys: `name`, or `namespace/name`.
     fn add(&self, names: &[&str]) {
-        self.controller.enqueue(names.iter().map(|name| key(name)).collect(), Priority::Normal);
+        self.controller.enqueue(names.iter().map(|name| key_in(name)).collect(), Priority::Normal);
     }
 
     /// Waits until no key would run within `quiet`.
@@ -106,6 +109,14 @@ impl Fixture {
         let text = self.metrics.text();
         let value = text.lines().find_map(|other| other.strip_prefix(line)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().unwrap())
+    }
+}
+
+/// The key of `name`, or of `namespace/name`.
+fn key_in(name: &str) -> Key {
+    match name.split_once('/') {
+        None => key(name),
+        Some((namespace, name)) => Key { object: ObjectKey::new(namespace, name), ..key(name) },
     }
 }
 
