@@ -60,6 +60,7 @@ fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
     let told = match attack.met {
         Met::Allowed => allowed(fixture, name),
         Met::Denied(message) => denied(fixture, name, message),
+        Met::Failed(message) => failed(fixture, name, message),
         Met::Fault(kind, message) => faulted(fixture, name, kind, message),
     };
     let is_pooled = guest.manifest().instances == Instances::Pooled;
@@ -79,6 +80,14 @@ fn allowed(fixture: &Fixture, name: &str) -> Result<String> {
     // client-go's spam filter: 25 at once for each object.
     ensure!(n_events <= 4 * 26, "{n_events} events");
     Ok(format!("{} runs, {n_series} series, {n_events} events", status.n_runs))
+}
+
+fn failed(fixture: &Fixture, name: &str, message: &str) -> Result<String> {
+    let status = fixture.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
+    ensure!(status.n_faults == 0, "faults: {:?}, {:?}", status.faults, status.last_error);
+    let error = status.last_error.unwrap_or_default();
+    ensure!(error.contains(message), "the error is {error:?}");
+    Ok(format!("failed write: {message}"))
 }
 
 fn faulted(fixture: &Fixture, name: &str, kind: &str, message: &str) -> Result<String> {

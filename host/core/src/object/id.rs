@@ -118,10 +118,28 @@ impl ObjectKey {
     }
 }
 
+/// Control characters, and those that change the direction of text, are escaped: some kinds allow them in names, and a name must
+/// not forge a log line.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+        if !self.namespace.is_empty() {
+            printable(f, &self.namespace)?;
+            f.write_str("/")?;
+        }
+        printable(f, &self.name)
     }
+}
+
+fn printable(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    let is_hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut rest = name;
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_hidden(*c)) {
+        write!(f, "{}{}", &rest[..at], c.escape_unicode())?;
+        rest = &rest[at + c.len_utf8()..];
+    }
+    f.write_str(rest)
 }
 
 /// An entry of a plugin's work queue: the root object of a run.
@@ -144,6 +162,14 @@ impl fmt::Display for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_shown_in_one_line() {
+        let shown = |namespace, name| ObjectKey::new(namespace, name).to_string();
+        assert_eq!(shown("web", "a b"), "web/a b");
+        assert_eq!(shown("", "ä?"), "ä?");
+        assert_eq!(shown("", "a\nERROR\u{1b}[1m\u{202e}z"), r"a\u{a}ERROR\u{1b}[1m\u{202e}z");
+    }
 
     #[test]
     fn kinds_have_a_text_form() {

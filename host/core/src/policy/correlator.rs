@@ -22,7 +22,6 @@ use lru::LruCache;
 
 use crate::contract::outcome::Event;
 use crate::object::id::{Kind, ObjectKey};
-use crate::policy::grants::is_path_segment;
 use crate::policy::ratelimit::TokenBucket;
 
 /// Maximum keys of each stage.
@@ -37,6 +36,9 @@ pub const SPAM_BURST: u32 = 25;
 pub const SPAM_RATE: f64 = 1.0 / 300.0;
 /// Longest message of an event in bytes; the API server rejects longer ones in events.k8s.io/v1.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// Longest name of an event in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 const COMBINED: &str = "(combined from similar events): ";
 
@@ -197,7 +199,7 @@ fn is_subdomain(name: &str) -> bool {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
     };
-    is_path_segment(name) && name.split('.').all(label)
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(label)
 }
 
 /// The longest prefix of at most this many bytes with whole characters.

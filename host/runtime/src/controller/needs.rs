@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pintle_core::contract::outcome::{Answers, Need, NeedError};
-use pintle_core::object::id::Kind;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::grants::is_path_segment;
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
 
 use super::PluginCache;
@@ -87,6 +88,12 @@ fn wrong_scope(resource: &ApiResource, namespace: &str) -> NeedError {
     NeedError { code: 400, reason: "BadRequest".into(), message }
 }
 
+/// Names come from the contents of objects. Sent as they are, they would be another path.
+fn nothing_has(object: &ObjectKey) -> NeedError {
+    let message = format!("no object can have the name {:?}", object.to_string());
+    NeedError { code: 404, reason: "NotFound".into(), message }
+}
+
 fn too_long(limit: usize) -> NeedError {
     NeedError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {limit} bytes") }
 }
@@ -102,6 +109,10 @@ async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> R
     let answer = match need {
         Need::LiveObject { kind, object } => {
             let resource = resource(kind)?;
+            let is_namespace = object.namespace.is_empty() || is_path_segment(&object.namespace);
+            if !is_namespace || !is_path_segment(&object.name) {
+                return Err(nothing_has(object));
+            }
             if resource.namespaced == object.namespace.is_empty() {
                 return Err(wrong_scope(&resource, &object.namespace));
             }
@@ -109,6 +120,9 @@ async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> R
         }
         Need::LiveList { kind, namespace, label_selector, limit } => {
             let resource = resource(kind)?;
+            if !namespace.is_empty() && !is_path_segment(namespace) {
+                return Err(nothing_has(&ObjectKey::new(namespace, "")));
+            }
             if !resource.namespaced && !namespace.is_empty() {
                 return Err(wrong_scope(&resource, namespace));
             }
@@ -217,11 +231,16 @@ mod tests {
             // The namespace is granted, but Nodes are cluster-scoped: their path contains no namespace.
             get("v1/Node", "one", "n"),
             list("v1/Node", "one"),
+            // No object can have such a name, whatever somebody wrote into another one.
+            get("v1/Secret", "one", "../../nodes/n"),
+            get("v1/Secret", "one", ""),
+            get("v1/Unknown", "one", "n"),
+            list("v1/Secret", "one/../two"),
         ];
         let mut answers = Answers::new();
         let cache = FakeCache::new();
         let n_denied = perform(needs, &mut answers, &*FakeServer::answering_needs(), &rights, &*cache).await;
-        assert_eq!(n_denied, 5);
+        assert_eq!(n_denied, 6);
         let lines: Vec<String> = answers
             .into_iter()
             .map(|(need, answer)| {
@@ -249,6 +268,10 @@ mod tests {
             list v1/Secret "" -> NotGranted: list v1/Secret is not granted to plugin widgets: its manifest does not ask for it
             get v1/Node one/n -> BadRequest: v1/Node is cluster-scoped, the namespace is "one"
             list v1/Node "one" -> BadRequest: v1/Node is cluster-scoped, the namespace is "one"
+            get v1/Secret one/../../nodes/n -> NotFound: no object can have the name "one/../../nodes/n"
+            get v1/Secret one/ -> NotFound: no object can have the name "one/"
+            get v1/Unknown one/n -> NotFound: the API server has no kind v1/Unknown
+            list v1/Secret "one/../two" -> NotGranted: list v1/Secret one/../two/ is not granted to plugin widgets: its manifest does not ask for it
         "#]].assert_eq(&lines.concat());
     }
 }

@@ -234,6 +234,11 @@ impl Writer {
                     causes: Vec::new(),
                 }
             }
+            Go::Impossible(error) => {
+                let label = target.kind.to_string();
+                self.metrics.mutation(target.verb, &label, result_label(error, &planned.mutation.tolerate));
+                error.clone()
+            }
             Go::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
                 self.metrics.fault(FaultKind::Grant);

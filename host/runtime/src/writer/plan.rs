@@ -10,7 +10,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::grants::{Denial, Grants};
-use pintle_core::ports::api::{ApiResource, WriteRequest};
+use pintle_core::ports::api::{ApiError, ApiResource, WriteRequest};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::ports::view::View;
 
@@ -68,6 +68,8 @@ pub(super) enum Go {
     Denied(Denial),
     /// The API server has no such kind.
     NoKind,
+    /// No API server can carry it out.
+    Impossible(ApiError),
 }
 
 /// Plans steps.
@@ -139,6 +141,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                 Go::Denied(denial)
             }
             (Ok(_), None) => Go::NoKind,
+            (Ok(_), Some(_)) if write.impossible.is_some() => write.impossible.map_or(Go::NoKind, Go::Impossible),
             (Ok(pin), Some(resource)) => {
                 let request = write.render(&resource, self.name, pin.as_ref())?;
                 Go::Send { request, pinned: pin.is_some() }

@@ -41,19 +41,27 @@ impl WriteTarget {
         }
     }
 
-    /// Checks that its names are valid, and that its namespace fits the resource's scope.
-    fn check(&self, resource: Option<&ApiResource>) -> Result<(), String> {
+    /// The answer of an API server that would get this write, if no object can have its name, or its namespace does not fit
+    /// the resource's scope. Names come from the contents of objects, so this is a failed write and not a fault.
+    fn impossible(&self, resource: Option<&ApiResource>) -> Option<ApiError> {
         let (namespace, name) = (&*self.object.namespace, &*self.object.name);
-        if (!namespace.is_empty() && !is_path_segment(namespace)) || (!name.is_empty() && !is_path_segment(name)) {
-            return Err(format!("{:?} is not the name of an object", self.object.to_string()));
+        let error = |class, code, reason: &str, message| {
+            Some(ApiError { class, code, reason: reason.into(), message, causes: Vec::new() })
+        };
+        // Creates and collections have no name in their path.
+        let is_nameless = self.verb == "create" && self.subresource.is_none() || self.verb == "delete-collection";
+        if (!namespace.is_empty() && !is_path_segment(namespace)) || (!is_nameless && !is_path_segment(name)) {
+            let message = format!("no object can have the name {:?}", self.object.to_string());
+            return error(ApiErrorClass::NotFound, 404, "NotFound", message);
         }
         // A collection of a namespaced kind without a namespace would include all namespaces.
         match resource.map(|resource| resource.namespaced) {
             Some(namespaced) if namespaced == namespace.is_empty() => {
                 let is = if namespaced { "namespaced" } else { "cluster-scoped" };
-                Err(format!("{} is {is}, the namespace is {namespace:?}", self.kind))
+                let message = format!("{} is {is}, the namespace is {namespace:?}", self.kind);
+                error(ApiErrorClass::Invalid, 400, "BadRequest", message)
             }
-            _ => Ok(()),
+            _ => None,
         }
     }
 }
@@ -77,6 +85,8 @@ pub(super) struct ParsedWrite<'a> {
     pub(super) body: Body<'a>,
     /// The required uid of the target, if the plugin sets one.
     pub(super) uid: Option<String>,
+    /// The refusal, if no API server can carry out the write. It must not be sent.
+    pub(super) impossible: Option<ApiError>,
 }
 
 /// The body of a write.
@@ -194,8 +204,8 @@ impl<'a> ParsedWrite<'a> {
             Action::Event(_) => return Ok(None),
         };
         let target = WriteTarget { verb, kind: kind.clone(), object, subresource };
-        target.check(resource)?;
-        Ok(Some(Self { action, target, body, uid: given_uid }))
+        let impossible = target.impossible(resource);
+        Ok(Some(Self { action, target, body, uid: given_uid, impossible }))
     }
 
     /// The request, restricted to the object with the given uid. `manager` is the default field manager.
@@ -208,7 +218,10 @@ impl<'a> ParsedWrite<'a> {
         manager: &str,
         pin: Option<&Uid>,
     ) -> Result<WriteRequest, String> {
-        let Self { action, target, body, uid } = self;
+        let Self { action, target, body, uid, impossible } = self;
+        if let Some(error) = impossible {
+            return Err(error.message);
+        }
         let pin = pin.filter(|_| uid.is_none()).map(ToString::to_string);
         let whole = target.subresource.as_deref().is_none_or(|name| WHOLE_OBJECT.contains(&name));
         let verb = match (action, body) {
@@ -414,8 +427,19 @@ mod tests {
         check(create("", "{}", None), expect![[r#"error: apps/v1/ReplicaSet is namespaced, the namespace is """#]]);
         check(create("ns", "{", None), expect!["error: object: EOF while parsing an object at line 1 column 1"]);
         check(
+            create("ns", r#"{"metadata":{"name":"../x"}}"#, Some("eviction")),
+            expect![[r#"error: no object can have the name "ns/../x""#]],
+        );
+        check(
+            create("a/b", r#"{"metadata":{"name":"x"}}"#, None),
+            expect![[r#"error: no object can have the name "a/b/x""#]],
+        );
+        // The name is in the body alone, and the API server decides.
+        check(
             create("ns", r#"{"metadata":{"name":"../x"}}"#, None),
-            expect![[r#"error: "ns/../x" is not the name of an object"#]],
+            expect![[
+                r#"create apps/v1/ReplicaSet ns/../x [ns/] {"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"../x"}}"#
+            ]],
         );
     }
 

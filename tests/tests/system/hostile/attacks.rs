@@ -14,11 +14,13 @@ pub(crate) enum Met {
     Fault(&'static str, &'static str),
     /// A read that is not granted is rejected, and the run continues. The metric and an event, with this text, report it.
     Denied(&'static str),
+    /// A write that no API server can carry out fails without a request, with this text. There is no fault.
+    Failed(&'static str),
     /// The host allows it, and it is harmless: there is no fault.
     Allowed,
 }
 
-use Met::{Allowed, Denied, Fault};
+use Met::{Allowed, Denied, Failed, Fault};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +90,7 @@ pub(crate) const ATTACKS: [Attack; 39] = [
     ),
     attack("needs-flood", Fault("output", "the outcome has 257 needs, more than 256")),
     with(READ_VERSION, attack("needs-without-end", Fault("output", "the run still had needs after 8 rounds"))),
-    with(DELETE, attack("path-name", Fault("output", "is not the name of an object"))),
+    with(DELETE, attack("path-name", Failed("no object can have the name"))),
     with(READ_BELOW_VERSION, attack("path-need", Denied("/version/../api/v1/secrets"))),
     attack("recursion", Fault("memory", "call stack exhausted")),
     attack("requeue-storm", Allowed),

@@ -332,15 +332,33 @@ async fn bodies_cannot_smuggle_other_targets() {
         assert_eq!(fixture.api.bodies().last().unwrap()["kind"], "Pod");
     }
     assert!(fixture.api.log().iter().all(|line| line.ends_with("pods ns/a")), "{:?}", fixture.api.log());
-    // Ambiguous bodies and invalid names are faults.
+    // Names that would be another path are never sent.
     let sent = fixture.api.log().len();
-    let faults = [
-        create_of(&meta("a", "kube-system")),
+    for mutation in [
         update_of(&meta("../../secrets/a", "ns"), None),
         update_of(&meta("a", "../kube-system"), None),
         update_of(&meta("..", "ns"), None),
         patch_of("a/../b", None, PatchType::Merge, &json!({})),
         delete_of("a?x=y", None),
+    ] {
+        let text = format!("{mutation:?}");
+        assert_eq!(fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await.failures.len(), 1, "{text}");
+    }
+    let all = owned(json!([{"verbs": ["*"], "kinds": ["*"]}]));
+    for (mutation, code) in [
+        (update_of(&meta("../../secrets/a", "ns"), None), 404),
+        (patch_of("a/../b", None, PatchType::Merge, &json!({})), 404),
+        (delete_of("a%2fb", None), 404),
+        (update_of(&meta("a", ""), None), 400),
+    ] {
+        let text = format!("{mutation:?}");
+        let report = all.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
+        assert_eq!((report.failures[0].code, report.n_denied), (code, 0), "{text}");
+    }
+    assert!(all.api.log().is_empty(), "{:?}", all.api.log());
+    // Ambiguous bodies are faults.
+    let faults = [
+        create_of(&meta("a", "kube-system")),
         mutation(Action::Update {
             kind: pod(),
             object: r#"{"metadata":{"name":"a","name":"b","resourceVersion":"1"}}"#.into(),
