@@ -3,7 +3,8 @@
 //! *Flow*: the owner -> its Pods and the orphans that it could adopt -> claim -> create or delete -> status.
 //!
 //! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
-//! 2. At most [`BURST`] Pods are created or deleted in one run; the host runs the key again when the caches have seen them.
+//! 2. At most [`BURST`] Pods are created or deleted in one run, and no more than fit into half an outcome; the host runs the key
+//!    again when the caches have seen them.
 //! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
 //! 4. An owner that is being deleted only gets its status.
 //! 5. No Pod is created in a namespace that terminates: the API server would refuse it until the namespace is gone. If the cache shows

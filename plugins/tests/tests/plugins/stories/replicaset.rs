@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
-use pintle_sdk::{Key, Kind};
+use pintle_sdk::testing::{Cluster, Fault, Plugin, Run, seeds};
+use pintle_sdk::{Action, Key, Kind};
 use serde_json::{Value, json};
 
 use crate::replicaset::plugin;
@@ -37,8 +37,8 @@ impl Story {
         Self { cluster, plugin, key }
     }
 
-    fn run(&mut self) {
-        self.cluster.run(&self.plugin, &self.key);
+    fn run(&mut self) -> Run {
+        self.cluster.run(&self.plugin, &self.key)
     }
 
     fn resize(&mut self, replicas: u64) {
@@ -156,4 +156,36 @@ fn a_quota_is_reported_until_it_is_raised() {
     story.cluster.clear_faults();
     story.settle();
     assert_eq!((story.n_own(), &story.set()["status"]["conditions"]), (5, &Value::Null));
+}
+
+/// The bytes of the Pods that an outcome creates, and their number.
+fn created(run: &Run) -> (usize, usize) {
+    let steps = run.result.iter().flat_map(|outcome| &outcome.steps);
+    let sizes = steps.flat_map(|step| &step.mutations).filter_map(|mutation| match &mutation.action {
+        Action::Create { object, .. } => Some(object.len()),
+        _ => None,
+    });
+    sizes.fold((0, 0), |(bytes, n), size| (bytes + size, n + 1))
+}
+
+#[test]
+fn large_templates_get_all_their_pods_in_runs_of_bounded_outcomes() {
+    // A run creates as many Pods as fit, and at most 500.
+    for (replicas, annotation_bytes, n_runs) in [(500, 20_000, 3), (12, 1_000_000, 3), (501, 10, 2)] {
+        let mut story = Story::new(1);
+        story.cluster.edit(&SET, "default", "web", |set| {
+            set["spec"]["template"]["metadata"]["annotations"] = json!({"a": "x".repeat(annotation_bytes)});
+        });
+        story.resize(replicas);
+        let mut runs = Vec::new();
+        while story.n_own() < usize::try_from(replicas).expect("it is small") {
+            let run = story.run();
+            let (bytes, n) = created(&run);
+            assert!(n > 0 && bytes <= 4 << 20, "{n} Pods of {bytes} bytes");
+            runs.push(n);
+        }
+        assert_eq!(runs.len(), n_runs, "{runs:?}");
+        story.settle();
+        assert_eq!(story.set()["status"]["replicas"], replicas);
+    }
 }
