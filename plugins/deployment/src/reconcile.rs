@@ -11,6 +11,7 @@
 //!
 //! *Source*: `syncDeployment` of deployment_controller.go.
 
+use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::LabelSelector;
 use pintle_sdk::controller_ref::claim;
 use pintle_sdk::document::Document;
@@ -19,9 +20,11 @@ use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query,
 
 use crate::pass::Pass;
 use crate::replicas::{Strategy, strategy};
+use crate::revision::{LAST_APPLIED, is_shared};
 use crate::rollback::rollback_to;
 use crate::sync::unknown_strategy;
-use crate::types::{Deployment, ReplicaSet};
+use crate::template::equal_ignore_hash;
+use crate::types::{Deployment, ListedReplicaSet, ReplicaSet};
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,8 +50,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     })?;
 
     let sets =
-        lister.list::<ReplicaSet>(&Query::namespace(&key.namespace).controlled_by_or_orphans(&d.metadata.uid))?;
-    let mut claimed = claim::<Deployment, ReplicaSet>(lister, &d.metadata, &selector, sets)?;
+        lister.list::<ListedReplicaSet>(&Query::namespace(&key.namespace).controlled_by_or_orphans(&d.metadata.uid))?;
+    let mut claimed = claim::<Deployment, ListedReplicaSet>(lister, &d.metadata, &selector, sets)?;
     let claims = claimed.step();
     if claimed.owned.iter().any(|set| !set.metadata.is_controlled_by(&d.metadata.uid)) {
         return Ok(Outcome::new().step(claims));
@@ -56,7 +59,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 
     let failed_before = lister.attempt() > 0;
     let Config { terminating_replicas } = lister.config()?;
-    let mut pass = Pass::new(lister.now()?, d, text, claimed.owned, lister.failures());
+    let sets = read(lister, &d, claimed.owned)?;
+    let mut pass = Pass::new(lister.now()?, d, text, sets, lister.failures());
     pass.counts_terminating = terminating_replicas;
     let mut outcome = run(pass, lister, failed_before)?;
     if !claims.mutations.is_empty() {
@@ -65,6 +69,29 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         outcome.steps.insert(0, claims);
     }
     Ok(outcome)
+}
+
+/// The ReplicaSets of the Deployment, read one at a time. Only the new one, the oldest with the Deployment's template, keeps its
+/// template and all its annotations: those of a long history may be larger than the memory of a run.
+fn read(lister: &impl Lister, d: &Deployment, mut owned: Vec<ListedReplicaSet>) -> Result<Vec<ReplicaSet>, Error> {
+    let age = |set: &ListedReplicaSet| (set.metadata.creation_timestamp, set.metadata.name.clone());
+    owned.sort_by_cached_key(age);
+    let mut sets = Vec::with_capacity(owned.len());
+    let mut has_new = false;
+    for listed in owned {
+        let meta = listed.metadata;
+        let Some(mut set) = lister.get::<ReplicaSet>(&meta.namespace, &meta.name)? else { continue };
+        if !has_new && equal_ignore_hash(&set.spec.template, &d.spec.template) {
+            has_new = true;
+        } else {
+            set.spec.template = PodTemplateSpec::default();
+            set.metadata.annotations.retain(|name, _| !is_shared(name));
+            set.metadata.annotations.remove(LAST_APPLIED);
+            set.metadata.labels.clear();
+        }
+        sets.push(set);
+    }
+    Ok(sets)
 }
 
 fn run(mut pass: Pass, lister: &impl Lister, failed_before: bool) -> Result<Outcome, Error> {

@@ -22,18 +22,13 @@ pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// Annotation of a Deployment: roll back to this revision.
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+/// Annotation of `kubectl apply`: the object as it was applied.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Longest history, in bytes: about 100 revisions. Older ones go first.
 const HISTORY_BYTES: usize = 2000;
 
 /// Annotations that a Deployment and its ReplicaSets do not share.
-const OWN: &[&str] = &[
-    "kubectl.kubernetes.io/last-applied-configuration",
-    REVISION,
-    REVISION_HISTORY,
-    DESIRED_REPLICAS,
-    MAX_REPLICAS,
-    ROLLBACK_TO,
-];
+const OWN: &[&str] = &[LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO];
 
 /// Whether a Deployment and its ReplicaSets share this annotation.
 pub fn is_shared(annotation: &str) -> bool {

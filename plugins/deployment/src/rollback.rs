@@ -37,7 +37,10 @@ impl Pass {
             self.event(EventType::Warning, NOT_FOUND, "Unable to find last revision.".into());
             return self.clear(None);
         }
-        let Some(set) = self.all_sets().find(|set| revision(set) == Some(to)).cloned() else {
+        let target = self.all_sets().find(|set| revision(set) == Some(to)).map(|set| &set.metadata);
+        // A pass keeps no templates of old ReplicaSets.
+        let target = target.map(|meta| lister.get::<ReplicaSet>(&meta.namespace, &meta.name)).transpose()?;
+        let Some(set) = target.flatten() else {
             self.event(EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".into());
             return self.clear(None);
         };

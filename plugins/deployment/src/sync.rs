@@ -53,7 +53,7 @@ impl Pass {
     pub fn sync_revision(&mut self) {
         self.new = find_new(&self.d, &self.sets);
         let Some(new) = self.new else { return };
-        let newest = max_revision(self.old_sets()) + 1;
+        let newest = max_revision(self.old_sets()).wrapping_add(1);
         let set = &self.sets[new];
         let seconds = self.d.spec.min_ready_seconds;
         let (annotations, is_due) = annotate_new(&self.d, &set.metadata.annotations, newest);
@@ -161,7 +161,7 @@ impl Pass {
     /// Creates the new ReplicaSet; `quietly` if a refusal tells nothing new. Returns its place.
     fn create_new(&mut self, name: String, hash: &str, quietly: bool) -> Result<usize, Error> {
         let d = &self.d;
-        let newest = max_revision(self.old_sets()) + 1;
+        let newest = max_revision(self.old_sets()).wrapping_add(1);
         let replicas = replicas_of_new(d, desired_of(self.old_sets()), 0).map_err(unknown_strategy)?;
         let mut annotations = annotate_new(d, &BTreeMap::new(), newest).0;
         annotations.insert(DESIRED_REPLICAS.into(), wanted(d).to_string());

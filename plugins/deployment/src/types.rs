@@ -16,4 +16,22 @@ pintle_sdk::types!(
         "spec.progressDeadlineSeconds",
         "status",
     ],
+    "apps/v1/ReplicaSet": [
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.ownerReferences",
+        "spec.replicas",
+        "spec.minReadySeconds",
+        "spec.template",
+        "status",
+    ],
+    "apps/v1/ReplicaSet" as ListedReplicaSet: [
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "metadata.ownerReferences",
+    ],
 );

@@ -27,7 +27,7 @@ impl IntOrPercent {
             Self::Int(number) => Some(*number),
             Self::Text(text) => {
                 let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
-                let hundredths = percent * i64::from(total);
+                let hundredths = percent.saturating_mul(i64::from(total));
                 let number = if round_up { -(-hundredths).div_euclid(100) } else { hundredths.div_euclid(100) };
                 i32::try_from(number).ok()
             }
