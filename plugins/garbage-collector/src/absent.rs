@@ -14,6 +14,9 @@ const STATE: &str = "absent-owners";
 /// How many owners are kept. Upstream keeps 500; a list of these is parsed whenever an owner is missing.
 const MOST: usize = 64;
 
+/// Most bytes of an owner that is kept. References may have names of any length, and the state of a plugin is limited.
+const LONGEST: usize = 1024;
+
 /// Version, kind, namespace (none if cluster-scoped), name and uid. Not one text: users choose these values.
 type Entry = [String; 5];
 
@@ -31,12 +34,15 @@ impl Absent {
 
     /// Whether the owner is known not to be in the namespace.
     pub(crate) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
-        self.owners.contains(&entry(owner, namespace))
+        self.owners.iter().any(|known| known.iter().zip(parts(owner, namespace)).all(|(known, part)| known == part))
     }
 
     pub(crate) fn learn(&mut self, owner: &OwnerReference, namespace: &str) {
-        self.owners.push(entry(owner, namespace));
-        self.learned = true;
+        let parts = parts(owner, namespace);
+        if parts.iter().map(|part| part.len()).sum::<usize>() <= LONGEST {
+            self.owners.push(parts.map(ToOwned::to_owned));
+            self.learned = true;
+        }
     }
 
     pub(crate) fn keep(self, outcome: Outcome) -> Outcome {
@@ -48,6 +54,6 @@ impl Absent {
     }
 }
 
-fn entry(owner: &OwnerReference, namespace: &str) -> Entry {
-    [&owner.api_version, &owner.kind, namespace, &owner.name, &owner.uid].map(|part: &str| part.to_owned())
+fn parts<'a>(owner: &'a OwnerReference, namespace: &'a str) -> [&'a str; 5] {
+    [&owner.api_version, &owner.kind, namespace, &owner.name, &owner.uid]
 }

@@ -9,7 +9,7 @@ use pintle_sdk::{Error, Event, Lister, Mutation, MutationFailure, Need, Outcome,
 
 use crate::absent::Absent;
 use crate::object::{FOREGROUND, ORPHAN, Object};
-use crate::owners::{self, Owners};
+use crate::owners::{self, Cached, Owners};
 
 /// Time after which an owner that the cache does not show is looked for again: it may never come into the cache, so that
 /// nobody would tell of its end. Upstream asks for each such owner up to every 1,000 s.
@@ -21,9 +21,10 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
         return Ok(Outcome::new());
     }
     let mut absent = Absent::load(lister);
-    let elsewhere = owners::elsewhere(object, lister)?;
+    let mut cached = Cached::new(lister);
+    let elsewhere = owners::elsewhere(object, &mut cached)?;
     let mut outcome = Outcome::new().step(Step::sequential(elsewhere.map(|owner| wrong_namespace(object, owner))));
-    let Ok(owners) = owners::classify(object, lister, &mut absent)? else {
+    let Ok(owners) = owners::classify(object, lister, &mut cached, &mut absent)? else {
         return Ok(outcome);
     };
     if owners.is_any_unseen {
@@ -32,16 +33,28 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     if !owners.solid.is_empty() {
         if !owners.dangling.is_empty() || !owners.waiting.is_empty() {
             // A reference to a waiting owner would keep it waiting without end.
-            let goes = |owner: &OwnerReference| !owners.solid.contains(&owner);
+            let goes =
+                |place: usize, _: &OwnerReference| owners.dangling.contains(&place) || owners.waiting.contains(&place);
             outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
         }
+        return Ok(absent.keep(outcome));
+    }
+    if owners.is_partial {
+        if owners.dangling.is_empty() {
+            return Err(Error::retry(
+                "the object has more owners than can be looked for, and none of those found is gone",
+            ));
+        }
+        // What is known to be gone makes room for the rest. The object keeps an owner, so that it still is one that has some.
+        let goes = |place: usize, _: &OwnerReference| owners.dangling.contains(&place);
+        outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
         return Ok(absent.keep(outcome));
     }
     outcome.push(Step::sequential(delete(object, &owners, lister)?));
     Ok(absent.keep(outcome))
 }
 
-fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<Vec<Mutation>, Error> {
+fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<Mutation>, Error> {
     let deletion_of_any_version = |policy| {
         Mutation::delete(&object.kind(), &object.metadata.namespace, &object.metadata.name)
             .uid(&object.metadata.uid)
@@ -52,8 +65,14 @@ fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<
         true => deletion_of_any_version(policy),
         false => deletion_of_any_version(policy).resource_version(&object.metadata.resource_version),
     };
-    let dependents = if owners.waiting.is_empty() { Vec::new() } else { object.dependents(lister)? };
-    if dependents.is_empty() {
+    let (mut has_dependents, mut is_any_waiting) = (false, false);
+    if !owners.waiting.is_empty() {
+        for dependent in object.dependents(lister) {
+            has_dependents = true;
+            is_any_waiting |= dependent?.waits_for_dependents();
+        }
+    }
+    if !has_dependents {
         let policy = if object.has_finalizer(ORPHAN) {
             Propagation::Orphan
         } else if object.has_finalizer(FOREGROUND) {
@@ -65,7 +84,7 @@ fn delete(object: &Object, owners: &Owners<'_>, lister: &impl Lister) -> Result<
     }
     // An owner waits for this object, which has dependents: they are deleted first.
     let blocking = object.metadata.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
-    if blocking && dependents.iter().any(Object::waits_for_dependents) {
+    if blocking && is_any_waiting {
         // A dependent waits as well: perhaps a circle, so this object must block nobody from now on.
         let unblocked: Vec<OwnerReference> = object
             .metadata

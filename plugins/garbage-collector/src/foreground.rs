@@ -7,12 +7,14 @@ use crate::object::{FOREGROUND, Object};
 /// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are separate keys, and each
 /// that goes brings this key back.
 pub(crate) fn finish(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
-    let blocks = |dependent: &Object| {
+    let blocks = |dependent: Object| {
         let mut owners = dependent.metadata.owner_references.iter();
         owners.any(|owner| owner.uid == object.metadata.uid && owner.block_owner_deletion == Some(true))
     };
-    if object.dependents(lister)?.iter().any(blocks) {
-        return Ok(Outcome::new());
+    for dependent in object.dependents(lister) {
+        if blocks(dependent?) {
+            return Ok(Outcome::new());
+        }
     }
     let remove = object.remove_finalizer(FOREGROUND).tolerate([Refusal::NotFound]);
     Ok(Outcome::new().step(Step::sequential([remove])))

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 /// Finalizer of an object that waits for its dependents to go.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
+/// Most references that one patch removes. The API server refuses JSON patches with more than 10,000 operations.
+pub(crate) const MOST_REMOVED: usize = 1_000;
+
 /// Finalizer of an object whose dependents shall stay.
 pub(crate) const ORPHAN: &str = "orphan";
 
@@ -49,17 +52,14 @@ impl Object {
         self.is_deleting() && self.has_finalizer(FOREGROUND)
     }
 
-    /// The objects of the cache that name it as an owner, and can: dependents of a namespaced owner live in its namespace.
-    pub(crate) fn dependents(&self, lister: &impl Lister) -> Result<Vec<Self>, Error> {
+    /// The objects of the cache that name it as an owner, and can: dependents of a namespaced owner live in its namespace. Each
+    /// is decoded when it is reached, because there may be hundreds of thousands.
+    pub(crate) fn dependents(&self, lister: &impl Lister) -> impl Iterator<Item = Result<Self, Error>> {
         let namespace = &self.metadata.namespace;
-        let mut dependents = Vec::new();
-        for text in lister.dependents_json(&self.metadata.uid) {
-            let dependent = Self::parse(&text)?;
-            if namespace.is_empty() || dependent.metadata.namespace == *namespace {
-                dependents.push(dependent);
-            }
-        }
-        Ok(dependents)
+        let all = lister.dependents_json(&self.metadata.uid).into_iter().map(|text| Self::parse(&text));
+        all.filter(move |dependent| {
+            dependent.as_ref().map_or(true, |one| namespace.is_empty() || one.metadata.namespace == *namespace)
+        })
     }
 
     /// Writes other owner references. The resourceVersion ensures that no concurrently added reference is lost.
@@ -67,13 +67,13 @@ impl Object {
         self.patch(json!({"metadata": {"ownerReferences": or_null(owners)}}))
     }
 
-    /// Removes references, and leaves the others as they are by now. The tests fail if the list is not what the cache shows, but
-    /// other changes of the object do not matter.
-    pub(crate) fn remove_owners(&self, is_removed: impl Fn(&OwnerReference) -> bool) -> Mutation {
+    /// Removes references, at most [`MOST_REMOVED`], and leaves the others as they are by now. The tests fail if the list is not
+    /// what the cache shows, but other changes of the object do not matter.
+    pub(crate) fn remove_owners(&self, is_removed: impl Fn(usize, &OwnerReference) -> bool) -> Mutation {
         let mut operations = Vec::new();
         // From the end, so that the places before it stay.
-        for (i, owner) in self.metadata.owner_references.iter().enumerate().rev().filter(|(_, owner)| is_removed(owner))
-        {
+        let owners = self.metadata.owner_references.iter().enumerate().rev();
+        for (i, owner) in owners.filter(|(i, owner)| is_removed(*i, owner)).take(MOST_REMOVED) {
             let path = format!("/metadata/ownerReferences/{i}");
             operations.push(json!({"op": "test", "path": format!("{path}/uid"), "value": owner.uid}));
             operations.push(json!({"op": "remove", "path": path}));

@@ -1,37 +1,100 @@
 //! Which of an object's owners are there.
 //!
+//! An object may have tens of thousands of owner references, and each owner may be large. What one run reads is bounded; the rest
+//! is left for the runs after it.
+//!
 //! *Source*: `classifyReferences` and `isDangling`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{ApiResource, Error, Lister, Need, ObjectKey};
+use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey};
 
 use crate::absent::Absent;
 use crate::object::Object;
 
-/// The owner references of an object by what is known of the owners.
+/// Most owners that one run has read from the API server, in one round. The contract allows 256 in a round.
+const MOST_ASKED: usize = 200;
+
+/// Most bytes of owners that one run reads from the cache.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The places of an object's owner references by what is known of the owners.
 #[derive(Default)]
-pub(crate) struct Owners<'a> {
+pub(crate) struct Owners {
     /// There, and not waiting for its dependents.
-    pub(crate) solid: Vec<&'a OwnerReference>,
+    pub(crate) solid: BTreeSet<usize>,
     /// Gone.
-    pub(crate) dangling: Vec<&'a OwnerReference>,
+    pub(crate) dangling: BTreeSet<usize>,
     /// There, but going once its dependents are gone.
-    pub(crate) waiting: Vec<&'a OwnerReference>,
+    pub(crate) waiting: BTreeSet<usize>,
     /// There, and waiting or not, but the cache does not show it.
     pub(crate) is_any_unseen: bool,
+    /// Whether there are owners of which nothing is known: this run had no room for them.
+    pub(crate) is_partial: bool,
+}
+
+impl Owners {
+    fn push(&mut self, place: usize, is_waiting: bool) {
+        if is_waiting { &mut self.waiting } else { &mut self.solid }.insert(place);
+    }
 }
 
 /// A cluster-scoped object names a namespaced owner. There is no telling which one, so nothing is done, ever.
 pub(crate) struct Impossible;
 
-/// The first owner that is in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
-pub(crate) fn elsewhere<'a>(object: &'a Object, lister: &impl Lister) -> Result<Option<&'a OwnerReference>, Error> {
-    for reference in &object.metadata.owner_references {
-        if let Some(text) = lister.by_uid_json(&reference.uid) {
-            let namespace = Object::parse(&text)?.metadata.namespace;
-            if !namespace.is_empty() && namespace != object.metadata.namespace {
-                return Ok(Some(reference));
+/// What matters of an owner that the cache shows.
+struct Seen {
+    kind: Kind,
+    namespace: String,
+    name: String,
+    is_waiting: bool,
+}
+
+/// The owners that the cache shows, each read once.
+pub(crate) struct Cached<'l, L> {
+    lister: &'l L,
+    seen: BTreeMap<String, Option<Seen>>,
+    n_bytes: usize,
+}
+
+impl<'l, L: Lister> Cached<'l, L> {
+    pub(crate) fn new(lister: &'l L) -> Self {
+        Self { lister, seen: BTreeMap::new(), n_bytes: 0 }
+    }
+
+    /// The owner with this uid, if there is one; `None` if there is no room to read it.
+    fn get(&mut self, uid: &str) -> Result<Option<Option<&Seen>>, Error> {
+        if !self.seen.contains_key(uid) {
+            if self.n_bytes > MOST_BYTES {
+                return Ok(None);
             }
+            let text = self.lister.by_uid_json(uid);
+            self.n_bytes += text.as_ref().map_or(0, String::len);
+            let owner = text.map(|text| Object::parse(&text)).transpose()?;
+            let seen = owner.map(|owner| Seen {
+                kind: owner.kind(),
+                is_waiting: owner.waits_for_dependents(),
+                namespace: owner.metadata.namespace,
+                name: owner.metadata.name,
+            });
+            self.seen.insert(uid.to_owned(), seen);
+        }
+        Ok(self.seen.get(uid).map(Option::as_ref))
+    }
+}
+
+/// The first owner that is in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
+pub(crate) fn elsewhere<'a, L: Lister>(
+    object: &'a Object,
+    cached: &mut Cached<'_, L>,
+) -> Result<Option<&'a OwnerReference>, Error> {
+    for reference in &object.metadata.owner_references {
+        if let Some(Some(owner)) = cached.get(&reference.uid)?
+            && !owner.namespace.is_empty()
+            && owner.namespace != object.metadata.namespace
+        {
+            return Ok(Some(reference));
         }
     }
     Ok(None)
@@ -42,53 +105,65 @@ pub(crate) fn elsewhere<'a>(object: &'a Object, lister: &impl Lister) -> Result<
 /// # Errors
 /// Needs for owners that the cache does not hold. A retry if a kind is not known to the API server: it may be one that
 /// appears later, and an object must not be deleted because of a typo.
-pub(crate) fn classify<'a>(
-    object: &'a Object,
-    lister: &impl Lister,
+pub(crate) fn classify<L: Lister>(
+    object: &Object,
+    lister: &L,
+    cached: &mut Cached<'_, L>,
     absent: &mut Absent,
-) -> Result<Result<Owners<'a>, Impossible>, Error> {
+) -> Result<Result<Owners, Impossible>, Error> {
     let mut owners = Owners::default();
-    let mut needs = Vec::new();
+    let (mut asked, mut needs) = (BTreeSet::new(), Vec::new());
     let mut resources: Option<Vec<ApiResource>> = None;
-    for reference in &object.metadata.owner_references {
+    for (place, reference) in object.metadata.owner_references.iter().enumerate() {
         let resources = resources.get_or_insert_with(|| lister.resources());
         let resource = find(resources, reference)?;
         if resource.namespaced && object.metadata.namespace.is_empty() {
             return Ok(Err(Impossible));
         }
         let namespace = if resource.namespaced { object.metadata.namespace.as_str() } else { "" };
-        let cached = lister.by_uid_json(&reference.uid).map(|text| Object::parse(&text)).transpose()?;
-        if let Some(owner) = cached.filter(|owner| is_the_one(owner, reference, namespace)) {
-            let group = if owner.waits_for_dependents() { &mut owners.waiting } else { &mut owners.solid };
-            group.push(reference);
-            continue;
+        match cached.get(&reference.uid)? {
+            Some(Some(owner)) if is_the_one(owner, reference, namespace) => {
+                owners.push(place, owner.is_waiting);
+                continue;
+            }
+            Some(_) => {}
+            None => {
+                owners.is_partial = true;
+                continue;
+            }
         }
         if absent.has(reference, namespace) {
-            owners.dangling.push(reference);
+            owners.dangling.insert(place);
             continue;
         }
+        // The same owner in every round: those of the first references.
+        let owner = (&reference.api_version, &reference.kind, &reference.name);
+        if !asked.contains(&owner) && asked.len() == MOST_ASKED {
+            owners.is_partial = true;
+            continue;
+        }
+        let is_new = asked.insert(owner);
         let need =
             Need::LiveObject { kind: reference.owner_kind(), object: ObjectKey::new(namespace, &reference.name) };
         match lister.answer(&need) {
-            None => needs.push(need),
+            None if is_new => needs.push(need),
+            None => {}
             Some(Ok(text)) => {
                 let owner = Object::parse(&text)?;
                 if owner.metadata.uid != reference.uid {
                     absent.learn(reference, namespace);
-                    owners.dangling.push(reference);
+                    owners.dangling.insert(place);
                     continue;
                 }
                 owners.is_any_unseen = true;
-                if owner.waits_for_dependents() {
-                    owners.waiting.push(reference);
-                } else {
-                    owners.solid.push(reference);
-                }
+                owners.push(place, owner.waits_for_dependents());
             }
             Some(Err(error)) if error.code == 404 => {
                 absent.learn(reference, namespace);
-                owners.dangling.push(reference);
+                owners.dangling.insert(place);
             }
+            // The answers of the run have no room for this one.
+            Some(Err(error)) if error.reason == "TooLarge" => owners.is_partial = true,
             Some(Err(error)) => {
                 return Err(Error::retry(format!(
                     "read owner {} {}: {}",
@@ -100,12 +175,12 @@ pub(crate) fn classify<'a>(
     if needs.is_empty() { Ok(Ok(owners)) } else { Err(Error::Needs(needs)) }
 }
 
-fn is_the_one(owner: &Object, reference: &OwnerReference, namespace: &str) -> bool {
-    let (cached, named) = (owner.kind(), reference.owner_kind());
-    cached.group == named.group
-        && cached.name == named.name
-        && owner.metadata.name == reference.name
-        && owner.metadata.namespace == namespace
+fn is_the_one(owner: &Seen, reference: &OwnerReference, namespace: &str) -> bool {
+    let named = reference.owner_kind();
+    owner.kind.group == named.group
+        && owner.kind.name == named.name
+        && owner.name == reference.name
+        && owner.namespace == namespace
 }
 
 /// The resource of a reference, by group, version and kind as upstream does.

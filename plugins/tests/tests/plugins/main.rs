@@ -5,6 +5,7 @@
 
 mod stories {
     mod deployment;
+    mod garbage_collector;
     mod namespace;
     mod replicaset;
 }
