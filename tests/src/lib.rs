@@ -9,6 +9,7 @@
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
 //! | [`crash`] | a rollout during which something fails |
+//! | [`hostile_objects`] | objects that would harm a controller which trusts them |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/nodes`).
@@ -24,6 +25,7 @@ pub mod crash;
 pub mod eventually;
 pub mod handover;
 pub mod host;
+pub mod hostile_objects;
 pub mod kubectl;
 pub mod languages;
 pub mod local;

@@ -15,6 +15,7 @@ mod faults;
 mod fuzz;
 mod handover;
 mod hostile;
+mod hostile_objects;
 mod kubectl;
 mod least_privilege;
 mod namespaces;
