@@ -18,6 +18,7 @@ pub mod history;
 pub mod list;
 pub mod passage;
 pub mod recorded;
+mod refused;
 pub mod rules;
 pub mod snapshot;
 pub mod stage;
@@ -33,7 +34,8 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::{HostProcess, TestCluster};
+use crate::controlplane::Audit;
+use crate::{HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
 pub use rules::UserActions;
 pub use stage::Stage;
@@ -64,6 +66,10 @@ pub struct Scenario {
     pub reason: &'static str,
     /// Changes that the user makes to objects of the controllers.
     pub user_actions: UserActions,
+    /// Whether it changes the whole cluster, and so runs when no other scenario does.
+    pub alone: bool,
+    /// Why the embedded cluster cannot show it; empty if it can.
+    pub only_real: &'static str,
     /// The file that contains the scenario, relative to the root of the workspace.
     pub source: &'static str,
 }
@@ -108,7 +114,21 @@ impl Scenario {
     pub const fn new(name: &'static str, steps: Steps) -> Scenario {
         let user_actions = UserActions { pods: false, sets: false, replaces_subject: false };
         let source = std::panic::Location::caller().file();
-        Scenario { name, steps, chance: Chance::NONE, reason: "", user_actions, source }
+        Scenario { name, steps, chance: Chance::NONE, reason: "", user_actions, alone: false, only_real: "", source }
+    }
+
+    /// It changes the whole cluster.
+    #[must_use]
+    pub const fn alone(mut self) -> Scenario {
+        self.alone = true;
+        self
+    }
+
+    /// The embedded cluster cannot show it, for this reason.
+    #[must_use]
+    pub const fn only_real(mut self, reason: &'static str) -> Scenario {
+        self.only_real = reason;
+        self
     }
 
     /// Declares what differs between runs, and why.
@@ -150,12 +170,22 @@ pub fn chosen() -> Vec<Scenario> {
 /// # Errors
 /// The control plane, the nodes or the subject did not start. A scenario that fails is an outcome.
 pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> {
-    let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
+    let options = Options { audit: Some(Audit::Writes), ..Options::default() };
+    let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
     let running = subject.start(cluster.plane()?).await?;
     let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-    let outcomes = run_on(scenarios, &cluster, &root_ca).await;
-    write_down(subject.name(), &outcomes)?;
+    let mut outcomes = run_on(scenarios, &cluster, &root_ca).await;
     running.stop().await;
+    let mut refused = refused::by_namespace(&cluster.plane()?.audit_log()?)?;
+    for (i, scenario) in scenarios.iter().enumerate() {
+        if let Some(Ok(outcome)) = outcomes.get_mut(scenario.name) {
+            refused::add(outcome, &namespace_of(i), &mut refused);
+        }
+    }
+    write_down(subject.name(), &outcomes)?;
+    if scenarios.iter().all(|scenario| matches!(outcomes.get(scenario.name), Some(Ok(_)))) {
+        ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
+    }
     cluster.stop().await;
     Ok(outcomes)
 }
@@ -173,8 +203,9 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     std::fs::write(&authority, &root_ca).context("write the certificate authority")?;
     let flags = [HostProcess::controllers(&subject::CONTROLLERS), format!("--root-ca-file={}", authority.display())];
     let mut host = cluster.host(&flags)?;
+    let scenarios: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.only_real.is_empty()).copied().collect();
     let outcomes = {
-        let running = run_on(scenarios, &cluster, &root_ca);
+        let running = run_on(&scenarios, &cluster, &root_ca);
         let mut look = tokio::time::interval(LOOK_AT_HOST);
         tokio::pin!(running);
         loop {
@@ -192,10 +223,27 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
 }
 
 async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) -> Outcomes {
-    futures::stream::iter(scenarios.iter().enumerate())
+    let numbered = scenarios.iter().enumerate();
+    let (alone, together): (Vec<_>, Vec<_>) = numbered.partition(|(_, scenario)| scenario.alone);
+    let mut outcomes = run_some(together, N_AT_ONCE, cluster, root_ca).await;
+    outcomes.extend(run_some(alone, 1, cluster, root_ca).await);
+    outcomes
+}
+
+/// The namespace of a scenario, by its place.
+fn namespace_of(place: usize) -> String {
+    format!("scenario-{}", place + 1)
+}
+
+async fn run_some(
+    scenarios: Vec<(usize, &Scenario)>,
+    n_at_once: usize,
+    cluster: &TestCluster,
+    root_ca: &str,
+) -> Outcomes {
+    futures::stream::iter(scenarios)
         .map(|(i, scenario)| async move {
-            let name = format!("scenario-{}", i + 1);
-            let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), name);
+            let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), namespace_of(i));
             let namespace = namespace.with_root_ca(root_ca.to_owned());
             let outcome = match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace)).await {
                 Ok(Ok(seen)) => Ok(seen),
@@ -204,7 +252,7 @@ async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) ->
             };
             (scenario.name, outcome)
         })
-        .buffer_unordered(N_AT_ONCE)
+        .buffer_unordered(n_at_once)
         .collect()
         .await
 }
@@ -230,7 +278,9 @@ async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
     let history = recorder.until(&by_id(&left)).await?;
     let broken = rules::broken(&history, scenario.user_actions);
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
-    Ok(snapshot::normalize(&left, &history, &namespace.root_ca))
+    let mut seen = snapshot::normalize(&left, &history, &namespace.root_ca);
+    seen["observed"] = namespace.observed();
+    Ok(seen)
 }
 
 fn by_id(left: &Value) -> BTreeMap<Id, Value> {
@@ -262,12 +312,24 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
     let width = scenarios.iter().map(|s| s.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
         let name = scenario.name;
-        let text = |seen: &Value| format!("{:#}\n", snapshot::without_chance(seen, scenario.chance));
+        let text = |seen: &Value| {
+            let mut seen = snapshot::without_chance(seen, scenario.chance);
+            refused::take(&mut seen);
+            format!("{seen:#}\n")
+        };
+        // What is refused to the reference itself depends on how late its caches are.
+        let is_compared = names[1] != Subject::KubeControllerManager.name();
+        let refused = |seen: &Value| if is_compared { refused::take(&mut seen.clone()) } else { BTreeSet::new() };
         let result = match (wanted.get(name), got.get(name)) {
             (Some(Ok(wanted)), Some(Ok(got))) => {
+                let surplus: Vec<String> = refused(got).difference(&refused(wanted)).cloned().collect();
                 let [wanted, got] = [wanted, got].map(text);
-                if wanted == got {
+                if wanted == got && surplus.is_empty() {
                     "equal"
+                } else if wanted == got {
+                    let _ = writeln!(diffs, "=== {name}\n+ refused: {}", surplus.join("\n+ refused: "));
+                    wrong.push(format!("{name}: the API server refused writes that it did not refuse to {}", names[0]));
+                    "refused writes"
                 } else {
                     let diff = TextDiff::from_lines(&wanted, &got);
                     let diff = diff.unified_diff().context_radius(6).to_string();

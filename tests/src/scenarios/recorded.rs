@@ -22,7 +22,7 @@ use crate::workspace_dir;
 pub const COMMAND: &str = "cargo xtask record";
 
 /// What decides how an outcome is written down, relative to `tests/src/scenarios`.
-const RECORDER: [&str; 4] = ["history.rs", "passage.rs", "snapshot.rs", "stage.rs"];
+const RECORDER: [&str; 5] = ["history.rs", "passage.rs", "refused.rs", "snapshot.rs", "stage.rs"];
 
 /// The module whose version is that of kube-controller-manager.
 const KUBERNETES: &str = "k8s.io/kubernetes";

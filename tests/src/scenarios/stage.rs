@@ -1,10 +1,11 @@
 //! A namespace on which a scenario is played, and the verbs in which scenarios are written.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::{ApiClient, PatchKind};
 use crate::eventually;
@@ -31,12 +32,26 @@ pub struct Stage {
     pub ns: String,
     /// The certificate authority that is to be published in the namespace; empty if nobody looks at it.
     pub root_ca: String,
+    observed: Mutex<Map<String, Value>>,
 }
 
 impl Stage {
     /// A stage that is not open yet.
     pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
-        Stage { client, kubeconfig, ns, root_ca: String::new() }
+        Stage { client, kubeconfig, ns, root_ca: String::new(), observed: Mutex::default() }
+    }
+
+    /// Adds to the outcome what the scenario has seen in the middle of its steps. It must be free of chance; the name of the namespace
+    /// is replaced.
+    pub fn observe(&self, what: &str, seen: &Value) {
+        let seen = seen.to_string().replace(&self.ns, "<namespace>");
+        let seen = serde_json::from_str(&seen).unwrap_or(Value::String(seen));
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned(), seen);
+    }
+
+    /// What was observed.
+    pub fn observed(&self) -> Value {
+        Value::Object(self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Waits until a contender has made the namespace, which must exist, ready for Pods.

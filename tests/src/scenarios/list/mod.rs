@@ -2,6 +2,7 @@
 
 mod collection;
 mod deployment;
+mod namespace;
 mod replicas;
 mod rollout;
 
@@ -15,7 +16,8 @@ const MANY_AT_ONCE: &str = "as many Pods as become ready between two runs of the
 
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
-    [deployment::SCENARIOS, rollout::SCENARIOS, replicas::SCENARIOS, collection::SCENARIOS].concat()
+    [deployment::SCENARIOS, rollout::SCENARIOS, replicas::SCENARIOS, collection::SCENARIOS, namespace::SCENARIOS]
+        .concat()
 }
 
 #[cfg(test)]
