@@ -215,7 +215,7 @@ pub struct DevArgs {
 /// Arguments of `pintle run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Kubeconfig of the cluster. Default: the service account of the Pod (in-cluster configuration).
+    /// Kubeconfig of the cluster, or a list of files as in KUBECONFIG. Default: the service account of the Pod (in-cluster configuration).
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
 

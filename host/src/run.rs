@@ -11,7 +11,7 @@ use crate::{logging, plugins, stop};
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     args.plugins.plugins.append(&mut args.more_plugins);
-    let source = match &args.kubeconfig {
+    let source = match args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty()) {
         Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
         None => Source::InCluster,
     };

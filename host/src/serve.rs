@@ -21,9 +21,13 @@ pub(crate) async fn start(address: SocketAddr, manager: Arc<Manager>) -> anyhow:
         .await
         .with_context(|| format!("listen on {address} for /metrics; choose another address with --serve"))?;
     let address = listener.local_addr().context("read the address")?;
+    let alive = {
+        let manager = manager.clone();
+        move || async move { live(&manager) }
+    };
     let router = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
-        .route("/livez", get(|| async { "ok" }))
+        .route("/healthz", get(alive.clone()))
+        .route("/livez", get(alive))
         .route(
             "/readyz",
             get({
@@ -38,6 +42,17 @@ pub(crate) async fn start(address: SocketAddr, manager: Arc<Manager>) -> anyhow:
         }
     });
     Ok(address)
+}
+
+/// Alive as long as no task of the host panics repeatedly.
+fn live(manager: &Manager) -> (StatusCode, String) {
+    match &manager.failing()[..] {
+        [] => (StatusCode::OK, "ok".into()),
+        tasks => {
+            let tasks = tasks.join(", ");
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("tasks that panic repeatedly: {tasks}; see the log"))
+        }
+    }
 }
 
 /// Ready once the caches of every plugin are synced.

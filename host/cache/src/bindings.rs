@@ -7,6 +7,7 @@ use pintle_core::contract::manifest::{Manifest, Watch};
 use pintle_core::object::field::{FieldMask, FieldPath, FieldPathError};
 use pintle_core::object::id::Kind;
 use pintle_core::policy::rules::Rules;
+use pintle_core::policy::selection::Selection;
 use tracing::error;
 
 use crate::informer::plan::Demand;
@@ -26,6 +27,8 @@ pub(crate) struct PreparedWatch {
     pub(crate) watch: Watch,
     pub(crate) demand: Arc<Demand>,
     pub(crate) rules: Rules,
+    /// Which of its kind's objects it shows.
+    pub(crate) selection: Selection,
     /// Rules of a watch of every kind may look at fields that are not read: to them, objects do not have those.
     pub(crate) rules_look_further: bool,
 }
@@ -70,7 +73,8 @@ impl PreparedWatch {
             demand.selects = None;
         }
         let rules_look_further = !demand.fields.covers_all(rules.fields());
-        Ok(Self { watch: watch.clone(), demand: Arc::new(demand), rules, rules_look_further })
+        let selection = Selection::new(watch.label_selector.as_deref(), watch.field_selector.as_deref());
+        Ok(Self { watch: watch.clone(), demand: Arc::new(demand), rules, selection, rules_look_further })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::discovery::{self, Follower, Rounds};
 use crate::informer::{Env, Informers};
 use crate::resources::Resources;
 use crate::store::set::StoreSet;
+use crate::supervisor::Supervisor;
 use crate::types::{CachesConfig, Delta};
 
 /// What changes its kinds when discovery finds others.
@@ -75,7 +76,13 @@ pub struct InformerStats {
 impl Caches {
     /// Caches that read from this API server. Nothing is read before somebody asks.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
-        let env = Env { reader, config, stores: StoreSet::default(), rounds: Arc::<Rounds>::default() };
+        let env = Env {
+            reader,
+            config,
+            stores: StoreSet::default(),
+            rounds: Arc::<Rounds>::default(),
+            supervisor: Supervisor::new(),
+        };
         Arc::new(Self {
             env: Arc::new(env),
             registry: Mutex::default(),
@@ -96,9 +103,9 @@ impl Caches {
         new.after_bind(lost.unwrap_or_default());
     }
 
-    /// Calls `leave` with the informers, under their lock.
-    pub(crate) fn leave(&self, leave: impl FnOnce(&mut Informers)) {
-        leave(&mut self.registry.lock().informers);
+    /// Calls a function with the informers, under their lock.
+    pub(crate) fn with_informers(&self, call: impl FnOnce(&mut Informers)) {
+        call(&mut self.registry.lock().informers);
     }
 
     /// The server's resource of this kind, or of another version of it, as of the last discovery.
@@ -158,6 +165,11 @@ impl Caches {
         stats
     }
 
+    /// Supervises the tasks of the caches, and those of their users.
+    pub fn supervisor(&self) -> &Arc<Supervisor> {
+        &self.env.supervisor
+    }
+
     pub(crate) fn env(&self) -> &Arc<Env> {
         &self.env
     }
@@ -168,9 +180,15 @@ impl Caches {
 
     fn discover(self: &Arc<Self>) {
         if !self.discovering.swap(true, Ordering::AcqRel) {
-            let Env { reader, config, rounds, .. } = &*self.env;
-            let follower: Weak<Self> = Arc::downgrade(self);
-            tokio::spawn(discovery::run(reader.clone(), config.clone(), rounds.clone(), follower));
+            let Env { reader, config, rounds, supervisor, .. } = &*self.env;
+            let (reader, config, rounds) = (reader.clone(), config.clone(), rounds.clone());
+            let (follower, supervisor): (Weak<Self>, _) = (Arc::downgrade(self), supervisor.clone());
+            tokio::spawn(async move {
+                let start = |is_restart| {
+                    discovery::run(reader.clone(), config.clone(), rounds.clone(), follower.clone(), is_restart)
+                };
+                supervisor.run("discovery", start).await;
+            });
         }
     }
 }

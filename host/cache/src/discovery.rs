@@ -107,13 +107,15 @@ pub(crate) trait Follower: Send + Sync {
     fn follow(&self, resources: Arc<Resources>);
 }
 
-/// Asks until the follower is gone.
+/// Asks until the follower is gone. After a restart the follower binds again, because the panic may have interrupted it.
 pub(crate) async fn run(
     reader: Arc<dyn ApiReader>,
     config: CachesConfig,
     rounds: Arc<Rounds>,
     follower: Weak<dyn Follower>,
+    is_restart: bool,
 ) {
+    let mut must_follow = is_restart;
     let mut backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, config.seed);
     let mut follow_ups = Vec::new();
     loop {
@@ -129,7 +131,7 @@ pub(crate) async fn run(
                 }
                 let before = follower.resources();
                 let now = Resources::new(found, before.as_deref());
-                if before.is_none_or(|before| !before.is_same(&now)) {
+                if std::mem::take(&mut must_follow) || before.is_none_or(|before| !before.is_same(&now)) {
                     info!(kinds = now.n_kinds(), "API server's resources are known");
                     follower.follow(Arc::new(now));
                 }

@@ -24,10 +24,12 @@ mod resources;
 mod snapshot;
 mod store;
 mod subscription;
+mod supervisor;
 mod types;
 mod view;
 
 pub use caches::{Caches, InformerStats};
 pub use snapshot::Snapshot;
 pub use subscription::Subscription;
+pub use supervisor::{Supervisor, panic_text};
 pub use types::{CachesConfig, ChangeHandler, Delta, Enqueued, RunContext};

@@ -16,7 +16,7 @@ use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object};
 use pintle_core::policy::rules::{Delta, Enqueued, RuleCache};
 
-use crate::bindings::{KindBinding, KindTable, PreparedManifest, PreparedWatch};
+use crate::bindings::{KindBinding, KindSource, KindTable, PreparedManifest, PreparedWatch};
 use crate::resources::Resources;
 use crate::store::Store;
 
@@ -80,6 +80,17 @@ impl Snapshot {
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&KindBinding, &Arc<Store>)> {
         let entries = self.0.table.bound.iter().zip(&self.0.stores);
         entries.filter_map(|(bound, store)| bound.usable(store.as_ref()).map(|store| (bound, store)))
+    }
+
+    /// A kind whose objects are not listed yet, and therefore missing here.
+    pub(crate) fn unlisted(&self) -> Option<&Kind> {
+        let mut entries = self.0.table.bound.iter().zip(&self.0.stores);
+        let is_unlisted = |bound: &KindBinding, store: &Option<Arc<Store>>| match &bound.source {
+            KindSource::Absent => false,
+            KindSource::Unknown => true,
+            KindSource::Informer { listener, .. } => bound.usable(store.as_ref()).is_none() && !listener.is_skipped(),
+        };
+        entries.find(|(bound, store)| is_unlisted(bound, store)).map(|(bound, _)| &bound.kind)
     }
 
     pub(crate) fn watched_of(&self, kind: &Kind) -> Option<&PreparedWatch> {

@@ -8,6 +8,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::object::version::{ResourceVersion, Uid};
 use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{Detail, ListWatchTarget};
 use tokio::sync::watch;
 use tracing::info;
@@ -48,7 +49,7 @@ impl Caches {
 
 impl Subscription {
     /// Waits until everything that the manifest watches has been listed once. A kind that the server does not have counts as
-    /// listed; one of a watch of every kind also if the server refuses to list it.
+    /// listed; one of a watch of every kind also if the server has refused to list it for half a minute.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -112,20 +113,43 @@ impl Subscription {
         }
         let Some(id) = bound.store() else { return true };
         let version = ResourceVersion::parse(&write.resource_version);
+        // What the watch does not show is as good as deleted.
+        let gone = write.gone || self.selects(write) == Selected::No;
         let seen = self.state.caches.env().stores.read(id, |store| {
             if version != ResourceVersion::Unknown && store.version().reaches(&version) {
                 return true;
             }
             let cached = store.get(&write.object.namespace, &write.object.name);
             match cached.map(|object| &object.meta) {
-                None => write.gone,
+                None => gone,
                 // Another object has taken its name since.
-                Some(meta) if !write.uid.is_empty() && meta.uid != Uid::parse(&write.uid) && write.gone => true,
+                Some(meta) if !write.uid.is_empty() && meta.uid != Uid::parse(&write.uid) && gone => true,
                 Some(meta) if write.gone && version == ResourceVersion::Unknown => meta.terminating,
                 Some(meta) => meta.resource_version.reaches(&version) || (write.gone && meta.terminating),
             }
         });
         seen.unwrap_or(true)
+    }
+
+    /// Whether the selectors of the watch let it show the written object. What is gone is not shown, whatever they are.
+    pub fn selects(&self, write: &PendingWrite) -> Selected {
+        let table = self.state.table();
+        match find(&table, &write.kind).filter(|_| !write.gone) {
+            Some(bound) => self.state.plugin.watches[bound.watch].selection.of(&write.object, write.labels.as_ref()),
+            None => Selected::Yes,
+        }
+    }
+
+    /// Has the watch of a kind reopened where it was, because it seems to be silent or late. Does nothing if the kind is not
+    /// watched, or if its watch was opened a moment ago.
+    pub fn reopen(&self, kind: &Kind) {
+        let table = self.state.table();
+        let Some(scope) = find(&table, kind).and_then(KindBinding::scope) else { return };
+        self.state.caches.with_informers(|informers| {
+            if let Some(informer) = informers.get(scope) {
+                informer.reopen();
+            }
+        });
     }
 
     /// How the objects of this kind in this namespace are read; `None` if they are not. Selectors are the watch's.
@@ -167,7 +191,7 @@ fn find<'t>(table: &'t KindTable, kind: &Kind) -> Option<&'t KindBinding> {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.state.caches.leave(|informers| self.state.unbind(informers));
+        self.state.caches.with_informers(|informers| self.state.unbind(informers));
     }
 }
 

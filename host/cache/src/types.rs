@@ -49,6 +49,10 @@ pub trait ChangeHandler: Send + Sync {
     fn on_changes(&self, batch: &Arc<[Delta]>);
     /// The cache of this kind has reached a later resourceVersion (also called after `on_changes`), or is now complete.
     fn on_progress(&self, kind: &Kind);
+    /// Changes of this kind may not have been handed over, although they are in the store.
+    fn on_gap(&self, kind: &Kind) {
+        self.on_progress(kind);
+    }
 }
 
 /// What a run sees besides the caches.

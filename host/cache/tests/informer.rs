@@ -1,8 +1,10 @@
 //! Informers against an API server that fails in all the ways that API servers fail.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pintle_cache::{ChangeHandler, Delta};
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiErrorClass, WatchFrame};
 use pintle_core::ports::view::Query;
@@ -329,6 +331,115 @@ async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_t
     named.synced().await;
     assert_eq!(listed(&named, "v1/Pod"), "ns/a@11");
     eventually("the other one sees it too", || listed(&every, "v1/Pod") == "ns/a@11").await;
+}
+
+/// API servers answer 403 until they have read their roles.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_refused_for_a_moment_is_waited_for() {
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    server.state().refusals.insert("pods".into(), error(ApiErrorClass::Forbidden, 403));
+    let caches = caches(&server);
+    let heard = Arc::new(Heard::default());
+    let every = caches.subscribe(manifest(json!([{"every": {}}])), heard.clone());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!every.is_synced(), "it may be listed soon");
+    server.state().refusals.clear();
+    every.synced().await;
+    assert_eq!(listed(&every, "v1/Pod"), "ns/a@11");
+}
+
+/// Whoever asks for dependents in order to remove a finalizer would take those of the new kind for absent.
+#[tokio::test(start_paused = true)]
+async fn answers_about_dependents_are_incomplete_while_a_new_kind_is_not_listed() {
+    let server = FakeServer::new();
+    let caches = caches(&server);
+    let (every, _) = subscribe(&caches, json!([{"every": {}}])).await;
+    let is_incomplete = || {
+        let view = every.snapshot().view(context());
+        assert_eq!(view.incomplete_dependents(), None, "nothing was read");
+        view.dependents("uid").unwrap();
+        view.incomplete_dependents().map(ToString::to_string)
+    };
+    assert_eq!(is_incomplete(), None);
+    server.state().refusals.insert("widgets".into(), error(ApiErrorClass::Forbidden, 403));
+    server.state().resources.push(resource("example.com/v1/Widget", "widgets"));
+    caches.refreshed(Duration::ZERO).await.unwrap();
+    settle().await;
+    assert_eq!(is_incomplete().as_deref(), Some("example.com/v1/Widget"));
+    server.state().refusals.clear();
+    eventually("it is listed", || is_incomplete().is_none()).await;
+    // What is refused for long counts as empty, as upstream.
+    server.state().refusals.insert("gadgets".into(), error(ApiErrorClass::Forbidden, 403));
+    server.state().resources.push(resource("example.com/v1/Gadget", "gadgets"));
+    caches.refreshed(Duration::ZERO).await.unwrap();
+    settle().await;
+    assert!(is_incomplete().is_some());
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    assert_eq!(is_incomplete(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_panics_lists_again_and_its_listeners_learn_of_the_gap() {
+    /// Panics at the first change after the initial list.
+    #[derive(Default)]
+    struct Fragile {
+        n_batches: AtomicUsize,
+        n_gaps: AtomicUsize,
+    }
+    impl ChangeHandler for Fragile {
+        fn on_changes(&self, _: &Arc<[Delta]>) {
+            assert!(self.n_batches.fetch_add(1, Ordering::SeqCst) != 1, "boom");
+        }
+        fn on_progress(&self, _: &Kind) {}
+        fn on_gap(&self, _: &Kind) {
+            self.n_gaps.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    let caches = caches(&server);
+    let fragile = Arc::new(Fragile::default());
+    let pods_only = caches.subscribe(manifest(pods()), fragile.clone());
+    pods_only.synced().await;
+    server.put("pods", "ns", "b", json!({}));
+    eventually("it has panicked", || caches.supervisor().panics() == [("informer", 1)]).await;
+    server.put("pods", "ns", "c", json!({}));
+    eventually("it lists again", || listed(&pods_only, "v1/Pod") == "ns/a@11 ns/b@12 ns/c@13").await;
+    assert_eq!(fragile.n_gaps.load(Ordering::SeqCst), 1);
+    assert!(caches.supervisor().failing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_reopened_continues_where_it_was() {
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    let caches = caches(&server);
+    let (subscription, _) = subscribe(&caches, pods()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    server.requests();
+    subscription.reopen(&"v1/Pod".parse().unwrap());
+    subscription.reopen(&"v1/Unknown".parse().unwrap());
+    settle().await;
+    assert_eq!(server.requests(), ["watch@11 pods"]);
+    subscription.reopen(&"v1/Pod".parse().unwrap());
+    settle().await;
+    assert!(server.requests().is_empty(), "it was opened a moment ago");
+    server.put("pods", "ns", "b", json!({}));
+    eventually("the new watch brings changes", || listed(&subscription, "v1/Pod") == "ns/a@11 ns/b@12").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_replaced_after_two_and_a_half_minutes() {
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    let caches = caches(&server);
+    let (_subscription, _) = subscribe(&caches, pods()).await;
+    server.requests();
+    tokio::time::sleep(Duration::from_secs(149)).await;
+    assert!(server.requests().is_empty());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(server.requests(), ["watch@11 pods"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use pintle_cache::{Caches, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::selection::Selected;
+use pintle_core::ports::api::WatchFrame;
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
@@ -326,6 +328,7 @@ fn write(name: &str, version: u64, gone: bool) -> PendingWrite {
         uid: format!("uid-{name}"),
         resource_version: if version == 0 { String::new() } else { version.to_string() },
         gone,
+        labels: None,
     }
 }
 
@@ -360,6 +363,34 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
     server.put("pods", "a", "q", json!({"metadata": {"uid": "another"}}));
     settle().await;
     assert!(pods.sees(&write("q", 0, true)), "another object has its name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_to_an_object_outside_of_the_watch_is_not_waited_for() {
+    let server = FakeServer::new();
+    let labelled = |app: &str| json!({"metadata": {"labels": {"app": app}}});
+    server.put("pods", "a", "p", labelled("web"));
+    let caches = caches(&server);
+    let (web, _) = subscribe(&caches, json!([{"kind": POD, "labelSelector": "app=web"}])).await;
+    let (named, _) = subscribe(&caches, json!([{"kind": POD, "fieldSelector": "metadata.name=p"}])).await;
+    let (running, _) = subscribe(&caches, json!([{"kind": POD, "fieldSelector": "status.phase=Running"}])).await;
+    let with = |app: &str, name: &str, version| PendingWrite {
+        labels: Some([("app".to_owned(), app.to_owned())].into()),
+        ..write(name, version, false)
+    };
+    assert!(!web.sees(&with("web", "new", 12)), "it will come");
+    assert!(web.sees(&with("db", "new", 12)), "it will never come");
+    assert!(!web.sees(&write("new", 12, false)), "the answer did not contain its labels");
+    assert!(!web.sees(&with("db", "p", 12)), "it is still in the cache, and will leave it");
+    server.put("pods", "a", "p", labelled("db"));
+    server.send("pods", || {
+        Ok(WatchFrame::Deleted(r#"{"metadata":{"name":"p","namespace":"a","resourceVersion":"12"}}"#.into()))
+    });
+    settle().await;
+    assert!(web.sees(&with("db", "p", 12)));
+    assert!(!named.sees(&write("p", 13, false)) && named.sees(&write("new", 13, false)));
+    assert_eq!(running.selects(&write("new", 13, false)), Selected::Unknown, "the API server has to be asked");
+    assert_eq!(running.selects(&write("new", 13, true)), Selected::Yes, "it is gone in any case");
 }
 
 /// What is granted is a namespace: a list of a cluster-scoped kind would be one of all objects.

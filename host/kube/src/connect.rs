@@ -3,25 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use base64::Engine as _;
 use http::{Request, Response, StatusCode, header};
-use kube::client::{Body, ClientBuilder};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Config;
+use kube::client::Body;
 use parking_lot::Mutex;
-use pintle_core::ports::api::{ApiError, ApiReader, READ_TIMEOUT, RequestObserver};
+use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver};
 
-use crate::account::{self, Account};
+use crate::account::Account;
 use crate::error;
+use crate::transport::{Limits, Transport};
 
 /// Source of the address and the credentials.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A kubeconfig file and the name of a context in it (default: the current context).
+    /// Kubeconfig files and the name of a context in them (default: the current context).
     File {
-        /// Path of the file.
+        /// Path of the file, or a list of paths as in the environment variable KUBECONFIG.
         path: PathBuf,
         /// Name of the context.
         context: Option<String>,
@@ -48,6 +47,14 @@ pub enum ConnectError {
         "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
     )]
     InCluster(String),
+    /// The proxy on the way to the server cannot be used.
+    #[error(
+        "cannot use the proxy {url:?}; `proxy-url` of the kubeconfig, HTTPS_PROXY and HTTP_PROXY accept http://HOST:PORT, https://HOST:PORT and socks5://HOST:PORT"
+    )]
+    Proxy {
+        /// Its address, without user and password.
+        url: String,
+    },
     /// The HTTP client cannot be created, for example because a certificate does not parse.
     #[error("cannot create a client for {url}: {why}")]
     Client {
@@ -78,6 +85,10 @@ pub enum ConnectError {
     },
 }
 
+/// Mark of an answer 401: the same request may succeed now, with other credentials.
+#[derive(Clone, Copy)]
+pub(crate) struct Renewed;
+
 /// Causes of a missing answer.
 pub(crate) enum Unanswered {
     /// The request was not sent.
@@ -89,10 +100,7 @@ pub(crate) enum Unanswered {
 /// A client of one API server, shared by all readers and writers.
 #[derive(Clone)]
 pub struct Connection {
-    /// Authenticates with the host's credentials.
-    client: Client,
-    /// Sends no credentials.
-    bare: Client,
+    transport: Arc<Transport>,
     /// The account whose token requests carry; the host's credentials if absent.
     account: Option<Arc<Account>>,
     /// All accounts by name, so that every user of an account shares one token.
@@ -110,24 +118,21 @@ impl Connection {
     /// # Errors
     /// [`ConnectError`]; a retry helps only after the files change.
     pub async fn open(source: &Source) -> Result<Self, ConnectError> {
-        let mut config = load(source).await?;
-        // The host has its own retry rules, and over loopback or a LAN plain JSON is cheaper than compression.
-        config.default_retry = false;
-        config.disable_compression = true;
-        config.connect_timeout = Some(Duration::from_secs(10));
-        config.read_timeout = Some(READ_TIMEOUT);
+        Self::open_with(source, Limits::default()).await
+    }
+
+    /// As [`Connection::open`], with other times.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; a retry helps only after the files change.
+    pub async fn open_with(source: &Source, limits: Limits) -> Result<Self, ConnectError> {
+        let transport = Arc::new(Transport::open(source, limits).await?);
+        let config = transport.config();
         let url = config.cluster_url.to_string();
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let root_ca = root_ca(&config);
-        let mut bare = config.clone();
-        bare.auth_info = AuthInfo::default();
-        let client = |config| match ClientBuilder::try_from(config) {
-            Ok(builder) => Ok(builder.build()),
-            Err(why) => Err(ConnectError::Client { url: url.clone(), why: error::chain(&why) }),
-        };
-        let (client, bare) = (client(config)?, client(bare)?);
         let observer = Arc::default();
-        Ok(Self { client, bare, account: None, accounts: Arc::default(), url, host, root_ca, observer })
+        Ok(Self { transport, account: None, accounts: Arc::default(), url, host, root_ca, observer })
     }
 
     /// This connection, authenticated as a service account of `kube-system`. The first request creates the account and
@@ -140,23 +145,25 @@ impl Connection {
 
     /// The server's answer, or the error of the connection.
     pub(crate) async fn answer(&self, mut request: Request<Body>) -> Result<Response<Body>, Unanswered> {
+        let lost = |why: kube::Error| Unanswered::Lost(error::from_client(&why));
+        let clients = self.transport.clients().await;
         let Some(account) = &self.account else {
-            return self.client.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)));
+            let mut response = clients.host.send(request).await.map_err(lost)?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.transport.rejected(&clients).await {
+                response.extensions_mut().insert(Renewed);
+            }
+            return Ok(response);
         };
         let host = Self { account: None, ..self.clone() };
         // Boxed, because fetching a token is itself a request.
         let authorization = Box::pin(account.authorization(&host)).await.map_err(Unanswered::NotSent)?;
         request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
-        let response = self.bare.send(request).await.map_err(|why| Unanswered::Lost(error::from_client(&why)))?;
+        let mut response = clients.bare.send(request).await.map_err(lost)?;
         if response.status() == StatusCode::UNAUTHORIZED {
             account.refused(&authorization).await;
+            response.extensions_mut().insert(Renewed);
         }
         Ok(response)
-    }
-
-    /// Whether the same request may succeed with a new token: the server rejected the token that it carried.
-    pub(crate) fn may_renew(&self, error: &ApiError) -> bool {
-        self.account.is_some() && error.code == 401 && error.reason != account::NO_TOKEN
     }
 
     /// Address of the server.
@@ -203,31 +210,6 @@ impl Connection {
     /// This connection as the runtime's port.
     pub fn reader(&self) -> Arc<dyn ApiReader> {
         Arc::new(self.clone())
-    }
-}
-
-async fn load(source: &Source) -> Result<Config, ConnectError> {
-    match source {
-        Source::File { path, context } => {
-            let shown = path.display().to_string();
-            // A parser may print the position in several lines; the first one names the problem.
-            let fail = |why: String| ConnectError::Kubeconfig {
-                path: shown.clone(),
-                why: why.lines().next().unwrap_or_default().to_owned(),
-            };
-            std::fs::metadata(path).map_err(|why| fail(why.to_string()))?;
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|why| fail(error::chain(&why)))?;
-            let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|why| fail(error::chain(&why)))
-        }
-        Source::Text(text) => {
-            let fail = |why: String| ConnectError::Kubeconfig { path: "(given as text)".into(), why };
-            let kubeconfig = Kubeconfig::from_yaml(text).map_err(|why| fail(error::chain(&why)))?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .map_err(|why| fail(error::chain(&why)))
-        }
-        Source::InCluster => Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why))),
     }
 }
 

@@ -4,7 +4,8 @@
 //! the `kube` client, which handles kubeconfigs, TLS and credentials. Answers are returned as JSON text: only the envelope is
 //! parsed (a list's items, a watch's frames, a write's metadata), never the objects.
 //!
-//! A connection authenticates as the host or as a plugin's service account ([`account`]).
+//! A connection authenticates as the host or as a plugin's service account ([`account`]). Credentials, certificates and proxies come
+//! from files that may change ([`settings`]); [`transport`] makes the connections and notices dead ones.
 //!
 //! *Invariants*: every failure is classified here, once ([`error`]); a write is repeated only after the server reported that
 //! it did nothing.
@@ -17,6 +18,9 @@ mod discover;
 mod error;
 mod path;
 mod read;
+mod settings;
+mod transport;
 mod write;
 
 pub use connect::{ConnectError, Connection, Source};
+pub use transport::Limits;

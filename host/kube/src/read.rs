@@ -16,7 +16,7 @@ use pintle_core::ports::api::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::connect::{Connection, Unanswered};
+use crate::connect::{Connection, Renewed, Unanswered};
 use crate::path::{self, Place};
 use crate::{discover, error};
 
@@ -26,6 +26,26 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 
 /// User agent of reads.
 const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informers");
+
+/// A request that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: ApiError,
+    /// The server rejected the credentials, and there are other ones now: the same request may succeed.
+    pub(crate) renewed: bool,
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        Self { error, renewed: false }
+    }
+}
+
+impl From<Failed> for ApiError {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
 
 impl Connection {
     pub(crate) async fn get_bytes(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
@@ -38,8 +58,12 @@ impl Connection {
 
     async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
         let body = match self.send(get(url, accept)?, Some(0)).await {
-            Err(error) if self.may_renew(&error) => self.send(get(url, accept)?, Some(0)).await?,
-            result => result?,
+            Err(failed) if failed.renewed => self.send(get(url, accept)?, Some(0)).await,
+            result => result,
+        };
+        let body = match body {
+            Ok(body) => body,
+            Err(failed) => return Err(failed.error),
         };
         let limited = http_body_util::Limited::new(body, limit_bytes);
         match limited.collect().await {
@@ -53,7 +77,7 @@ impl Connection {
 
     /// Sends a request; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported to the
     /// observer.
-    pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, ApiError> {
+    pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, Failed> {
         let method = method_name(request.method());
         let answer = self.answer(request).await;
         if !matches!(answer, Err(Unanswered::NotSent(_))) {
@@ -62,14 +86,15 @@ impl Connection {
         }
         let response = match answer {
             Ok(response) => response,
-            Err(Unanswered::NotSent(why) | Unanswered::Lost(why)) => return Err(why),
+            Err(Unanswered::NotSent(why) | Unanswered::Lost(why)) => return Err(why.into()),
         };
         if response.status().is_success() {
             return Ok(response.into_body());
         }
         let (head, body) = response.into_parts();
         let body = body.collect_bytes().await.unwrap_or_default();
-        Err(error::from_response(head.status, &head.headers, &body))
+        let error = error::from_response(head.status, &head.headers, &body);
+        Err(Failed { error, renewed: head.extensions.get::<Renewed>().is_some() })
     }
 
     async fn list_page(&self, target: &ListWatchTarget, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {
@@ -104,7 +129,10 @@ impl Connection {
             Detail::Full => JSON,
             Detail::Metadata => METADATA,
         };
-        let body = self.send(get(&url, accept)?, None).await?;
+        let body = match self.send(get(&url, accept)?, None).await {
+            Err(failed) if failed.renewed => self.send(get(&url, accept)?, None).await?,
+            result => result?,
+        };
         Ok(frames(body).boxed())
     }
 }

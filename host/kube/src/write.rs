@@ -1,5 +1,6 @@
 //! Writes, each with its plugin's user agent and rate limit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use pintle_core::contract::outcome::{PatchType, Preconditions, Propagation};
 use pintle_core::policy::ratelimit::TokenBucket;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiError, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use crate::connect::Connection;
 use crate::error;
 use crate::path::{self, Place};
+use crate::read::Failed;
 
 /// Requests only the metadata in the answer; the object itself arrives through the watch.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -28,9 +30,6 @@ const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 /// Requests only the metadata of the deleted objects. The API server answers [`ACCEPT`] with 406 here, after the deletion:
 /// the answer to a deletion of a collection is a list.
 const ACCEPT_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-
-/// Maximum repetitions of a write that the server throttled; client-go's value.
-const MAX_RETRIES: u32 = 10;
 
 /// Writes of one identity. All identities share the connection pool; each has its own rate limit and user agent.
 struct Writer {
@@ -82,22 +81,16 @@ impl ApiWriter for Writer {
 impl Writer {
     /// Sends the write; returns the body of the last attempt's answer.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
-        let mut retries = 0;
-        let mut renewed = false;
-        loop {
-            self.wait_for_turn(method_of(&write.verb).1).await;
-            match self.send(write).await {
-                Err(why) if !renewed && self.connection.may_renew(&why) => renewed = true,
-                // The server's request queueing answers these before any handler sees the request.
-                Err(why @ ApiError { code: 429, .. }) if retries < MAX_RETRIES => {
-                    let ApiErrorClass::Throttled(Some(after)) = why.class else { return Err(why) };
-                    tracing::debug!(delay = ?after, "the server throttled the write; it is repeated after the delay");
-                    tokio::time::sleep(after).await;
-                    retries += 1;
-                }
-                result => return result,
+        let method = method_of(&write.verb).1;
+        self.wait_for_turn(method).await;
+        let answer = match self.send(write).await {
+            Err(failed) if failed.renewed => {
+                self.wait_for_turn(method).await;
+                self.send(write).await
             }
-        }
+            result => result,
+        };
+        answer.map_err(|failed| failed.error)
     }
 
     async fn wait_for_turn(&self, method: &'static str) {
@@ -109,7 +102,7 @@ impl Writer {
         self.connection.report(|observer| observer.delayed(method, &self.connection.host, delay));
     }
 
-    async fn send(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
+    async fn send(&self, write: &WriteRequest) -> Result<Bytes, Failed> {
         let (request, n_bytes) = self.request(write).map_err(|why| error::malformed("address", why))?;
         let body = self.connection.send(request, Some(n_bytes)).await?;
         Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
@@ -226,6 +219,7 @@ struct AnswerMeta {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 /// The part of a Status that describes a deleted object.
@@ -245,6 +239,7 @@ fn parse_written(body: &[u8]) -> Result<Written, ApiError> {
             uid: answer.metadata.uid,
             resource_version: answer.metadata.resource_version,
             terminating: answer.metadata.deletion_timestamp.is_some(),
+            labels: Some(answer.metadata.labels.unwrap_or_default()),
         },
     })
 }
@@ -255,9 +250,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_an_object_or_the_status_of_its_deletion() {
-        let written =
-            parse_written(br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x"}}"#);
-        let expected = Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true };
+        let written = parse_written(
+            br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x","labels":{"l":"v"}}}"#,
+        );
+        let labels = Some([("l".to_owned(), "v".to_owned())].into());
+        let expected =
+            Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true, labels };
         assert_eq!(written.unwrap(), expected);
         let removed = parse_written(br#"{"kind":"Status","metadata":{},"details":{"name":"a","uid":"u"}}"#);
         assert_eq!(removed.unwrap(), Written { name: "a".into(), uid: "u".into(), ..Written::default() });

@@ -15,8 +15,11 @@ pub mod failures;
 pub mod manager;
 mod metrics;
 mod recorder;
+mod throttle;
 mod writer;
 
+use pintle_cache::panic_text;
+pub use throttle::patiently;
 pub use writer::denials;
 
 /// Access to private items, only for the fuzz targets.
@@ -34,10 +37,4 @@ pub mod fuzzing {
         members.edit("metadata", |metadata| metadata.set_string(of_metadata, to))?;
         Ok(members.text())
     }
-}
-
-/// The message of a panic, for the log.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
 }

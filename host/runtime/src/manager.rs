@@ -33,6 +33,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version};
 use crate::failures::{self, Failures, RecordedFailure};
@@ -54,8 +55,9 @@ pub struct ManagerConfig {
     pub qps: Option<f32>,
     /// Burst of each plugin's client. Default 30, as kube-controller-manager.
     pub burst: u32,
-    /// How long a key waits for the caches to show its own writes. Default 30 s. Too low: a key may run on a state from
-    /// before its writes. Too high: a hanging watch delays the key.
+    /// How long a key waits for the caches to show its own writes before it is reported, its watches are reopened and the API
+    /// server is asked about the writes. It stays held until they are seen. Default 30 s. Too low: needless requests while a
+    /// watch is late. Too high: a silent watch delays the key.
     pub stale_bound: Duration,
     /// Interval between the starts of the plugins that were added before the manager runs. Default 0. A random part of it is
     /// added, as upstream.
@@ -299,11 +301,12 @@ impl Manager {
         let parts = ControllerParts {
             reader: self.reader.clone(),
             live: self.writers.live_reader(&identity).unwrap_or_else(|| self.reader.clone()),
-            writer: Writer { name, api, recorder, metrics: metrics.clone() },
+            writer: Writer { name, api, recorder, metrics: metrics.clone(), stopped: CancellationToken::new() },
             metrics,
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
+            supervisor: self.caches.supervisor().clone(),
             idle_signal: self.idle_signal.clone(),
             changes: self.changes.clone(),
         };
@@ -422,8 +425,14 @@ impl Manager {
         }
     }
 
+    /// Tasks of the host that panic repeatedly or cannot start again: restart the process.
+    pub fn failing(&self) -> Vec<&'static str> {
+        self.caches.supervisor().failing()
+    }
+
     /// All metrics in the text form of OpenMetrics (`application/openmetrics-text; version=1.0.0`).
     pub fn metrics_text(&self) -> String {
+        self.metrics.count_panics(&self.caches.supervisor().panics());
         for plugin in self.plugins.lock().by_name.values() {
             plugin.controller.refresh_metrics();
         }

@@ -14,7 +14,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -28,9 +28,11 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::PluginMetrics;
 use crate::panic_text;
+use crate::throttle::patiently;
 
 /// Capacity of the event queue; client-go's value.
 const QUEUE: usize = 1_000;
@@ -60,8 +62,7 @@ struct Shared {
     /// Events that are queued or being written.
     n_open: AtomicUsize,
     /// No more retries.
-    closing: AtomicBool,
-    closed: Notify,
+    closed: CancellationToken,
     /// Notified whenever `n_open` reaches zero.
     idle_signal: Arc<Notify>,
 }
@@ -85,8 +86,7 @@ impl Recorder {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let shared = Arc::new(Shared {
             n_open: AtomicUsize::new(0),
-            closing: AtomicBool::new(false),
-            closed: Notify::new(),
+            closed: CancellationToken::new(),
             idle_signal: config.idle_signal,
         });
         let task = Task {
@@ -117,8 +117,7 @@ impl Recorder {
 
     /// Stops retries: each queued event is tried once more.
     pub(crate) fn close(&self) {
-        self.shared.closing.store(true, Ordering::Release);
-        self.shared.closed.notify_one();
+        self.shared.closed.cancel();
     }
 }
 
@@ -192,13 +191,13 @@ impl Task {
                 return "failed";
             }
             tracing::debug!(component = self.component, event = record.name, %error, attempt, "event not written");
-            if attempt == MAX_TRIES || self.shared.closing.load(Ordering::Acquire) {
+            if attempt == MAX_TRIES || self.shared.closed.is_cancelled() {
                 break;
             }
             let part = if attempt == 1 { self.random.random_range(0.0..1.0) } else { 1.0 };
             tokio::select! {
                 () = tokio::time::sleep(RETRY_DELAY.mul_f64(part)) => {}
-                () = self.shared.closed.notified() => {}
+                () = self.shared.closed.cancelled() => {}
             }
         }
         tracing::warn!(component = self.component, event = record.name, "event dropped: the API server is unreachable");
@@ -224,7 +223,8 @@ impl Task {
                 "message": record.message,
             });
             let verb = WriteVerb::Patch { patch_type: PatchType::StrategicMerge, body: patch.to_string() };
-            match self.api.write(&request(&record.name, verb)).await {
+            let request = request(&record.name, verb);
+            match patiently(&self.shared.closed, || self.api.write(&request)).await {
                 Ok(_) => return Ok("counted"),
                 // The event expired or was never written: create it with its count.
                 Err(error) if error.class == ApiErrorClass::NotFound => {}
@@ -232,7 +232,8 @@ impl Task {
             }
         }
         let body = self.object(event, record, namespace);
-        self.api.write(&request("", WriteVerb::Create { body })).await.map(|_| "created")
+        let request = request("", WriteVerb::Create { body });
+        patiently(&self.shared.closed, || self.api.write(&request)).await.map(|_| "created")
     }
 
     fn object(&self, event: &Event, record: &Record, namespace: &str) -> String {

@@ -172,9 +172,11 @@ fn need(request: &Request) -> Option<Need> {
 fn server(requests: &Requests) -> Arc<FakeServer> {
     let (lists, gets) = (requests.clone(), requests.clone());
     let list = move |target: &ListWatchTarget, _: u32, _: Option<&str>| {
-        // Informers have streaming lists here, so this is a need.
+        // Informers have streaming lists here, so this is a need; or the host asks for a written object, by its name.
         let namespace = target.namespace.clone().unwrap_or_default();
-        lists.lock().unwrap().push(request("list", &target.kind.to_string(), None, &namespace, ""));
+        if target.field_selector.is_none() {
+            lists.lock().unwrap().push(request("list", &target.kind.to_string(), None, &namespace, ""));
+        }
         Ok(ListPage { items: Vec::new(), resource_version: "10".into(), next: None })
     };
     let get = move |resource: &ApiResource, object: &ObjectKey| {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use futures::future::BoxFuture;
 use pintle_cache::Caches;
 use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriterIdentity};
 use pintle_kube::Connection;
@@ -76,7 +77,7 @@ impl PluginSources {
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
-            caches,
+            caches: caches.clone(),
             writer: writer(connection),
             control: control.clone(),
             folder: self.folder.clone(),
@@ -84,10 +85,15 @@ impl PluginSources {
             builtins,
             fetcher,
         });
-        tasks.push(AbortOnDropHandle::new(tokio::spawn(watcher.follow())));
+        let supervisor = caches.supervisor().clone();
+        let vital = |task, future: BoxFuture<'static, ()>| {
+            let supervisor = supervisor.clone();
+            AbortOnDropHandle::new(tokio::spawn(async move { supervisor.run_once(task, future).await }))
+        };
+        tasks.push(vital("plugin resources", Box::pin(watcher.follow())));
         if let Some(folder) = self.folder {
             let folder = PluginFolder::new(folder, control.clone(), changed);
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(folder.follow())));
+            tasks.push(vital("plugin folder", Box::pin(folder.follow())));
         }
         Open { _socket: self.socket.map(|socket| admin::serve(socket, control.clone(), save_run)), _tasks: tasks }
     }

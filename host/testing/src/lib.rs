@@ -6,9 +6,12 @@
 //! | `api::ApiWriter`, `api::ApiWriters` | [`FakeWriter`], [`FakeWriters`] |
 //! | `guest::Guest` | [`FakeGuest`] |
 //! | `view::View` | [`FakeView`] |
+//!
+//! [`Gate`] is a load balancer for clients of real servers.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod gate;
 mod guest;
 pub mod server;
 mod view;
@@ -25,6 +28,7 @@ use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object, OwnerRef};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource};
 
+pub use self::gate::Gate;
 pub use self::guest::{FakeGuest, GuestResult};
 pub use self::server::FakeServer;
 pub use self::view::FakeView;

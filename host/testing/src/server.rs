@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use pintle_core::object::id::ObjectKey;
+use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WatchFrame,
     WatchStart, WatchStream,
@@ -244,7 +245,10 @@ impl State {
 }
 
 fn covers(target: &ListWatchTarget, plural: &str, object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    let selected = |text: &String| Selector::parse(text).unwrap().matches(|label| labels[label].as_str());
     target.plural == plural
+        && target.label_selector.as_ref().is_none_or(selected)
         && target.namespace.as_ref().is_none_or(|ours| object["metadata"]["namespace"] == json!(ours))
 }
 

@@ -107,6 +107,7 @@ impl ApiWriter for FakeWriter {
             (self.answer)(&line, request)?;
             let n = self.version.fetch_add(1, Ordering::Relaxed) + 1;
             let plural = request.resource.plural.as_str();
+            let labels = serde_json::from_value(parsed["metadata"]["labels"].clone()).unwrap_or_default();
             let (name, version) = match (&self.server, verb) {
                 (Some(server), "create") if plural != "events" => {
                     let prefix = parsed["metadata"]["generateName"].as_str().filter(|_| name.is_empty());
@@ -121,7 +122,8 @@ impl ApiWriter for FakeWriter {
                 }
                 _ => (name, n),
             };
-            Ok(Written { name, uid: String::new(), resource_version: version.to_string(), terminating: false })
+            let resource_version = version.to_string();
+            Ok(Written { name, uid: String::new(), resource_version, terminating: false, labels: Some(labels) })
         })
     }
 }

@@ -41,8 +41,11 @@ pub(crate) enum Step {
 pub(crate) enum FailureKind {
     /// It may pass.
     Transient,
-    /// The server has no such resource, or does not let us read it.
+    /// The server has no such resource, or does not let us read it. It may pass as well: an API server answers 403 until it has
+    /// read its roles, and discovery is behind definitions.
     Refused,
+    /// Refused [`REFUSALS`] times in a row over [`REFUSED_FOR`].
+    RefusedForLong,
 }
 
 #[derive(Clone, Debug)]
@@ -72,6 +75,13 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// A list that is gone sooner after the last one is a failure.
 const SHORT_LIST: Duration = Duration::from_secs(10);
 
+/// Refusals in a row after which a kind counts as one that the server does not give, and how long they must take. Upstream's
+/// garbage collector waits 30 s for all kinds.
+const REFUSALS: u32 = 3;
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+/// The shortest time that a watch is open before it is replaced because it is silent.
+const REOPEN_PAUSE: Duration = Duration::from_secs(10);
+
 /// The state of an informer.
 pub(crate) struct Machine {
     state: State,
@@ -83,6 +93,8 @@ pub(crate) struct Machine {
     /// The store is current up to here.
     version: String,
     listed_at: Option<Instant>,
+    /// Refusals since the last list, and the time of the first one.
+    refusals: Option<(u32, Instant)>,
 }
 
 impl Machine {
@@ -95,6 +107,7 @@ impl Machine {
             malformed: 0,
             version: String::new(),
             listed_at: None,
+            refusals: None,
         }
     }
 
@@ -131,6 +144,18 @@ impl Machine {
         }
     }
 
+    /// The watch seems to be silent or late: another one continues where it is. Returns false if no watch is open, or if it was
+    /// opened a moment ago.
+    pub(crate) fn reopen(&mut self, now: Instant) -> bool {
+        match self.state {
+            State::Watching { since, .. } if now.duration_since(since) >= REOPEN_PAUSE => {
+                self.state = State::Opening;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// A page came; true if it was the last one.
     pub(crate) fn listed(&mut self, version: &str, next: Option<&str>, now: Instant) -> bool {
         match next {
@@ -156,6 +181,7 @@ impl Machine {
     fn complete(&mut self, version: &str, now: Instant) {
         self.version = version.to_owned();
         self.listed_at = Some(now);
+        self.refusals = None;
         self.malformed = 0;
     }
 
@@ -206,7 +232,15 @@ impl Machine {
             _ => {}
         }
         self.wait(error, now);
-        if refused { FailureKind::Refused } else { FailureKind::Transient }
+        if !refused {
+            return FailureKind::Transient;
+        }
+        let (n_refusals, since) = self.refusals.map_or((1, now), |(n, since)| (n + 1, since));
+        self.refusals = Some((n_refusals, since));
+        match n_refusals >= REFUSALS && now.duration_since(since) >= REFUSED_FOR {
+            true => FailureKind::RefusedForLong,
+            false => FailureKind::Refused,
+        }
     }
 
     /// The watch ended with an error.
@@ -264,6 +298,7 @@ impl Machine {
     }
 
     fn wait_for(&mut self, at_least: Duration, now: Instant) {
+        // Neither exceeds a few minutes, so the sum is within the range of the clock.
         let delay = self.backoff.failed(now).max(at_least);
         self.state = State::Waiting(now + delay, Box::new(self.state.clone()));
     }
@@ -341,6 +376,7 @@ mod tests {
                     "ended" => self.machine.ended(self.now),
                     "silent" => self.machine.stream_silent(),
                     "restart" => self.machine.restart(),
+                    "reopen" => drop(self.machine.reopen(self.now)),
                     "later" => self.now += Duration::from_secs(60),
                     _ if matches!(self.machine.state, State::Streaming | State::Watching { .. }) => {
                         self.machine.broke(&failure, self.now);
@@ -418,6 +454,17 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_watch_is_opened_again_where_it_was_but_not_in_a_tight_loop() {
+        check("opened streamed:7 reopen", "stream | read initial | read | read");
+        check(
+            "opened streamed:7 heard:9 later reopen opened reopen later reopen",
+            "stream | read initial | read | read | read | watch 9 | read | read | read | watch 9",
+        );
+        check("opened reopen", "stream | read initial | read initial");
+        check("opened streamed:7 down reopen", "stream | read initial | read | wait, watch 7 | watch 7");
+    }
+
+    #[test]
     fn a_new_plan_begins_a_new_list_and_respects_a_wait() {
         check("opened streamed:7 restart", "stream | read initial | read | stream");
         check("opened streamed:7 down restart", "stream | read initial | read | wait, watch 7 | stream");
@@ -438,13 +485,40 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_names_a_time_is_obeyed() {
+    fn a_server_that_names_a_time_is_obeyed_up_to_a_minute() {
+        for (seconds, waited) in [(45, 45), (60, 60), (61, 60), (86_400, 60), (u64::MAX, 60)] {
+            let mut bench = Bench::new();
+            let throttled = error(ApiErrorClass::Throttled(Some(Duration::from_secs(seconds))), 429);
+            bench.step();
+            bench.machine.failed(&throttled, bench.now);
+            let Step::Wait(until) = bench.machine.step(bench.now) else { panic!("no wait") };
+            assert_eq!(until - bench.now, Duration::from_secs(waited), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_counts_only_after_several_over_half_a_minute() {
+        let refusal = error(ApiErrorClass::Forbidden, 403);
         let mut bench = Bench::new();
-        let throttled = error(ApiErrorClass::Throttled(Some(Duration::from_secs(90))), 429);
-        bench.step();
-        bench.machine.failed(&throttled, bench.now);
-        let Step::Wait(until) = bench.machine.step(bench.now) else { panic!("no wait") };
-        assert_eq!(until - bench.now, Duration::from_secs(90));
+        bench.run("invalid");
+        let start = bench.now;
+        let mut kinds = Vec::new();
+        while kinds.last() != Some(&FailureKind::RefusedForLong) {
+            kinds.push(bench.machine.failed(&refusal, bench.now));
+            assert!(kinds.len() < 20);
+            let Step::Wait(until) = bench.machine.step(bench.now) else { panic!("no wait") };
+            bench.now = until;
+            bench.machine.step(bench.now);
+        }
+        let n_before = kinds.len() - 1;
+        assert!(n_before >= 2 && kinds[..n_before].iter().all(|kind| *kind == FailureKind::Refused), "{kinds:?}");
+        assert!(bench.now - start >= REFUSED_FOR);
+        // A list in between begins the count again.
+        bench.machine.listed("7", None, bench.now);
+        assert_eq!(bench.machine.failed(&refusal, bench.now), FailureKind::Refused);
+        bench.now += REFUSED_FOR;
+        assert_eq!(bench.machine.failed(&refusal, bench.now), FailureKind::Refused, "the second one");
+        assert_eq!(bench.machine.failed(&refusal, bench.now), FailureKind::RefusedForLong);
     }
 
     #[test]

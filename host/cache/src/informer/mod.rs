@@ -28,6 +28,7 @@ use self::plan::{Demand, PlanBook};
 use crate::discovery::Rounds;
 use crate::reader::ObjectReader;
 use crate::store::set::{StoreId, StoreSet};
+use crate::supervisor::Supervisor;
 use crate::types::{CachesConfig, ChangeHandler};
 
 /// What all informers share.
@@ -37,6 +38,7 @@ pub(crate) struct Env {
     pub(crate) stores: StoreSet,
     /// Between the discovery task and those who want to know more.
     pub(crate) rounds: Arc<Rounds>,
+    pub(crate) supervisor: Arc<Supervisor>,
 }
 
 /// What an informer reads; each scope has at most one.
@@ -66,7 +68,7 @@ pub(crate) struct Listener {
     registered: AtomicBool,
     /// It has received the initial list.
     synced: AtomicBool,
-    /// The server rejected the list, and the kind is optional for this listener.
+    /// The server has rejected the list for long, and the kind is optional for this listener.
     skipped: AtomicBool,
     /// Whether it does not need a kind that the server rejects to list.
     pub(crate) optional: bool,
@@ -80,6 +82,10 @@ impl Listener {
     /// Reads as much as is declared.
     pub(crate) fn fullest(&self) -> &ObjectReader {
         self.whole.as_ref().unwrap_or(&self.fields)
+    }
+
+    pub(crate) fn is_skipped(&self) -> bool {
+        self.skipped.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -110,7 +116,9 @@ pub(crate) struct Shared {
     pub(crate) store: StoreId,
     pub(crate) counts: Counts,
     state: Mutex<Interests>,
-    /// Wakes the task: interests have changed.
+    /// The watch seems to be silent or late.
+    reopen: AtomicBool,
+    /// Wakes the task: interests have changed, or the watch is to be reopened.
     changed: Notify,
 }
 
@@ -129,9 +137,15 @@ impl Informer {
             store,
             counts: Counts::default(),
             state: Mutex::new(Interests { book, listeners: Vec::new() }),
+            reopen: AtomicBool::new(false),
             changed: Notify::new(),
         });
-        let task = tokio::spawn(task::run(shared.clone(), env.clone())).abort_handle();
+        let (of_task, task_env) = (shared.clone(), env.clone());
+        let task = async move {
+            let start = |is_restart| task::run(of_task.clone(), task_env.clone(), is_restart);
+            task_env.supervisor.run("informer", start).await;
+        };
+        let task = tokio::spawn(task).abort_handle();
         Self { shared, env: env.clone(), task }
     }
 
@@ -166,6 +180,12 @@ impl Informer {
         if !listener.registered.swap(true, Ordering::AcqRel) {
             self.shared.changed.notify_one();
         }
+    }
+
+    /// Has the watch reopened where it was.
+    pub(crate) fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::Release);
+        self.shared.changed.notify_one();
     }
 
     /// Takes a listener away; true if nobody is left.
@@ -220,7 +240,13 @@ mod tests {
         let config = CachesConfig::default();
         let server = FakeServer::new();
         server.put("pods", "ns", "a", json!({}));
-        let env = Env { reader: server, config, stores: StoreSet::default(), rounds: Arc::default() };
+        let env = Env {
+            reader: server,
+            config,
+            stores: StoreSet::default(),
+            rounds: Arc::default(),
+            supervisor: Supervisor::new(),
+        };
         let env = Arc::new(env);
         let scope =
             Scope { kind: pod(), plural: "pods".into(), namespace: None, label_selector: None, field_selector: None };

@@ -24,8 +24,15 @@ use super::{Env, Listener, Shared};
 use crate::backoff::Backoff;
 use crate::store::Store;
 
-/// Runs until it is aborted.
-pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>) {
+/// Runs until it is aborted. After a restart it begins with a new list, and listeners learn that they may lack changes: the
+/// panic may have come after a change of the store and before the listeners received it.
+pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
+    if is_restart {
+        let listeners = shared.state.lock().listeners.clone();
+        for listener in listeners.iter().filter(|listener| listener.synced.load(Ordering::Acquire)) {
+            listener.handler.on_gap(&shared.scope.kind);
+        }
+    }
     let config = &env.config;
     // Each informer has its own seed, so that they do not reconnect at the same time.
     let seed = config.seed ^ BuildHasherDefault::<DefaultHasher>::default().hash_one(&shared.scope);
@@ -46,6 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>) {
     loop {
         task.serve();
         task.follow_plan();
+        task.reopen();
         if task.generation == 0 {
             task.shared.changed.notified().await;
             continue;
@@ -136,6 +144,14 @@ impl Task {
             self.machine.restart();
             self.stream = None;
             self.building = None;
+        }
+    }
+
+    /// Opens a new watch where the present one is, if somebody misses something that it should have brought.
+    fn reopen(&mut self) {
+        if self.shared.reopen.swap(false, Ordering::AcqRel) && self.machine.reopen(now()) {
+            info!(kind = %self.shared.scope.kind, "watch is silent or late; opening another one");
+            self.stream = None;
         }
     }
 
@@ -387,10 +403,10 @@ impl Task {
             self.building = None;
         }
         warn!(%kind, %error, code = error.code, "{what} failed");
-        if failure_kind == FailureKind::Refused {
-            if error.code == 404 {
-                self.env.rounds.hint();
-            }
+        if failure_kind != FailureKind::Transient && error.code == 404 {
+            self.env.rounds.hint();
+        }
+        if failure_kind == FailureKind::RefusedForLong {
             let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
             for listener in listeners.iter().filter(|listener| listener.optional && !listener.is_ready()) {
                 listener.skipped.store(true, Ordering::Release);

@@ -8,6 +8,7 @@ mod read_log;
 mod read_set;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
 use pintle_core::lifecycle::read_set::ReadSet;
@@ -30,7 +31,12 @@ use crate::types::RunContext;
 impl Snapshot {
     /// What a run sees.
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
-        Arc::new(RunView { snapshot: self.clone(), context, read_log: ReadLog::default() })
+        Arc::new(RunView {
+            snapshot: self.clone(),
+            context,
+            read_log: ReadLog::default(),
+            reads_dependents: AtomicBool::new(false),
+        })
     }
 }
 
@@ -39,6 +45,8 @@ struct RunView {
     snapshot: Snapshot,
     context: RunContext,
     read_log: ReadLog,
+    /// Dependents were read.
+    reads_dependents: AtomicBool,
 }
 
 /// What a read has found, and how to read it; nothing to read it with if there is nothing.
@@ -217,6 +225,7 @@ impl View for RunView {
 
     fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
         self.read_log.bulk_read(BulkRead::Dependents(uid.to_owned()));
+        self.reads_dependents.store(true, Ordering::Release);
         let uid = Uid::parse(uid);
         let mut found = Vec::new();
         for (bound, store) in self.snapshot.kinds() {
@@ -265,6 +274,10 @@ impl View for RunView {
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
         self.context.answers.iter().find(|(ours, _)| ours == need).map(|(_, answer)| answer.clone())
+    }
+
+    fn incomplete_dependents(&self) -> Option<&Kind> {
+        self.snapshot.unlisted().filter(|_| self.reads_dependents.load(Ordering::Acquire))
     }
 
     fn read_set(&self) -> ReadSet {

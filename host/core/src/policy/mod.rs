@@ -7,4 +7,6 @@ pub mod grants;
 pub mod pending;
 pub mod queue;
 pub mod ratelimit;
+pub mod restarts;
 pub mod rules;
+pub mod selection;

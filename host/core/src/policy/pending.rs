@@ -1,7 +1,12 @@
 //! Read-your-writes: the writes that the caches must show before their key runs again.
 //!
 //! Flow: the writer reports accepted writes; the dispatcher calls [`Pending::wait`] to learn whether the key may run again,
-//! and [`Pending::recheck`] whenever the cache of a kind has advanced. [`Pending::expire`] ends waits that never complete.
+//! and [`Pending::recheck`] whenever the cache of a kind has advanced.
+//!
+//! No wait ends without proof: a key that ran on caches that lack its writes would repeat them. [`Pending::overdue`] names the
+//! waits that have lasted for longer than the bound. The API server is then asked for the written object, and
+//! [`Pending::confirm`] compares the answer with the caches. This ends waits for what caches cannot show by version: objects
+//! of API servers whose versions have no order, and objects that a watch's selector leaves out.
 //!
 //! The answer to a write may be lost. Then it is unknown what the caches must show: the key's wait is *open* until a probe
 //! has asked the API server and [`Pending::settle`] receives the result.
@@ -10,6 +15,7 @@
 //! 1. A key waits for a kind only while at least one write of that kind is unseen.
 //! 2. A recheck examines one unseen write per waiting key, plus those that it finds seen: writes are checked newest first.
 //! 3. A key with an open wait is not free, whatever the caches show.
+//! 4. Time alone frees no key.
 //!
 //! Not here: whether a cache shows a write (the subscription), the queue's `held` state (`queue`).
 //!
@@ -18,9 +24,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::object::id::{Kind, ObjectKey};
+use crate::object::version::ResourceVersion;
 
 /// A write that was accepted by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +42,17 @@ pub struct PendingWrite {
     pub resource_version: String,
     /// Whether it was deleted (or is terminating).
     pub gone: bool,
+    /// Its labels after the write, which decide whether a watch with a selector shows it; absent if the answer did not contain
+    /// them.
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 /// Identity of a wait; a later wait of the same key has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitId(u64);
+
+/// The longest time between two questions about the writes of one key.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The wait of one key.
 #[derive(Debug)]
@@ -50,6 +63,35 @@ struct Wait {
     open: bool,
     /// Its entry in `deadlines`.
     deadline: (Instant, u64),
+    /// How often its deadline has passed.
+    n_overdue: u32,
+}
+
+/// A wait that has lasted for longer than the bound. It continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue<K> {
+    /// The key.
+    pub key: K,
+    /// Its wait.
+    pub id: WaitId,
+    /// An unseen write to ask the API server about; absent if only the fate of other writes is unknown.
+    pub write: Option<PendingWrite>,
+    /// Number of unseen writes.
+    pub n_writes: usize,
+    /// Whether its deadline has passed for the first time.
+    pub is_first: bool,
+}
+
+/// What an answer of the API server about a pending write means for its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    /// The caches show everything, or the wait is over for another reason and its key is not this one's concern: `true` if this
+    /// answer freed the key.
+    Over(bool),
+    /// The caches show this write; the next one to ask about.
+    Next(PendingWrite),
+    /// The caches show less than the API server: the key stays held.
+    Stale,
 }
 
 /// Keys that may not run until the caches show their writes.
@@ -60,11 +102,13 @@ pub struct Pending<K> {
     by_kind: HashMap<Kind, Vec<K>>,
     deadlines: BTreeMap<(Instant, u64), K>,
     n_waits: u64,
+    /// Waits that have lasted for longer than the bound.
+    n_overdue: usize,
 }
 
 impl<K> Default for Pending<K> {
     fn default() -> Self {
-        Self { waits: HashMap::new(), by_kind: HashMap::new(), deadlines: BTreeMap::new(), n_waits: 0 }
+        Self { waits: HashMap::new(), by_kind: HashMap::new(), deadlines: BTreeMap::new(), n_waits: 0, n_overdue: 0 }
     }
 }
 
@@ -95,7 +139,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         self.n_waits += 1;
         let deadline = (deadline, self.n_waits);
         self.deadlines.insert(deadline, key.clone());
-        self.waits.insert(key.clone(), Wait { writes: unseen, open, deadline });
+        self.waits.insert(key.clone(), Wait { writes: unseen, open, deadline, n_overdue: 0 });
         Some(WaitId(self.n_waits))
     }
 
@@ -136,6 +180,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
             wait.writes.remove(kind);
             if wait.writes.is_empty() && !wait.open {
                 self.deadlines.remove(&wait.deadline);
+                self.n_overdue -= usize::from(wait.n_overdue > 0);
                 self.waits.remove(key);
                 free.push(key.clone());
             }
@@ -152,10 +197,77 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         self.by_kind.keys()
     }
 
-    /// Ends the waits whose deadline has passed; returns their keys with the unseen writes.
-    pub fn expire(&mut self, now: Instant) -> Vec<(K, Vec<PendingWrite>)> {
-        let late: Vec<K> = self.deadlines.range(..=(now, u64::MAX)).map(|(_, key)| key.clone()).collect();
-        late.into_iter().map(|key| (key.clone(), self.forget(&key))).collect()
+    /// The waits whose deadline has passed. Their next deadlines follow at doubling intervals, from `bound` to five minutes.
+    pub fn overdue(&mut self, now: Instant, bound: Duration) -> Vec<Overdue<K>> {
+        let late: Vec<((Instant, u64), K)> =
+            self.deadlines.range(..=(now, u64::MAX)).map(|(at, key)| (*at, key.clone())).collect();
+        let mut overdue = Vec::with_capacity(late.len());
+        for (deadline, key) in late {
+            self.deadlines.remove(&deadline);
+            let Some(wait) = self.waits.get_mut(&key) else { continue };
+            let interval = bound.saturating_mul(1 << wait.n_overdue.min(16)).min(LONGEST_INTERVAL.max(bound));
+            wait.deadline.0 = now + interval;
+            self.deadlines.insert(wait.deadline, key.clone());
+            let is_first = wait.n_overdue == 0;
+            self.n_overdue += usize::from(is_first);
+            wait.n_overdue = wait.n_overdue.saturating_add(1);
+            overdue.push(Overdue {
+                id: WaitId(wait.deadline.1),
+                write: wait.last().cloned(),
+                n_writes: wait.writes.values().map(Vec::len).sum(),
+                is_first,
+                key,
+            });
+        }
+        overdue
+    }
+
+    /// Handles what the API server shows of a pending write now: its present state, or `gone` if the watch's selection does
+    /// not contain it.
+    ///
+    /// A version that has an order keeps its meaning: the caches must reach what was written, not what others have written
+    /// since, or a key would wait without end for caches that are late by a constant time.
+    pub fn confirm(
+        &mut self,
+        key: &K,
+        id: WaitId,
+        asked: &PendingWrite,
+        live: PendingWrite,
+        sees: impl Fn(&PendingWrite) -> bool,
+    ) -> Confirmed {
+        let Some(wait) = self.waits.get_mut(key).filter(|wait| wait.deadline.1 == id.0) else {
+            return Confirmed::Over(false);
+        };
+        let kind = &asked.kind;
+        if let Some(of_kind) = wait.writes.get_mut(kind) {
+            if let Some(write) = of_kind.iter_mut().find(|write| *write == asked) {
+                let written = ResourceVersion::parse(&write.resource_version);
+                let has_order = ResourceVersion::parse(&live.resource_version).compare(&written).is_some();
+                if live.gone || !has_order {
+                    *write = live;
+                }
+            }
+            let n_unseen = of_kind.len();
+            if drop_seen(of_kind, &sees) {
+                let next = of_kind.last().filter(|_| of_kind.len() < n_unseen).cloned();
+                return next.map_or(Confirmed::Stale, Confirmed::Next);
+            }
+            wait.writes.remove(kind);
+            if let Some(keys) = self.by_kind.get_mut(kind) {
+                keys.retain(|other| other != key);
+                if keys.is_empty() {
+                    self.by_kind.remove(kind);
+                }
+            }
+        }
+        match (wait.last(), wait.open) {
+            (Some(next), _) => Confirmed::Next(next.clone()),
+            (None, true) => Confirmed::Over(false),
+            (None, false) => {
+                self.forget(key);
+                Confirmed::Over(true)
+            }
+        }
     }
 
     /// The next deadline.
@@ -163,9 +275,10 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         self.deadlines.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    fn forget(&mut self, key: &K) -> Vec<PendingWrite> {
-        let Some(wait) = self.waits.remove(key) else { return Vec::new() };
+    fn forget(&mut self, key: &K) {
+        let Some(wait) = self.waits.remove(key) else { return };
         self.deadlines.remove(&wait.deadline);
+        self.n_overdue -= usize::from(wait.n_overdue > 0);
         for kind in wait.writes.keys() {
             if let Some(keys) = self.by_kind.get_mut(kind) {
                 keys.retain(|other| other != key);
@@ -174,7 +287,16 @@ impl<K: Clone + Eq + Hash> Pending<K> {
                 }
             }
         }
-        wait.writes.into_values().flatten().collect()
+    }
+
+    /// Whether the key waits.
+    pub fn contains(&self, key: &K) -> bool {
+        self.waits.contains_key(key)
+    }
+
+    /// Number of keys that have waited for longer than the bound.
+    pub fn n_overdue(&self) -> usize {
+        self.n_overdue
     }
 
     /// Number of waiting keys.
@@ -185,6 +307,13 @@ impl<K: Clone + Eq + Hash> Pending<K> {
     /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty()
+    }
+}
+
+impl Wait {
+    /// An unseen write: the last one of some kind.
+    fn last(&self) -> Option<&PendingWrite> {
+        self.writes.values().next().and_then(|of_kind| of_kind.last())
     }
 }
 
@@ -233,6 +362,7 @@ mod tests {
             uid: String::new(),
             resource_version: version.to_string(),
             gone: false,
+            labels: None,
         }
     }
 
@@ -287,7 +417,7 @@ mod tests {
         let mut pending = Pending::new();
         let now = Instant::now();
         let first = pending.wait(&"a", vec![], true, now, |_| false).unwrap();
-        assert_eq!(pending.expire(now), [("a", vec![])]);
+        assert!(pending.settle(&"a", first, vec![], |_| true));
         let second = pending.wait(&"a", vec![], true, now, |_| false).unwrap();
         assert!(!pending.settle(&"a", first, vec![], |_| true));
         assert_eq!(pending.len(), 1);
@@ -295,15 +425,82 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_at_its_deadline() {
+    fn time_alone_frees_no_key() {
+        const BOUND: Duration = Duration::from_secs(30);
+        let mut pending = Pending::new();
+        let start = Instant::now();
+        let id = pending.wait(&"a", vec![write(0, 1), write(0, 2)], false, start + BOUND, |_| false).unwrap();
+        pending.wait(&"b", vec![], true, start + BOUND * 2, |_| false);
+        assert!(pending.overdue(start + BOUND - Duration::from_millis(1), BOUND).is_empty());
+        let first = Overdue { key: "a", id, write: Some(write(0, 2)), n_writes: 2, is_first: true };
+        assert_eq!(pending.overdue(start + BOUND, BOUND), std::slice::from_ref(&first));
+        assert_eq!((pending.len(), pending.n_overdue()), (2, 1));
+        // The next deadlines: after 30, 60, 120, 240, 300, 300 s.
+        let mut now = start + BOUND;
+        let mut intervals = Vec::new();
+        for _ in 0..7 {
+            let next = pending.deadlines.iter().find(|(_, key)| **key == "a").unwrap().0.0;
+            intervals.push((next - now).as_secs());
+            now = next;
+            let late = pending.overdue(now, BOUND);
+            assert!(late.contains(&Overdue { is_first: false, ..first.clone() }), "{late:?}");
+        }
+        assert_eq!(intervals, [30, 60, 120, 240, 300, 300, 300]);
+        assert_eq!((pending.len(), pending.n_overdue()), (2, 2));
+        assert_eq!(pending.recheck(&kind(0), |_| true), ["a"]);
+        assert_eq!((pending.len(), pending.n_overdue()), (1, 1));
+    }
+
+    #[test]
+    fn an_answer_of_the_api_server_frees_a_key_only_if_the_caches_show_it() {
         let mut pending = Pending::new();
         let now = Instant::now();
-        pending.wait(&"a", vec![write(0, 1)], false, now + Duration::from_secs(30), |_| false);
-        pending.wait(&"b", vec![write(0, 2)], false, now + Duration::from_secs(40), |_| false);
-        assert_eq!(pending.next_deadline(), Some(now + Duration::from_secs(30)));
-        assert!(pending.expire(now + Duration::from_secs(29)).is_empty());
-        assert_eq!(pending.expire(now + Duration::from_secs(30)), [("a", vec![write(0, 1)])]);
-        assert_eq!(pending.recheck(&kind(0), |_| true), ["b"]);
+        let opaque = |version: &str| PendingWrite { resource_version: version.into(), ..write(0, 0) };
+        let shows = |cached: &'static str| move |write: &PendingWrite| !write.gone && write.resource_version == cached;
+        let asked = opaque("x");
+        let id = pending.wait(&"a", vec![asked.clone()], false, now, |_| false).unwrap();
+        // Somebody else has written since, and the caches show a state in between.
+        assert_eq!(pending.confirm(&"a", id, &asked, opaque("z"), shows("y")), Confirmed::Stale);
+        assert!(pending.recheck(&kind(0), shows("y")).is_empty());
+        assert_eq!(pending.recheck(&kind(0), shows("z")), ["a"]);
+        assert_eq!(pending.confirm(&"a", id, &asked, opaque("z"), |_| true), Confirmed::Over(false), "it is free");
+
+        let id = pending.wait(&"a", vec![asked.clone()], false, now, |_| false).unwrap();
+        assert_eq!(pending.confirm(&"a", id, &asked, opaque("z"), shows("z")), Confirmed::Over(true));
+        let id = pending.wait(&"a", vec![opaque("w"), asked.clone()], false, now, |_| false).unwrap();
+        assert_eq!(pending.confirm(&"a", id, &asked, opaque("z"), shows("z")), Confirmed::Next(opaque("w")));
+        assert_eq!(pending.confirm(&"a", id, &opaque("w"), opaque("z"), shows("z")), Confirmed::Over(true));
+        assert!(pending.is_empty() && pending.kinds().next().is_none() && pending.next_deadline().is_none());
+
+        // What the watch's selector leaves out is gone for the caches.
+        let absent = |write: &PendingWrite| write.gone;
+        let id = pending.wait(&"a", vec![write(0, 5)], false, now, |_| false).unwrap();
+        let gone = PendingWrite { gone: true, ..write(0, 9) };
+        assert_eq!(pending.confirm(&"a", id, &write(0, 5), gone, absent), Confirmed::Over(true));
+    }
+
+    #[test]
+    fn versions_with_an_order_are_not_replaced_by_later_ones() {
+        let mut pending = Pending::new();
+        let now = Instant::now();
+        let id = pending.wait(&"a", vec![write(0, 5)], false, now, |_| false).unwrap();
+        let seen = BTreeMap::from([(kind(0), 4)]);
+        assert_eq!(pending.confirm(&"a", id, &write(0, 5), write(0, 50), seen_up_to(&seen)), Confirmed::Stale);
+        let seen = BTreeMap::from([(kind(0), 5)]);
+        assert_eq!(pending.recheck(&kind(0), seen_up_to(&seen)), ["a"]);
+    }
+
+    #[test]
+    fn each_kind_is_confirmed_and_an_open_wait_stays() {
+        let mut pending = Pending::new();
+        let now = Instant::now();
+        let writes = vec![write(0, 1), write(1, 2)];
+        let id = pending.wait(&"a", writes, true, now, |_| false).unwrap();
+        assert_eq!(pending.confirm(&"a", id, &write(0, 1), write(0, 1), |_| true), Confirmed::Next(write(1, 2)));
+        assert_eq!(pending.confirm(&"a", id, &write(1, 2), write(1, 2), |_| true), Confirmed::Over(false));
+        assert!(pending.contains(&"a"));
+        assert!(pending.settle(&"a", id, vec![], |_| true));
+        assert!(!pending.contains(&"a"));
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //!
 //! Objects stay JSON text: nothing is parsed into a tree that the caller may not need.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,9 +79,13 @@ pub struct ListPage {
 /// Requested duration of a watch, so that it ends before a load balancer's limit would end it silently.
 /// kube-controller-manager requests five to ten minutes as well.
 pub const WATCH_DURATION: Duration = Duration::from_secs(290);
-/// Read timeout: a connection without data for this long is dead, because an idle watch has a bookmark about once a minute
-/// and ends after [`WATCH_DURATION`]. Readers then abandon a request, informers a watch.
-pub const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_DURATION.as_secs() + 40);
+/// Read timeout: a connection or a watch without data for this long is dead, because an idle watch has a bookmark about once a
+/// minute, and the API server ends other requests after a minute. Readers then abandon a request, informers a watch.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(150);
+/// Longest delay that a server may request with `Retry-After`. Any proxy on the way can set this header.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Maximum repetitions of a request that the server throttled; client-go's value.
+pub const MAX_THROTTLED_RETRIES: u32 = 10;
 
 /// Where a watch starts.
 #[derive(Clone, Debug)]
@@ -173,12 +178,14 @@ pub struct Written {
     pub resource_version: String,
     /// The object is terminating, but still exists.
     pub terminating: bool,
+    /// Labels after the write; absent if the answer did not contain the object.
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 /// Write access of one identity (one plugin), with its own connection pool, rate limit and user agent.
 pub trait ApiWriter: Send + Sync {
-    /// Sends one write, after a wait for the rate limit. The only retries are for 429 and 503 with `Retry-After`, where
-    /// nothing was written.
+    /// Sends one write, after a wait for the rate limit. It is repeated only with a new token after 401; callers decide about
+    /// everything else.
     ///
     /// # Cancel safety
     /// Dropping the future after the first poll leaves open whether the write happened.
@@ -277,13 +284,19 @@ impl ApiError {
         }
     }
 
-    /// The delay that the server requests before a retry; the usual backoff if absent. A retry may help after every failure:
-    /// what makes a request invalid now (a schema, a missing namespace) may change.
+    /// The delay that the server requests before a retry, at most [`MAX_RETRY_AFTER`]; the usual backoff if absent. A retry may
+    /// help after every failure: what makes a request invalid now (a schema, a missing namespace) may change.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.class {
-            ApiErrorClass::Throttled(after) => after,
+            ApiErrorClass::Throttled(after) => after.map(|after| after.min(MAX_RETRY_AFTER)),
             _ => None,
         }
+    }
+
+    /// The delay after which the same request may be sent again although its caller knows nothing of it: the server's request
+    /// queueing answers 429 before any handler sees the request.
+    pub fn repeat_after(&self) -> Option<Duration> {
+        self.retry_after().filter(|_| self.code == 429)
     }
 
     /// Whether it is one of the failures that the mutation tolerates.

@@ -97,6 +97,10 @@ pub trait View: Send + Sync {
     fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
         None
     }
+    /// A kind whose objects may be missing in an answer to `dependents`, because it is not listed yet.
+    fn incomplete_dependents(&self) -> Option<&Kind> {
+        None
+    }
     /// Everything that was read so far, for a replay. Costs as much as those reads did.
     fn read_set(&self) -> ReadSet {
         ReadSet::default()

@@ -8,6 +8,7 @@ use pintle_cache::{Caches, Delta, Enqueued, RunContext, Subscription};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::rules::RuleCache;
+use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ApiResource, ListWatchTarget};
 use pintle_core::ports::view::View;
 
@@ -55,7 +56,12 @@ pub(crate) trait PluginCache: Send + Sync {
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
+    /// Whether the caches show the write, or something later.
     fn sees(&self, write: &PendingWrite) -> bool;
+    /// Whether the selectors of the watch let it show the written object.
+    fn selects(&self, write: &PendingWrite) -> Selected;
+    /// Has the watch of a kind reopened where it was, because it seems to be silent or late.
+    fn reopen(&self, kind: &Kind);
     /// How informers read this kind in this namespace; `None` if none does.
     fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget>;
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>>;
@@ -146,6 +152,14 @@ impl PluginCache for Subscribed {
 
     fn sees(&self, write: &PendingWrite) -> bool {
         self.subscription.sees(write)
+    }
+
+    fn selects(&self, write: &PendingWrite) -> Selected {
+        self.subscription.selects(write)
+    }
+
+    fn reopen(&self, kind: &Kind) {
+        self.subscription.reopen(kind);
     }
 
     fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {

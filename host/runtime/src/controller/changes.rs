@@ -7,8 +7,9 @@
 //! Invariants:
 //! 1. An informer only hands its changes over: what a plugin's rules cost delays that plugin alone.
 //! 2. Changes of a kind are taken in order. Progress of a kind is taken after all changes that came before it.
-//! 3. At most [`MAX_WAITING`] changes wait. Further ones are dropped; instead, all cached objects of their kind go through the rules
-//!    as at first sight, with those that are gone since, and every key that is an object itself is enqueued.
+//! 3. At most [`MAX_WAITING`] changes wait. Further ones are merged by object: the first and the last state remain, and every key
+//!    that is an object itself is enqueued for the states in between. At most [`MAX_WAITING`] objects are merged; of further ones
+//!    nothing is kept, and all cached objects of their kind go through the rules as at first sight.
 //!
 //! Not here: the rules (`pintle_core::policy::rules`), the plugin's own mapping (`mapping`).
 
@@ -26,7 +27,7 @@ use super::cache::PluginCache;
 
 /// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
-/// shadow for long, pays with a run of every key.
+/// shadow for long, pays with a run of every key. As many objects are merged, so that memory is bounded.
 pub(super) const MAX_WAITING: usize = 65_536;
 /// Changes that go through the rules before other tasks get their turn.
 const AT_ONCE: usize = 256;
@@ -64,15 +65,54 @@ struct Inbox {
 pub(super) struct Changes {
     /// In order, each of one kind.
     batches: Vec<Arc<[Delta]>>,
-    /// Kinds of which changes were dropped, with the last states of objects that are gone since.
-    dropped: BTreeMap<Kind, BTreeMap<ObjectKey, Delta>>,
+    /// Kinds of which too many changes came.
+    merged: BTreeMap<Kind, Merged>,
+    /// Objects in `merged`.
+    n_merged: usize,
+    /// Changes that do not wait in `batches`.
+    n_dropped: u64,
     /// Kinds whose cache has moved on.
     progress: BTreeSet<Kind>,
 }
 
+/// Changes of a kind, merged by object.
+#[derive(Debug, Default)]
+struct Merged {
+    /// The first and the last state.
+    objects: BTreeMap<ObjectKey, Delta>,
+    /// Changes of further objects are missing.
+    is_partial: bool,
+}
+
+impl Merged {
+    /// Adds a change of an object. Returns false if there is no room for it.
+    fn add(&mut self, delta: &Delta, has_room: bool) -> Option<bool> {
+        let object = delta.object()?;
+        match self.objects.get_mut(object) {
+            Some(merged) => {
+                if delta.new.is_none() && merged.old.is_none() {
+                    // It came and went: its only known state names keys as well.
+                    merged.old = delta.old.clone();
+                }
+                merged.new = delta.new.clone();
+                merged.initial &= delta.initial;
+                Some(false)
+            }
+            None if has_room => {
+                self.objects.insert(object.clone(), delta.clone());
+                Some(true)
+            }
+            None => {
+                self.is_partial = true;
+                Some(false)
+            }
+        }
+    }
+}
+
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.dropped.is_empty() && self.progress.is_empty()
+        self.batches.is_empty() && self.merged.is_empty() && self.progress.is_empty()
     }
 }
 
@@ -87,20 +127,27 @@ impl Inbox {
         };
         let n_new = batch.iter().filter(|delta| !delta.initial).count();
         let is_full = self.n_waiting + n_new > self.max_waiting;
-        // Later changes of a kind must not overtake those that were dropped.
-        if !is_full && !self.waiting.dropped.contains_key(kind) {
+        // Later changes of a kind must not overtake those that were merged.
+        if !is_full && !self.waiting.merged.contains_key(kind) {
             self.n_waiting += n_new;
             self.waiting.batches.push(batch.clone());
             return;
         }
-        let gone = self.waiting.dropped.entry(kind.clone()).or_default();
+        let Changes { merged, n_merged, n_dropped, .. } = &mut self.waiting;
+        let merged = merged.entry(kind.clone()).or_default();
         for delta in &**batch {
-            let Some(object) = delta.object() else { continue };
-            if delta.new.is_none() {
-                gone.insert(object.clone(), delta.clone());
-            } else {
-                gone.remove(object);
+            *n_dropped += 1;
+            if merged.add(delta, *n_merged < self.max_waiting) == Some(true) {
+                *n_merged += 1;
             }
+        }
+    }
+
+    /// Changes of this kind are missing: all its objects go through the rules.
+    fn gap(&mut self, kind: &Kind) {
+        if self.delivery != Delivery::Detached {
+            self.waiting.merged.entry(kind.clone()).or_default().is_partial = true;
+            self.waiting.progress.insert(kind.clone());
         }
     }
 
@@ -169,11 +216,25 @@ impl ChangeHandler for ChangeSink {
         self.inbox.lock().progress(kind);
         self.arrived.notify_one();
     }
+
+    fn on_gap(&self, kind: &Kind) {
+        self.inbox.lock().gap(kind);
+        self.arrived.notify_one();
+    }
 }
 
 impl Controller {
-    /// Turns changes into keys until the controller stops.
-    pub(super) async fn take_changes(self: Arc<Self>) {
+    /// Turns changes into keys until the controller stops. After a restart every key is enqueued, because changes that were
+    /// taken may not have become keys.
+    pub(super) async fn take_changes(self: Arc<Self>, is_restart: bool) {
+        if is_restart && let Some(subscription) = self.version().subscription() {
+            subscription.sink.done();
+            self.enqueue(subscription.cache.all_keys(), Priority::Low);
+            let kinds: Vec<Kind> = self.inner.lock().pending.kinds().cloned().collect();
+            for kind in &kinds {
+                self.progressed(kind);
+            }
+        }
         loop {
             while let Some(subscription) = self.version().subscription()
                 && let Some(changes) = subscription.sink.take()
@@ -193,18 +254,21 @@ impl Controller {
         for batch in &changes.batches {
             self.apply_batch(cache, batch).await;
         }
-        if !changes.dropped.is_empty() {
-            let kinds: Vec<String> = changes.dropped.keys().map(ToString::to_string).collect();
+        if !changes.merged.is_empty() {
+            self.metrics.dropped_changes.inc_by(changes.n_dropped);
+            let kinds: Vec<String> = changes.merged.keys().map(ToString::to_string).collect();
             tracing::warn!(
-                plugin = %self.name, kinds = kinds.join(", "),
-                "changes came faster than they became keys: every key is enqueued"
+                plugin = %self.name, kinds = kinds.join(", "), n_changes = changes.n_dropped,
+                "changes came faster than they became keys, or a task was interrupted: every key is enqueued"
             );
-            for (kind, gone) in changes.dropped {
-                let gone: Vec<Delta> = gone.into_values().collect();
-                self.apply_batch(cache, &gone).await;
-                self.apply_batch(cache, &cache.all_as_new(&kind)).await;
+            for (kind, merged) in changes.merged {
+                let objects: Vec<Delta> = merged.objects.into_values().collect();
+                self.apply_batch(cache, &objects).await;
+                if merged.is_partial {
+                    self.apply_batch(cache, &cache.all_as_new(&kind)).await;
+                }
             }
-            // For keys that saw only a state that was dropped.
+            // For keys that saw only a state in between.
             self.enqueue(cache.all_keys(), Priority::Low);
         }
         for kind in &changes.progress {
@@ -280,9 +344,9 @@ mod tests {
     /// All deltas that the controller works on, in order.
     fn deltas(changes: Changes, model: &Model) -> Vec<Delta> {
         let mut all: Vec<Delta> = changes.batches.iter().flat_map(|batch| batch.iter().cloned()).collect();
-        for (of, gone) in changes.dropped {
-            all.extend(gone.into_values());
-            let cached = model.iter().filter(|((k, _), _)| kind(*k) == of);
+        for (of, merged) in changes.merged {
+            all.extend(merged.objects.into_values());
+            let cached = model.iter().filter(|((k, _), _)| merged.is_partial && kind(*k) == of);
             all.extend(cached.map(|(_, object)| Delta {
                 kind: of.clone(),
                 old: None,
@@ -294,7 +358,8 @@ mod tests {
     }
 
     proptest! {
-        /// The last state of every object that has changed is seen, whatever was dropped; without a rush, every change is, in order.
+        /// The first and the last state of every object that has changed is seen, whatever was merged; without a rush, every
+        /// change is, in order. Of objects for which there is no room, the present state is seen.
         #[test]
         fn nothing_is_lost(events in prop::collection::vec(event(), 0..60), max_waiting in 0..12usize) {
             let mut inbox = Inbox::new(max_waiting);
@@ -317,16 +382,34 @@ mod tests {
                         let n_kept: usize = taken.batches.iter().map(|batch| batch.len()).sum();
                         prop_assert!(n_kept <= max_waiting);
                         prop_assert_eq!(std::mem::take(&mut progress), taken.progress.clone());
-                        let dropped = !taken.dropped.is_empty();
+                        let dropped = !taken.merged.is_empty();
                         prop_assert_eq!(dropped, n_kept < pushed.len());
+                        prop_assert_eq!(taken.n_dropped as usize, pushed.len() - n_kept);
+                        prop_assert!(taken.n_merged <= max_waiting);
+                        let partial: BTreeSet<Kind> = taken
+                            .merged
+                            .iter()
+                            .filter(|(_, merged)| merged.is_partial)
+                            .map(|(kind, _)| kind.clone())
+                            .collect();
                         let seen = deltas(taken, &model);
                         let text = |delta: &Delta| format!("{:?} {:?}", delta.old, delta.new);
                         if !dropped {
                             let both = [&seen, &pushed].map(|all| all.iter().map(text).collect::<Vec<_>>());
                             prop_assert_eq!(&both[0], &both[1]);
                         }
+                        let all_pushed = pushed.clone();
                         for delta in pushed.drain(..) {
                             let same = |other: &&Delta| other.kind == delta.kind && other.object() == delta.object();
+                            if partial.contains(&delta.kind) {
+                                let of = u8::from(delta.kind == kind(1));
+                                let name: u8 = delta.object().unwrap().name[1..].parse().unwrap();
+                                prop_assert!(!model.contains_key(&(of, name)) || seen.iter().any(|other| same(&other)));
+                                continue;
+                            }
+                            let first = |all: &[Delta]| all.iter().find(same).map(|delta| format!("{:?}", delta.old));
+                            let came = all_pushed.iter().find(same).is_some_and(|delta| delta.old.is_none());
+                            prop_assert!(came || first(&seen) == first(&all_pushed));
                             let last = seen.iter().rfind(same).and_then(|delta| delta.new.clone());
                             let of = u8::from(delta.kind == kind(1));
                             let name: u8 = delta.object().unwrap().name[1..].parse().unwrap();
@@ -355,22 +438,46 @@ mod tests {
         assert!(inbox.take().is_none(), "it has not taken over");
         inbox.delivery = Delivery::Active;
         let taken = inbox.take().unwrap();
-        assert_eq!((taken.batches.len(), taken.dropped.len()), (2, 0));
+        assert_eq!((taken.batches.len(), taken.merged.len()), (2, 0));
+    }
+
+    fn gone(name: u8) -> Arc<[Delta]> {
+        [Delta { kind: kind(0), old: Some(state(name, 1)), new: None, initial: false }].into()
     }
 
     #[test]
-    fn a_version_in_the_shadow_drops_changes_over_the_bound_and_runs_everything() {
+    fn a_version_in_the_shadow_merges_changes_over_the_bound_and_its_memory_is_bounded() {
         let mut inbox = Inbox::new(2);
         for name in 0..100 {
             inbox.push(&one(name));
         }
-        let gone: Arc<[Delta]> = [Delta { kind: kind(0), old: Some(state(99, 1)), new: None, initial: false }].into();
-        inbox.push(&gone);
+        for name in (0..100).rev() {
+            inbox.push(&gone(name));
+        }
         inbox.delivery = Delivery::Active;
         let taken = inbox.take().unwrap();
-        assert_eq!(taken.batches.len(), 2);
-        let gone: Vec<_> = taken.dropped[&kind(0)].keys().map(ToString::to_string).collect();
-        assert_eq!(gone, ["ns/o99"]);
+        let merged = &taken.merged[&kind(0)];
+        let names: Vec<_> = merged.objects.keys().map(ToString::to_string).collect();
+        assert_eq!((taken.batches.len(), taken.n_dropped, merged.is_partial), (2, 198, true));
+        assert_eq!(names, ["ns/o2", "ns/o3"]);
+        let came_and_went = |delta: &Delta| delta.old.is_some() && delta.new.is_none();
+        assert!(merged.objects.values().all(came_and_went), "their only state names keys as well");
+    }
+
+    /// For example the ReplicaSet that a Pod belonged to before its labels changed, and then again.
+    #[test]
+    fn a_key_that_only_the_state_before_the_rush_names_is_not_lost() {
+        let mut inbox = Inbox::new(1);
+        inbox.push(&one(9));
+        for version in 2..5 {
+            let (old, new) = (Some(state(0, version - 1)), Some(state(0, version)));
+            inbox.push(&[Delta { kind: kind(0), old, new, initial: false }].into());
+        }
+        inbox.delivery = Delivery::Active;
+        let taken = inbox.take().unwrap();
+        let merged = &taken.merged[&kind(0)].objects[&ObjectKey::new("ns", "o0")];
+        let version = |state: &Option<Arc<Object>>| state.as_ref().unwrap().meta.resource_version.to_string();
+        assert_eq!((version(&merged.old), version(&merged.new)), ("1".into(), "4".into()));
     }
 
     #[test]
@@ -381,6 +488,6 @@ mod tests {
         inbox.push(&one(1));
         inbox.delivery = Delivery::Active;
         let taken = inbox.take().unwrap();
-        assert_eq!((taken.batches.len(), taken.dropped.len()), (2, 0));
+        assert_eq!((taken.batches.len(), taken.merged.len()), (2, 0));
     }
 }

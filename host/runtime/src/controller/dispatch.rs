@@ -3,14 +3,14 @@
 //! ```text
 //! changes, ticks, resyncs ──> queues ──take──> worker: run ──> finish ──> forget | retry later | drop
 //!                               ^                                └─ writes unseen: hold ─┐
-//!                               └────────── release <── caches moved on, or the bound ───┘
+//!                               └───────────── release <── caches moved on ──────────────┘
 //! ```
 //!
 //! Invariants:
 //! 1. At most one worker runs a key; each queue has at most its concurrency of workers.
 //! 2. No key runs before the plugin's caches are synced.
-//! 3. A key does not run while the caches do not show its writes, or while the fate of a write is unknown, until the bound
-//!    has passed.
+//! 3. A key does not run while the caches do not show its writes, or while the fate of a write is unknown. After the bound,
+//!    the API server is asked (`lost_writes`); time alone releases no key.
 //! 4. Nothing polls: the dispatcher sleeps until the next deadline or a wake-up.
 //! 5. A fault delays its own key only: the key becomes a suspect of its queue, and takes nothing from the rate limit that the
 //!    queue's other retries share.
@@ -27,11 +27,10 @@ use pintle_core::lifecycle::probation::{Ended, Probation};
 use pintle_core::lifecycle::supervisor::Gate;
 use pintle_core::object::id::Key;
 use pintle_core::policy::correlator::cut;
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::Overdue;
 use pintle_core::policy::queue::{Priority, Suspect, Taken};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
-use super::lost_writes::WriteProbes;
 use super::queue::ControllerQueue;
 use super::run::RunResult;
 use super::{Controller, ControllerState, Version};
@@ -54,26 +53,12 @@ struct Due {
     starts: Vec<(usize, Taken<Key>)>,
     /// Queues whose resync is due.
     resyncs: Vec<usize>,
+    /// Keys whose writes the caches have not shown for longer than the bound.
+    overdue: Vec<Overdue<Key>>,
     /// The probation period is over.
     conclude: bool,
     /// Time of the next deadline.
     next: Option<Instant>,
-}
-
-/// Consequences of a run, besides when its key runs next.
-struct Disposition {
-    /// The label of the metric.
-    result: &'static str,
-    /// Writes that the caches must show before the key runs again.
-    writes: Vec<PendingWrite>,
-    /// Requests that find out the fate of lost writes.
-    probes: WriteProbes,
-}
-
-impl Disposition {
-    fn without_writes(result: &'static str) -> Self {
-        Self { result, writes: Vec::new(), probes: Vec::new() }
-    }
 }
 
 impl Controller {
@@ -93,6 +78,7 @@ impl Controller {
             for queue in due.resyncs {
                 self.resync(queue);
             }
+            self.follow_overdue(due.overdue);
             if due.conclude {
                 self.follow_probation();
             }
@@ -129,17 +115,7 @@ impl Controller {
         let now = now();
         let mut due = Due::default();
         let mut inner = self.inner.lock();
-        for (key, writes) in inner.pending.expire(now) {
-            self.metrics.stale_timeouts.inc();
-            let write = writes.first();
-            let kind = write.map(|write| write.kind.to_string()).unwrap_or_default();
-            tracing::warn!(
-                plugin = %self.name, %key, n_writes = writes.len(), kind,
-                version = write.map(|write| write.resource_version.as_str()).unwrap_or_default(),
-                "the caches did not show the key's writes in time: it may run on stale data"
-            );
-            inner.release(&key);
-        }
+        due.overdue = inner.pending.overdue(now, self.stale_bound);
         for i in 0..inner.queues.len() {
             if inner.queues[i].clocks_due(now) {
                 due.resyncs.push(i);
@@ -197,14 +173,39 @@ impl Controller {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 RunResult::Fault(PluginFault { kind: FaultKind::HostCall, message })
             });
-            match self.finish(queue, &version, &taken.key, run_result, started) {
-                Some(next) => taken = next,
-                None => break,
+            let finish = AssertUnwindSafe(|| self.finish(queue, &version, &taken.key, run_result, started));
+            match std::panic::catch_unwind(finish) {
+                Ok(Some(next)) => taken = next,
+                Ok(None) => break,
+                Err(panic) => {
+                    self.supervisor.panicked("worker", &*panic);
+                    self.recover(queue, &taken.key);
+                    break;
+                }
             }
             tokio::task::consume_budget().await;
         }
         self.metrics.active.dec();
         self.idle_signal.notify_waiters();
+    }
+
+    /// Ends the run of a key whose result could not be handled. The key stays held if it waits for its writes; otherwise it runs
+    /// again after the bound, as the caches should show by then what it may have written.
+    fn recover(&self, queue: usize, key: &Key) {
+        let now = now();
+        let mut inner = self.inner.lock();
+        let is_pending = inner.pending.contains(key);
+        let Some(own) = inner.queues.get_mut(queue) else { return };
+        if is_pending {
+            own.work_queue.hold(key, now);
+        } else {
+            own.work_queue.done(key, now);
+        }
+        inner.add(key.clone(), Some(self.stale_bound), Priority::Normal, now);
+        // A trial ends with its run, whatever became of the result; otherwise the plugin would stay paused.
+        inner.health.supervisor.ran(key, true, now);
+        drop(inner);
+        self.wake.notify_one();
     }
 
     /// Handles the result of a run, and takes the next key for the worker.
@@ -213,7 +214,7 @@ impl Controller {
         queue: usize,
         version: &Arc<Version>,
         key: &Key,
-        run_result: RunResult,
+        mut run_result: RunResult,
         started: Instant,
     ) -> Option<Taken<Key>> {
         let now = now();
@@ -221,21 +222,28 @@ impl Controller {
         self.metrics.reconcile_time.observe(took.as_secs_f64());
         version.declared.ran(run_result.code(), took);
         let cache = self.cache();
+        let (mut writes, probes) = run_result.take_writes();
+        let mut probes = self.relevant(probes);
+        probes.extend(self.unclear(&*cache, &mut writes));
+        let (n_writes, n_probes) = (writes.len(), probes.len());
         let mut inner = self.inner.lock();
+        // First: whatever follows, the key does not run without its writes.
+        let hold =
+            inner.pending.wait(key, writes, !probes.is_empty(), now + self.stale_bound, |write| cache.sees(write));
         inner.n_runs += 1;
         let attempt = inner.attempt(key);
         let ended = run_result.ended();
         let (was_suspect, suspect) = inner.judge_key(queue, key, ended == Ended::Fault, now);
-        let Disposition { result, writes, probes } = self.dispose(&mut inner, queue, key, run_result, suspect, now);
+        let result = self.dispose(&mut inner, queue, key, run_result, suspect, now);
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, key, ended, was_suspect, now);
         self.metrics.reconciled(result);
-        let (n_writes, n_probes) = (writes.len(), probes.len());
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
-        let deadline = now + self.stale_bound;
-        let hold = inner.pending.wait(key, writes, !probes.is_empty(), deadline, |write| cache.sees(write));
         if let Some(id) = hold.filter(|_| !probes.is_empty()) {
-            self.tasks.spawn(self.clone().resolve_lost_writes(key.clone(), id, probes, deadline));
+            let key = key.clone();
+            self.spawn_supervised("probe", move |controller, _| {
+                controller.resolve_lost_writes(key.clone(), id, probes.clone())
+            });
         }
         let ControllerState { queues, .. } = &mut *inner;
         let own = queues.get_mut(queue)?;
@@ -263,18 +271,16 @@ impl Controller {
         run_result: RunResult,
         suspect: Option<Suspect>,
         now: Instant,
-    ) -> Disposition {
+    ) -> &'static str {
         let attempt = inner.attempt(key);
         match run_result {
-            RunResult::Done { requeue_after, mut report } => {
-                let probes = self.relevant(std::mem::take(&mut report.probes));
+            RunResult::Done { requeue_after, report } => {
                 if let Some(after) = requeue_after {
                     inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                 }
                 if report.failures.is_empty() {
                     inner.forget(queue, key);
-                    let result = if requeue_after.is_some() { "requeue_after" } else { "success" };
-                    return Disposition { result, writes: report.writes, probes };
+                    return if requeue_after.is_some() { "requeue_after" } else { "success" };
                 }
                 let first = &report.failures[0];
                 let n_failures = report.failures.len();
@@ -296,7 +302,7 @@ impl Controller {
                 }
                 inner.failures.insert(key.clone(), report.failures);
                 self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
-                Disposition { result: "error", writes: report.writes, probes }
+                "error"
             }
             RunResult::Retry { message, after } => {
                 let message = cut(&message, 1024);
@@ -314,7 +320,7 @@ impl Controller {
                     }
                     None => self.retry(inner, queue, key, Duration::ZERO, None, now),
                 }
-                Disposition::without_writes("error")
+                "error"
             }
             RunResult::Terminal(message) => {
                 let message = cut(&message, 1024);
@@ -322,7 +328,7 @@ impl Controller {
                 inner.last_error = Some(format!("{key}: {message}"));
                 self.metrics.dropped_key("terminal");
                 inner.forget(queue, key);
-                Disposition::without_writes("terminal_error")
+                "terminal_error"
             }
             RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
@@ -335,7 +341,7 @@ impl Controller {
                     tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
                 }
                 self.retry(inner, queue, key, Duration::ZERO, suspect, now);
-                Disposition::without_writes("fault")
+                "fault"
             }
         }
     }

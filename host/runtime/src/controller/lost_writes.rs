@@ -1,32 +1,37 @@
-//! Determines the fate of writes whose answer was lost, while their key waits.
+//! Asks the API server about writes while their key waits: about those whose answer was lost, and about those that the caches
+//! do not show within the bound.
 //!
 //! ```text
 //! dispatch (key held, its wait open) ──> probes ──ask──> API server ──> Pending::settle ──> released, or held for the caches
+//! bound passed ──> watch reopened, probe ──ask──> API server ──> Pending::confirm ──> released, or held
 //! ```
 //!
 //! Invariants:
 //! 1. No worker waits here: an unreadable kind delays only its own keys.
-//! 2. Probing ends with the key's wait: at the bound, the key runs on what the caches show.
+//! 2. A key is released only with proof: the caches have reached its writes, or they show what the API server shows.
+//! 3. At most [`MAX_PROBES`] requests of a plugin are in flight.
 //!
 //! Not here: the requests of a probe (`writer::WriteProbe`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
-use pintle_core::object::id::Key;
-use pintle_core::policy::pending::{PendingWrite, WaitId};
-use pintle_core::ports::api::{ApiError, ListWatchTarget};
+use pintle_core::object::id::{Key, Kind};
+use pintle_core::policy::pending::{Confirmed, Overdue, PendingWrite, WaitId};
+use pintle_core::policy::selection::Selected;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ListWatchTarget};
 
-use super::Controller;
+use super::{Controller, PluginCache};
 use crate::writer::WriteProbe;
 
 /// Maximum probes of one plugin in flight: after an outage many keys need one.
 pub(super) const MAX_PROBES: usize = 8;
 /// First delay before a probe is repeated; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest delay.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Longest delay; that of informers.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Probes, each with how informers read its kind.
 pub(super) type WriteProbes = Vec<(WriteProbe, ListWatchTarget)>;
@@ -44,17 +49,20 @@ impl Controller {
         probes.into_iter().filter_map(with_reading).collect()
     }
 
-    /// Probes until every write is resolved or the wait is over.
-    pub(super) async fn resolve_lost_writes(
-        self: Arc<Self>,
-        key: Key,
-        id: WaitId,
-        probes: WriteProbes,
-        deadline: Instant,
-    ) {
+    /// Takes out the writes that the caches may never show, because a field selector decides about them that the answers do not
+    /// contain; returns probes for them.
+    pub(super) fn unclear(&self, cache: &dyn PluginCache, writes: &mut Vec<PendingWrite>) -> WriteProbes {
+        let may_be_outside = |write: &mut PendingWrite| {
+            write.labels.is_some() && cache.selects(write) == Selected::Unknown && !cache.sees(write)
+        };
+        let unclear = writes.extract_if(.., may_be_outside);
+        self.relevant(unclear.map(|write| WriteProbe::named(&write.kind, &write.object)))
+    }
+
+    /// Probes until every write is resolved.
+    pub(super) async fn resolve_lost_writes(self: Arc<Self>, key: Key, id: WaitId, probes: WriteProbes) {
         let writes = tokio::select! {
             writes = self.probe_until_known(&key, probes) => writes,
-            () = tokio::time::sleep_until(deadline.into()) => return,
             () = self.stopped.cancelled() => return,
         };
         let cache = self.cache();
@@ -64,6 +72,76 @@ impl Controller {
             self.wake_dispatcher(inner);
             self.idle_signal.notify_waiters();
         }
+    }
+
+    /// Reports keys that have waited for longer than the bound, has their kinds' watches reopened, and asks the API server
+    /// about their writes.
+    pub(super) fn follow_overdue(self: &Arc<Self>, overdue: Vec<Overdue<Key>>) {
+        let Some(example) = overdue.first() else { return };
+        let n_new = overdue.iter().filter(|wait| wait.is_first).count();
+        self.metrics.stale_timeouts.inc_by(n_new as u64);
+        let kinds: BTreeSet<&Kind> =
+            overdue.iter().filter_map(|wait| wait.write.as_ref()).map(|write| &write.kind).collect();
+        tracing::warn!(
+            plugin = %self.name, key = %example.key, n_keys = overdue.len(), n_new, n_writes = example.n_writes,
+            kind = %example.write.as_ref().map_or_else(String::new, |write| write.kind.to_string()),
+            version = example.write.as_ref().map_or("", |write| &write.resource_version),
+            "the caches do not show writes of keys in time: these keys stay held; check the API server and the network"
+        );
+        let cache = self.cache();
+        for kind in kinds {
+            cache.reopen(kind);
+        }
+        for Overdue { key, id, write, .. } in overdue {
+            if let Some(write) = write {
+                self.spawn_supervised("probe", move |controller, _| {
+                    controller.confirm_write(key.clone(), id, write.clone())
+                });
+            }
+        }
+    }
+
+    /// Asks the API server about a key's unseen writes, one by one, until the caches turn out to be stale.
+    async fn confirm_write(self: Arc<Self>, key: Key, id: WaitId, mut write: PendingWrite) {
+        loop {
+            let cache = self.cache();
+            let live = match cache.list_watch_target(&write.kind, &write.object.namespace) {
+                Some(reading) => tokio::select! {
+                    live = self.ask_about(&write, reading) => live,
+                    () = self.stopped.cancelled() => return,
+                },
+                // The plugin does not watch the kind any more, so its caches show every write of it.
+                None => Ok(write.clone()),
+            };
+            let live = match live {
+                Ok(live) => live,
+                Err(error) => {
+                    tracing::debug!(plugin = %self.name, %key, kind = %write.kind, %error, "the API server does not show a write");
+                    return;
+                }
+            };
+            let mut inner = self.inner.lock();
+            match inner.pending.confirm(&key, id, &write, live, |write| cache.sees(write)) {
+                Confirmed::Next(next) => write = next,
+                Confirmed::Stale | Confirmed::Over(false) => return,
+                Confirmed::Over(true) => {
+                    inner.release(&key);
+                    self.wake_dispatcher(inner);
+                    self.idle_signal.notify_waiters();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The present state of a written object, as a watch would show it.
+    async fn ask_about(&self, write: &PendingWrite, reading: ListWatchTarget) -> Result<PendingWrite, ApiError> {
+        // This semaphore is never closed.
+        let _permit = self.probing.acquire().await;
+        let probe = WriteProbe::named(&write.kind, &write.object);
+        let found = probe.ask(reading, &*self.reader).await?;
+        let gone = || PendingWrite { gone: true, resource_version: String::new(), uid: String::new(), ..write.clone() };
+        Ok(found.into_iter().next().unwrap_or_else(gone))
     }
 
     async fn probe_until_known(&self, key: &Key, mut probes: WriteProbes) -> Vec<PendingWrite> {
@@ -84,6 +162,8 @@ impl Controller {
             for answer in answers {
                 match answer {
                     Ok(more) => writes.extend(more),
+                    // The server has no such kind any more, and therefore no such object.
+                    Err((_, error)) if error.class == ApiErrorClass::NotFound => {}
                     Err((probe, error)) => {
                         let kind = &probe.0.kind;
                         tracing::debug!(plugin = %self.name, %key, %kind, %error, "the fate of a write is not known yet");

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use pintle_cache::Delta;
+use pintle_cache::{Delta, Supervisor};
 use pintle_core::contract::outcome::MutationFailure;
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::object::id::{Key, Kind};
@@ -64,10 +64,11 @@ pub(crate) struct ControllerParts {
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
-    /// How long a key waits for the caches to show its writes.
+    /// How long a key waits for the caches to show its writes before the API server is asked.
     pub(crate) stale_bound: Duration,
     /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
+    pub(crate) supervisor: Arc<Supervisor>,
     /// Notified whenever work may have finished.
     pub(crate) idle_signal: Arc<Notify>,
     /// Counts significant status changes of all plugins.
@@ -92,6 +93,7 @@ pub(crate) struct Controller {
     clock: WallClock,
     stale_bound: Duration,
     failures: Arc<Failures>,
+    supervisor: Arc<Supervisor>,
     inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
     /// Bounds the probes of lost writes.
@@ -132,7 +134,6 @@ impl Controller {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
             live: parts.live,
-            writer: parts.writer,
             metrics: parts.metrics,
             inner: Mutex::new(ControllerState {
                 queues,
@@ -151,16 +152,18 @@ impl Controller {
             shadowing: RwLock::new(None),
             last_shadow: Mutex::new(None),
             resource_uid: Mutex::default(),
+            stopped: parts.writer.stopped.clone(),
+            writer: parts.writer,
             clock: parts.clock,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
+            supervisor: parts.supervisor,
             mapping: mapping::Mapping::default(),
             probing: Semaphore::new(lost_writes::MAX_PROBES),
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             idle_signal: parts.idle_signal,
             changes: parts.changes,
-            stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
         controller.count_workers();
@@ -171,10 +174,24 @@ impl Controller {
     pub(crate) fn start(self: &Arc<Self>, subscription: CacheSubscription) {
         self.version().attach(subscription.clone());
         subscription.sink.activate();
-        self.tasks.spawn(self.clone().take_changes());
-        self.tasks.spawn(self.clone().dispatch());
-        self.tasks.spawn(self.clone().map_changes());
+        self.spawn_supervised("changes", |controller, is_restart| controller.take_changes(is_restart));
+        self.spawn_supervised("dispatcher", |controller, _| controller.dispatch());
+        self.spawn_supervised("mapping", |controller, _| controller.map_changes());
         self.mark_changed();
+    }
+
+    /// Runs a task of the controller, again after each panic.
+    fn spawn_supervised<F>(
+        self: &Arc<Self>,
+        task: &'static str,
+        mut start: impl FnMut(Arc<Self>, bool) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let controller = self.clone();
+        self.tasks.spawn(async move {
+            controller.supervisor.run(task, |is_restart| start(controller.clone(), is_restart)).await;
+        });
     }
 
     pub(crate) fn has_started(&self) -> bool {
@@ -235,11 +252,14 @@ impl Controller {
     /// Updates the gauges.
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
-        for queue in &self.inner.lock().queues {
+        let inner = self.inner.lock();
+        self.metrics.stale_held.set(i64::try_from(inner.pending.n_overdue()).unwrap_or(i64::MAX));
+        for queue in &inner.queues {
             let unfinished = queue.work_queue.unfinished(now);
             queue.metrics.unfinished.set(unfinished.total.as_secs_f64());
             queue.metrics.longest.set(unfinished.longest.as_secs_f64());
         }
+        drop(inner);
         let version = self.version();
         self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
         if let Some(cache) = version.cache() {

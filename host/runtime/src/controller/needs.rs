@@ -4,6 +4,7 @@
 //! 1. A read that is not granted does not leave the process; its answer is `NotGranted`.
 //! 2. Answers are bounded in bytes.
 
+use std::future::Future;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -12,7 +13,10 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::grants::is_path_segment;
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
 
+use tokio_util::sync::CancellationToken;
+
 use super::PluginCache;
+use crate::throttle::patiently;
 use crate::writer::{Members, Rights, quote};
 
 /// Maximum concurrent reads of one round.
@@ -24,13 +28,37 @@ const MAX_RUN_BYTES: usize = 64 << 20;
 /// Page size of a live list.
 const PAGE: u32 = 500;
 
+/// Where the answers come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) reader: &'a dyn ApiReader,
+    pub(crate) cache: &'a dyn PluginCache,
+    /// The controller stops: reads in flight end.
+    pub(crate) stopped: &'a CancellationToken,
+}
+
+impl Source<'_> {
+    /// Sends a read, and repeats it while the server throttles it. It ends when the controller stops.
+    async fn read<T, F>(&self, send: impl FnMut() -> F) -> Result<T, NeedError>
+    where
+        F: Future<Output = Result<T, ApiError>>,
+    {
+        tokio::select! {
+            biased;
+            () = self.stopped.cancelled() => {
+                Err(NeedError { code: 0, reason: "Stopping".into(), message: "the controller stops".into() })
+            }
+            answer = patiently(self.stopped, send) => answer.map_err(refused),
+        }
+    }
+}
+
 /// Appends answers in the order of the needs; returns how many were not granted.
 pub(crate) async fn perform(
     needs: Vec<Need>,
     answers: &mut Answers,
-    reader: &dyn ApiReader,
+    source: &Source<'_>,
     rights: &Rights<'_>,
-    cache: &dyn PluginCache,
 ) -> usize {
     let mut n_denied = 0;
     let needs: Vec<_> = needs
@@ -48,7 +76,7 @@ pub(crate) async fn perform(
         .map(|(need, denied)| async move {
             let answer = match denied {
                 Some(denial) => Err(denial),
-                None => read(&need, reader, cache).await,
+                None => read(&need, source).await,
             };
             (need, answer)
         })
@@ -98,7 +126,8 @@ fn too_long(limit: usize) -> NeedError {
     NeedError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {limit} bytes") }
 }
 
-async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> Result<String, NeedError> {
+async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
+    let Source { reader, cache, .. } = *source;
     let resource = |kind: &Kind| {
         cache.resource(kind).ok_or_else(|| NeedError {
             code: 404,
@@ -116,7 +145,7 @@ async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> R
             if resource.namespaced == object.namespace.is_empty() {
                 return Err(wrong_scope(&resource, &object.namespace));
             }
-            reader.get(&resource, object).await.map_err(refused)?.into_string()
+            source.read(|| reader.get(&resource, object)).await?.into_string()
         }
         Need::LiveList { kind, namespace, label_selector, limit } => {
             let resource = resource(kind)?;
@@ -126,10 +155,10 @@ async fn read(need: &Need, reader: &dyn ApiReader, cache: &dyn PluginCache) -> R
             if !resource.namespaced && !namespace.is_empty() {
                 return Err(wrong_scope(&resource, namespace));
             }
-            list(&resource, namespace, label_selector.as_deref(), *limit, reader).await?
+            list(&resource, namespace, label_selector.as_deref(), *limit, source).await?
         }
-        Need::RawPath(path) => reader.raw(path, MAX_ANSWER_BYTES).await.map_err(refused)?.into_string(),
-        Need::Discovery => serde_json::Value::from(cache.refreshed(Duration::ZERO).await.map_err(refused)?).to_string(),
+        Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
+        Need::Discovery => serde_json::Value::from(source.read(|| cache.refreshed(Duration::ZERO)).await?).to_string(),
     };
     if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
 }
@@ -139,7 +168,7 @@ async fn list(
     namespace: &str,
     label_selector: Option<&str>,
     limit: u32,
-    reader: &dyn ApiReader,
+    source: &Source<'_>,
 ) -> Result<String, NeedError> {
     let target = ListWatchTarget {
         kind: resource.kind.clone(),
@@ -158,7 +187,7 @@ async fn list(
     let mut n_left = limit;
     let mut page_token: Option<String> = None;
     loop {
-        let page = reader.list(&target, n_left.min(PAGE), page_token.as_deref()).await.map_err(refused)?;
+        let page = source.read(|| source.reader.list(&target, n_left.min(PAGE), page_token.as_deref())).await?;
         for item in page.items.iter().take(n_left as usize) {
             let malformed = |why| NeedError { code: 0, reason: "Malformed".into(), message: why };
             let mut members = Members::parse(item).map_err(malformed)?;
@@ -239,7 +268,9 @@ mod tests {
         ];
         let mut answers = Answers::new();
         let cache = FakeCache::new();
-        let n_denied = perform(needs, &mut answers, &*FakeServer::answering_needs(), &rights, &*cache).await;
+        let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
+        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped };
+        let n_denied = perform(needs, &mut answers, &source, &rights).await;
         assert_eq!(n_denied, 6);
         let lines: Vec<String> = answers
             .into_iter()

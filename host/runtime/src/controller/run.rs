@@ -11,22 +11,26 @@
 //!
 //! Not here: what a result means for the queue (`dispatch`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use pintle_cache::RunContext;
 use pintle_core::contract::check;
 use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
+use pintle_core::policy::pending::PendingWrite;
 use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault};
 use pintle_core::ports::view::View;
 
+use super::needs::{self, Source};
 use super::shadow::Sample;
-use super::{Controller, PluginCache, Version, needs};
+use super::{Controller, PluginCache, Version};
 use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
-use crate::writer::{NOT_GRANTED, Report, Rights, kind_of};
+use crate::writer::{NOT_GRANTED, Report, Rights, WriteProbe, kind_of};
 
 /// Maximum calls of one run, including the first.
 pub(crate) const MAX_ROUNDS: usize = 8;
@@ -34,6 +38,9 @@ pub(crate) const MAX_ROUNDS: usize = 8;
 /// Maximum age of discovery that proves a kind's absence. Plugins can invent kinds, so this bounds the requests that they
 /// cause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
+/// Delay of a key whose run asked for dependents while a kind was not listed yet.
+const UNLISTED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) enum RunResult {
@@ -57,6 +64,16 @@ impl RunResult {
                 Some(_) => 500,
             },
             Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => 500,
+        }
+    }
+}
+
+impl RunResult {
+    /// Takes out the writes that the caches must show, and the probes for those whose fate is unknown.
+    pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>) {
+        match self {
+            Self::Done { report, .. } => (std::mem::take(&mut report.writes), std::mem::take(&mut report.probes)),
+            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => Default::default(),
         }
     }
 }
@@ -115,7 +132,13 @@ impl Controller {
             self.keep_failed(version, key, last, failure, message);
         }
         if let Some(sample) = sample {
-            self.tasks.spawn(self.clone().compare(key.clone(), sample));
+            let (controller, key) = (self.clone(), key.clone());
+            self.tasks.spawn(async move {
+                let comparison = std::panic::AssertUnwindSafe(controller.clone().compare(key, sample)).catch_unwind();
+                if let Err(panic) = comparison.await {
+                    controller.supervisor.panicked("shadow", &*panic);
+                }
+            });
         }
         result
     }
@@ -129,6 +152,7 @@ impl Controller {
         last: &mut Option<LastCall>,
     ) -> RunResult {
         let mut answers: Answers = Vec::new();
+        let source = Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped };
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answers.clone());
             let (view, beside) = views(&**cache, context, sample.as_ref());
@@ -154,7 +178,7 @@ impl Controller {
                 Need::RawPath(_) | Need::Discovery => None,
             });
             know(&**cache, kinds).await;
-            let n_denied = needs::perform(outcome.needs, &mut answers, &*self.live, &rights, &**cache).await;
+            let n_denied = needs::perform(outcome.needs, &mut answers, &source, &rights).await;
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
@@ -213,6 +237,14 @@ impl Controller {
         rights: &Rights<'_>,
         outcome: Outcome,
     ) -> RunResult {
+        // A run that sees no more dependents removes finalizers, so that the missing ones would be lost.
+        if let Some(kind) = rights.view.incomplete_dependents() {
+            tracing::info!(
+                plugin = %self.name, key = %rights.key, %kind,
+                "the run asked for dependents while a kind is not listed yet: nothing is written, and the key runs again"
+            );
+            return RunResult::Done { requeue_after: Some(UNLISTED_PAUSE), report: Report::default() };
+        }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
         let plan = match self.writer.plan(rights, outcome.steps, |kind| cache.resource(kind)) {

@@ -54,6 +54,8 @@ pub(crate) struct Metrics {
     write_duration: Histograms<2>,
     stale_waits: Counters<1>,
     stale_timeouts: Counters<1>,
+    stale_held: Gauges<1>,
+    dropped_changes: Counters<1>,
     dropped_keys: Counters<2>,
     events: Counters<2>,
     host_calls: Counters<1>,
@@ -65,6 +67,7 @@ pub(crate) struct Metrics {
     quarantined: Gauges<1>,
     quarantines: Counters<1>,
     shadow_runs: Counters<2>,
+    task_panics: Counters<1>,
 }
 
 /// The buckets of the `workqueue_*` histograms: powers of ten from 10 ns.
@@ -159,7 +162,17 @@ impl Metrics {
             ),
             stale_timeouts: register!(
                 "pintle_stale_cache_wait_timeouts",
-                "Waits for the caches that timed out",
+                "Keys whose writes the caches did not show within the bound; they stay held",
+                Counters::default()
+            ),
+            stale_held: register!(
+                "pintle_stale_cache_held_keys",
+                "Keys that are held for longer than the bound, because the caches do not show their writes",
+                Gauges::default()
+            ),
+            dropped_changes: register!(
+                "pintle_dropped_changes",
+                "Changes that were merged because a plugin's rules could not keep up; every key then runs",
                 Counters::default()
             ),
             dropped_keys: register!(
@@ -209,6 +222,11 @@ impl Metrics {
                 "Runs of new versions beside the present one, by result: same, differs, fault, skipped",
                 Counters::default()
             ),
+            task_panics: register!(
+                "pintle_task_panics",
+                "Panics of the host's own tasks, which then start again; several within ten minutes fail liveness",
+                Counters::default()
+            ),
             registry: Mutex::new(registry),
             declared: Mutex::new(DeclaredRegistry::default()),
         })
@@ -224,6 +242,8 @@ impl Metrics {
             max_concurrent: self.max_concurrent.get_or_create_owned(&controller()),
             stale_waits: self.stale_waits.get_or_create_owned(&label()),
             stale_timeouts: self.stale_timeouts.get_or_create_owned(&label()),
+            stale_held: self.stale_held.get_or_create_owned(&label()),
+            dropped_changes: self.dropped_changes.get_or_create_owned(&label()),
             host_calls: self.host_calls.get_or_create_owned(&label()),
             bytes_read: self.bytes_read.get_or_create_owned(&label()),
             cached_bytes: self.cached_bytes.get_or_create_owned(&label()),
@@ -254,6 +274,14 @@ impl Metrics {
     /// [`DeclaredError`]; nothing was declared.
     pub(crate) fn declare(&self, manifest: &Manifest, shares: bool) -> Result<DeclaredMetrics, DeclaredError> {
         self.declared.lock().declare(&manifest.name, shares, &manifest.metrics)
+    }
+
+    /// Sets the numbers of panics so far.
+    pub(crate) fn count_panics(&self, panics: &[(&'static str, u64)]) {
+        for (task, n) in panics {
+            let counter = self.task_panics.get_or_create_owned(&[("task", (*task).to_owned())]);
+            counter.inc_by(n.saturating_sub(counter.get()));
+        }
     }
 
     /// All metrics in the text form of OpenMetrics.
@@ -292,6 +320,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) max_concurrent: Gauge,
     pub(crate) stale_waits: Counter,
     pub(crate) stale_timeouts: Counter,
+    pub(crate) stale_held: Gauge,
+    pub(crate) dropped_changes: Counter,
     pub(crate) host_calls: Counter,
     pub(crate) bytes_read: Counter,
     pub(crate) cached_bytes: Gauge,

@@ -12,7 +12,7 @@
 //! 4. After a failed step, only steps marked `always` are carried out.
 //! 5. In a slow start, at most one mutation more fails than succeeded before.
 //!
-//! Not here: retries of the key (the controller), rate limits and `Retry-After` (the adapter behind `ApiWriter`).
+//! Not here: retries of the key (the controller), rate limits (the adapter behind `ApiWriter`), `Retry-After` (`throttle`).
 //!
 //! Source: the slow start is kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch reaches the maximum in
 //! flight; from then on it does not wait for the last write of a batch.
@@ -37,9 +37,11 @@ use pintle_core::policy::pending::PendingWrite;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Written};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
+use crate::throttle::patiently;
 use plan::{Go, Planned, PlannedStep, Planner};
 use probe::{may_have_happened, probe};
 use request::{WriteTarget, as_conflict};
@@ -65,6 +67,8 @@ pub(crate) struct Writer {
     pub(crate) api: Arc<dyn ApiWriter>,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: PluginMetrics,
+    /// The controller stops: no request is repeated.
+    pub(crate) stopped: CancellationToken,
 }
 
 /// The results of an outcome's mutations.
@@ -201,7 +205,7 @@ impl Writer {
             Go::Send { request, pinned } => {
                 let label = request.resource.kind.to_string();
                 let started = Instant::now();
-                let result = self.api.write(request).await;
+                let result = patiently(&self.stopped, || self.api.write(request)).await;
                 self.metrics.write_duration(target.verb, started.elapsed());
                 match result {
                     Ok(written) => {
@@ -333,6 +337,7 @@ fn pending(target: &WriteTarget, written: &Written) -> Option<PendingWrite> {
         uid: written.uid.clone(),
         resource_version: written.resource_version.clone(),
         gone,
+        labels: written.labels.clone(),
     })
 }
 

@@ -109,6 +109,11 @@ struct ItemMeta {
 }
 
 impl WriteProbe {
+    /// The probe for an object with a known name.
+    pub(crate) fn named(kind: &Kind, object: &ObjectKey) -> Self {
+        Self { kind: kind.clone(), namespace: object.namespace.to_string(), of: Of::Name(object.name.to_string()) }
+    }
+
     /// Sends the list. `reading` is how informers read this kind in this namespace.
     ///
     /// # Errors
@@ -158,7 +163,7 @@ impl WriteProbe {
 
     fn write(&self, name: &str, uid: String, resource_version: String, gone: bool) -> PendingWrite {
         let object = ObjectKey::new(&self.namespace, name);
-        PendingWrite { kind: self.kind.clone(), object, uid, resource_version, gone }
+        PendingWrite { kind: self.kind.clone(), object, uid, resource_version, gone, labels: None }
     }
 }
 

@@ -41,8 +41,13 @@ impl Fixture {
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, idle_signal: Arc::default() };
         let (sender, recorder) = Recorder::start(events.clone(), config, metrics.plugin("widgets"));
         let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
-        let writer =
-            Writer { name: "widgets".into(), api: api.clone(), recorder: sender, metrics: metrics.plugin("widgets") };
+        let writer = Writer {
+            name: "widgets".into(),
+            api: api.clone(),
+            recorder: sender,
+            metrics: metrics.plugin("widgets"),
+            stopped: CancellationToken::new(),
+        };
         let grants = Grants::new(&asked, None);
         Self { api, events, writer, grants, metrics, recorder, manifest: manifest(|_| {}), shown: Vec::new() }
     }

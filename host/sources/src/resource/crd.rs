@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use pintle_core::contract::outcome::PatchType;
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiResource, ApiWriter, WriteRequest, WriteVerb};
+use pintle_runtime::patiently;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 /// The definition as it is shipped.
 pub const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
@@ -43,7 +45,9 @@ pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
             body: definition.to_string(),
         },
     };
-    writer.write(&request).await.context("install the definition of ControllerPlugin")?;
+    patiently(&CancellationToken::new(), || writer.write(&request))
+        .await
+        .context("install the definition of ControllerPlugin")?;
     Ok(())
 }
 

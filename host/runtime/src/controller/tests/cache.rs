@@ -1,7 +1,7 @@
 //! A fake of the caches, as a controller sees them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use pintle_cache::{Delta, Enqueued, RunContext};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ApiResource, Detail, ListWatchTarget};
 use pintle_core::ports::view::View;
 use pintle_testing::{FakeView, pod, resource};
@@ -31,6 +32,12 @@ pub(crate) struct FakeCache {
     pub(crate) objects: Mutex<Vec<Delta>>,
     /// Arguments of `refreshed`; the kind `Later` is known from the first call on.
     pub(crate) refreshed: Mutex<Vec<Duration>>,
+    /// Whether the watch shows what is written.
+    pub(crate) selects: Mutex<Selected>,
+    /// The next call of `sees` panics.
+    pub(crate) is_fragile: AtomicBool,
+    /// Arguments of `reopen`.
+    pub(crate) reopened: Mutex<Vec<Kind>>,
 }
 
 impl FakeCache {
@@ -43,6 +50,9 @@ impl FakeCache {
             all_keys: Mutex::default(),
             objects: Mutex::default(),
             refreshed: Mutex::default(),
+            selects: Mutex::default(),
+            is_fragile: AtomicBool::new(false),
+            reopened: Mutex::default(),
         })
     }
 }
@@ -91,7 +101,18 @@ impl PluginCache for FakeCache {
     }
 
     fn sees(&self, write: &PendingWrite) -> bool {
-        write.resource_version.parse().unwrap_or(0) <= self.version.load(Ordering::Relaxed)
+        assert!(!self.is_fragile.swap(false, Ordering::Relaxed), "boom");
+        let shown = self.version.load(Ordering::Relaxed);
+        // Objects that the API server does not show have no version; they are never in this cache.
+        write.resource_version.parse().unwrap_or(0) <= shown
+    }
+
+    fn selects(&self, _: &PendingWrite) -> Selected {
+        *self.selects.lock()
+    }
+
+    fn reopen(&self, kind: &Kind) {
+        self.reopened.lock().push(kind.clone());
     }
 
     fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {

@@ -106,6 +106,38 @@ async fn objects_of_dropped_changes_go_through_the_rules_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_key_runs_after_the_task_that_takes_changes_has_panicked() {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    *fixture.cache.all_keys.lock() = vec![key("lost")];
+    let n_calls = AtomicUsize::new(0);
+    *fixture.cache.rules.lock() = Some(Arc::new(move |_| {
+        assert!(n_calls.fetch_add(1, Ordering::Relaxed) > 0, "boom");
+        vec![enqueued("b")]
+    }));
+    let sink = ChangeSink::new(&fixture.controller);
+    fixture.start_with(sink.clone());
+    sink.on_changes(&[change()].into());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    sink.on_changes(&[change()].into());
+    fixture.idle(Duration::ZERO).await;
+    let ran: Vec<String> = calls.lock().iter().map(|(_, key, _)| key.clone()).collect();
+    assert_eq!(ran, ["lost", "b"]);
+    assert_eq!(fixture.controller.supervisor.panics(), [("changes", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_result_cannot_be_handled_runs_again_after_the_bound() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.cache.is_fragile.store(true, Ordering::Relaxed);
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(times(&calls), [(0, 0), (30_000, 0)]);
+    assert_eq!(fixture.controller.supervisor.panics(), [("worker", 1)]);
+    assert_eq!(fixture.metric("controller_runtime_active_workers{controller=\"widgets\"}"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_the_progress() {
     let (guest, calls) =
         scripted(

@@ -1,6 +1,7 @@
 //! Writes whose answer was lost: the key waits until the caches show their fate.
 
 use pintle_core::contract::outcome::{Action, Mutation};
+use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ListPage, ListWatchTarget};
 
 use super::*;
@@ -123,16 +124,124 @@ async fn an_unreachable_server_is_probed_again_and_the_worker_is_free_meanwhile(
 }
 
 #[tokio::test(start_paused = true)]
-async fn probing_ends_with_the_bound() {
+async fn a_key_stays_held_while_the_api_server_does_not_answer() {
     let (guest, calls) = creator();
-    let (reader, asked) = asked_by(|_| Err(refusal(500)));
+    let (reader, asked) = asked_by(|n| if n < 40 { Err(refusal(500)) } else { page(&[]) });
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
-    fixture.run_until_idle(&["a"]).await;
-    assert_eq!(times(&calls), [(0, 0), (30_000, 1)]);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(times(&calls), [(0, 0)], "a key that runs now may create the object twice");
     assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
+    assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 1);
     let n_asked = asked.lock().len();
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(asked.lock().len(), n_asked);
+    assert!((20..40).contains(&n_asked), "delays grow to 30 s: {n_asked}");
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(calls.lock().len(), 2);
+    assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_released_when_its_kind_is_gone() {
+    let (guest, calls) = creator();
+    let (reader, asked) = asked_by(|_| Err(refusal(404)));
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1));
+}
+
+/// Creates the Pod `p` in its first call; its cache shows nothing after version 100.
+fn silent(reader: Arc<FakeServer>) -> (Fixture, Calls) {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    (fixture, calls)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_stays_held_while_the_caches_show_less_than_the_api_server() {
+    let (reader, asked) = asked_by(|_| page(&[r#""name":"p","uid":"u","resourceVersion":"101""#]));
+    let (fixture, calls) = silent(reader);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // A change makes the key dirty while it is held.
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!(times(&calls), [(0, 0)]);
+    assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
+    assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 1);
+    let by_name = (Some("ns".to_owned()), None, Some("metadata.name=p".to_owned()));
+    assert_eq!(asked.lock().first(), Some(&by_name));
+    // After 30, 60, 120, 240, 480, and then every 300 s.
+    assert_eq!((asked.lock().len(), fixture.cache.reopened.lock().len()), (9, 9));
+    fixture.cache.version.store(101, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(calls.lock().len(), 2);
+    assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_released_at_the_bound_if_the_api_server_shows_what_the_caches_show() {
+    // The watch's selector leaves the object out, and so does the cache.
+    let (reader, _) = asked_by(|_| Ok(ListPage { items: Vec::new(), resource_version: "100".into(), next: None }));
+    let (fixture, calls) = silent(reader);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls), [(0, 0), (30_000, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_field_selector_may_leave_out_is_asked_about_at_once() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let (reader, asked) = asked_by(|_| page(&[]));
+    let writer = FakeWriter::agreeable();
+    let fixture = Fixture::with_reader(guest, writer, reader);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    *fixture.cache.selects.lock() = Selected::Unknown;
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // The watch is at version 100, the list at 200.
+    assert_eq!(asked.lock().len(), 1);
+    fixture.cache.version.store(200, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.add(&["a"]);
+    fixture.idle(Duration::from_secs(3600)).await;
+    assert_eq!(times(&calls), [(0, 0), (1, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_read_ends_when_the_controller_stops() {
+    let (guest, _) =
+        scripted(manifest(|m| m["grants"] = serde_json::json!([{"verbs": ["get"], "kinds": ["v1/Pod"]}])), |_| {
+            let need = Need::LiveObject { kind: pod(), object: pintle_core::object::id::ObjectKey::new("ns", "p") };
+            Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }))
+        });
+    let reader = FakeServer::answering(|_, _, _| page(&[]), |_, _| Err(refusal(429)));
+    let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let started = Instant::now();
+    fixture.controller.stop().await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_the_server_ends_when_the_controller_stops() {
+    let (guest, _) = scripted(manifest(|_| {}), |_| creates(&["p"]));
+    let fixture = Fixture::new(guest, FakeWriter::new(|_, _| Err(refusal(429))));
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let started = Instant::now();
+    fixture.controller.stop().await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,287 @@
+//! Configuration of a connection: the kubeconfig files with everything that they refer to, and the proxy on the way.
+//!
+//! Files may change while the host runs: certificates, keys, tokens and authorities rotate. [`Settings::load`] reads all of them
+//! again, and [`Settings::is_same`] shows whether connections have to be made with other ones.
+//!
+//! Source: client-go `tools/clientcmd/loader.go` (several files), `golang.org/x/net/http/httpproxy` (proxies of the environment).
+
+use std::env;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::connect::{ConnectError, Source};
+use crate::error;
+
+/// What was read.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// The proxy on the way to the API server.
+    pub(crate) proxy: Option<Intercept>,
+    /// Hash of everything that connections depend on, except the token file, which requests read.
+    identity: u64,
+    /// Hash of the token file's contents.
+    token: u64,
+}
+
+impl Settings {
+    /// Reads the configuration, and the files that it refers to.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; a retry helps only after the files change.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub(crate) async fn load(source: &Source) -> Result<Self, ConnectError> {
+        let (mut config, proxy_url) = read(source).await?;
+        // The client's own reading of the environment compares NO_PROXY with the proxy, and skips it in clusters.
+        config.proxy_url = None;
+        let proxy = proxy(proxy_url.as_deref(), &config.cluster_url, &Environment::of_process())?;
+        let auth = &config.auth_info;
+        let contents = |path: &Option<String>| path.as_ref().and_then(|path| std::fs::read(path).ok());
+        let identity = hash(&(
+            serde_json::to_string(auth).unwrap_or_default(),
+            contents(&auth.client_certificate),
+            contents(&auth.client_key),
+            &config.root_cert,
+            (config.accept_invalid_certs, &config.tls_server_name),
+            proxy.as_ref().map(|proxy| (proxy.uri().to_string(), proxy.basic_auth().cloned())),
+        ));
+        let token = hash(&contents(&auth.token_file));
+        Ok(Self { config, proxy, identity, token })
+    }
+
+    /// Whether connections with the other settings would be the same. With `and_token`, the token file counts as well.
+    pub(crate) fn is_same(&self, other: &Self, and_token: bool) -> bool {
+        self.identity == other.identity && (!and_token || self.token == other.token)
+    }
+
+    /// Whether a program provides the credentials, which may give other ones when it runs again.
+    pub(crate) fn has_program(&self) -> bool {
+        let auth = &self.config.auth_info;
+        auth.exec.is_some() || auth.auth_provider.is_some()
+    }
+}
+
+fn hash(what: &impl std::hash::Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(what)
+}
+
+/// The configuration, and the `proxy-url` of its cluster.
+async fn read(source: &Source) -> Result<(Config, Option<String>), ConnectError> {
+    let (kubeconfig, context, shown) = match source {
+        Source::File { path, context } => {
+            let shown = path.display().to_string();
+            let kubeconfig = read_files(path).map_err(|why| kubeconfig_error(&shown, &why))?;
+            (kubeconfig, context.clone(), shown)
+        }
+        Source::Text(text) => {
+            let shown = "(given as text)".to_owned();
+            let kubeconfig =
+                Kubeconfig::from_yaml(text).map_err(|why| kubeconfig_error(&shown, &error::chain(&why)))?;
+            (kubeconfig, None, shown)
+        }
+        Source::InCluster => {
+            let config = Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why)))?;
+            return Ok((config, None));
+        }
+    };
+    let proxy_url = proxy_url(&kubeconfig, context.as_deref());
+    let options = KubeConfigOptions { context, ..Default::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(|why| kubeconfig_error(&shown, &error::chain(&why)))?;
+    Ok((config, proxy_url))
+}
+
+fn kubeconfig_error(path: &str, why: &str) -> ConnectError {
+    // A parser may print the position in several lines; the first one names the problem.
+    ConnectError::Kubeconfig { path: path.to_owned(), why: why.lines().next().unwrap_or_default().to_owned() }
+}
+
+/// The merged files of a path, or of a list of paths as in the environment variable KUBECONFIG. Of a list, missing files are
+/// left out, unless all are missing.
+fn read_files(list: &Path) -> Result<Kubeconfig, String> {
+    let paths: Vec<PathBuf> = match list.exists() {
+        true => vec![list.to_owned()],
+        false => env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect(),
+    };
+    let mut merged: Option<Kubeconfig> = None;
+    let mut missing = String::new();
+    for path in &paths {
+        if let Err(why) = std::fs::metadata(path) {
+            if why.kind() == ErrorKind::NotFound {
+                missing = why.to_string();
+                tracing::debug!(path = %path.display(), "this kubeconfig does not exist");
+                continue;
+            }
+            return Err(of_several(&paths, path, &why.to_string()));
+        }
+        let next = Kubeconfig::read_from(path).map_err(|why| of_several(&paths, path, &error::chain(&why)))?;
+        let merging = match merged {
+            Some(merged) => merged.merge(next).map_err(|why| of_several(&paths, path, &error::chain(&why)))?,
+            None => next,
+        };
+        merged = Some(merging);
+    }
+    merged.ok_or(if missing.is_empty() { "it names no file".to_owned() } else { missing })
+}
+
+/// The cause, with the file's name if there are several.
+fn of_several(paths: &[PathBuf], path: &Path, why: &str) -> String {
+    if paths.len() > 1 { format!("{}: {why}", path.display()) } else { why.to_owned() }
+}
+
+fn proxy_url(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let named = kubeconfig.contexts.iter().find(|named| named.name == context)?;
+    let cluster = &named.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.clone().filter(|url| !url.is_empty())
+}
+
+/// The variables that name proxies.
+#[derive(Default)]
+struct Environment {
+    http: String,
+    https: String,
+    no: String,
+}
+
+impl Environment {
+    fn of_process() -> Self {
+        let first = |names: [&str; 2]| names.into_iter().find_map(|name| env::var(name).ok()).unwrap_or_default();
+        Self {
+            http: first(["HTTP_PROXY", "http_proxy"]),
+            https: first(["HTTPS_PROXY", "https_proxy"]),
+            no: first(["NO_PROXY", "no_proxy"]),
+        }
+    }
+}
+
+/// The proxy on the way to a server. That of the kubeconfig applies to every server; that of the environment not to loopback
+/// and what NO_PROXY names.
+fn proxy(
+    of_kubeconfig: Option<&str>,
+    server: &Uri,
+    environment: &Environment,
+) -> Result<Option<Intercept>, ConnectError> {
+    let (url, found) = match of_kubeconfig {
+        Some(url) => (url, Matcher::builder().all(url.to_owned()).build().intercept(server)),
+        None => {
+            let url = match server.scheme_str() {
+                Some("https") => &environment.https,
+                _ => &environment.http,
+            };
+            let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
+            let is_loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+            let matcher = |no: &str| Matcher::builder().all(url.clone()).no(no.to_owned()).build();
+            if url.is_empty()
+                || is_loopback
+                || matcher("").intercept(server).is_some_and(|_| matcher(&environment.no).intercept(server).is_none())
+            {
+                return Ok(None);
+            }
+            (url.as_str(), matcher("").intercept(server))
+        }
+    };
+    let usable =
+        found.filter(|proxy| matches!(proxy.uri().scheme_str(), Some("http" | "https" | "socks5" | "socks5h")));
+    match usable {
+        Some(proxy) => Ok(Some(proxy)),
+        None => Err(ConnectError::Proxy { url: without_password(url) }),
+    }
+}
+
+/// The URL without the part that may contain a password.
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => format!("{}{}", &url[..scheme + 3], &url[at + 1..]),
+        (None, Some(at)) => url[at + 1..].to_owned(),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(of_kubeconfig: Option<&str>, server: &str, environment: &Environment) -> Result<Option<String>, String> {
+        let proxy = proxy(of_kubeconfig, &server.parse().unwrap(), environment).map_err(|why| why.to_string())?;
+        Ok(proxy.map(|proxy| {
+            let uri = proxy.uri();
+            format!("{}://{}", uri.scheme_str().unwrap(), uri.authority().unwrap())
+        }))
+    }
+
+    #[test]
+    fn a_proxy_comes_from_the_kubeconfig_or_from_the_environment() {
+        let environment = Environment {
+            http: "http://plain:1".into(),
+            https: "proxy.corp:3128".into(),
+            no: "internal.corp,10.0.0.0/8, 192.0.2.7".into(),
+        };
+        for (of_kubeconfig, server, expected) in [
+            (None, "https://api.example.com:6443", Some("http://proxy.corp:3128")),
+            (None, "http://api.example.com:8001", Some("http://plain:1")),
+            (None, "https://internal.corp:6443", None),
+            (None, "https://a.internal.corp:6443", None),
+            (None, "https://notinternal.corp:6443", Some("http://proxy.corp:3128")),
+            (None, "https://10.1.2.3:6443", None),
+            (None, "https://11.1.2.3:6443", Some("http://proxy.corp:3128")),
+            (None, "https://192.0.2.7:6443", None),
+            (None, "https://localhost:6443", None),
+            (None, "https://127.0.0.1:6443", None),
+            (None, "https://[::1]:6443", None),
+            (Some("socks5://socks.corp:1080"), "https://127.0.0.1:6443", Some("socks5://socks.corp:1080")),
+            (Some("https://u:p%40ss@tls.corp"), "https://internal.corp", Some("https://tls.corp")),
+        ] {
+            assert_eq!(chosen(of_kubeconfig, server, &environment), Ok(expected.map(str::to_owned)), "{server}");
+        }
+        assert_eq!(chosen(None, "https://api.example.com", &Environment::default()), Ok(None));
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_used_is_named_without_its_password() {
+        for url in ["ftp://u:secret@proxy.corp", "socks4://u:secret@proxy.corp:1", "http://u:secret@"] {
+            let error = chosen(Some(url), "https://api.example.com", &Environment::default()).unwrap_err();
+            assert!(error.contains("socks5://") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_several_files_wins_and_missing_ones_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, context: &str, server: &str| {
+            let path = folder.path().join(name);
+            let text = serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": context,
+                "contexts": [{"name": context, "context": {"cluster": "c", "user": ""}}],
+                "clusters": [{"name": "c", "cluster": {"server": server}}],
+            });
+            std::fs::write(&path, text.to_string()).unwrap();
+            path
+        };
+        let (first, second) = (write("first", "a", "http://first"), write("second", "b", "http://second"));
+        let missing = folder.path().join("missing");
+        let list = |paths: &[&PathBuf]| PathBuf::from(env::join_paths(paths).unwrap());
+        let merged = read_files(&list(&[&missing, &first, &second])).unwrap();
+        assert_eq!(merged.current_context.as_deref(), Some("a"));
+        assert_eq!(merged.contexts.iter().map(|context| context.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(merged.clusters.len(), 1);
+        assert_eq!(merged.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("http://first"));
+        assert!(read_files(&list(&[&missing])).unwrap_err().contains("No such file"));
+        assert!(read_files(Path::new("::")).unwrap_err().contains("names no file"));
+        let broken = folder.path().join("broken");
+        std::fs::write(&broken, "contexts: 7").unwrap();
+        let error = read_files(&list(&[&first, &broken])).unwrap_err();
+        assert!(error.starts_with(broken.to_str().unwrap()), "{error}");
+    }
+}

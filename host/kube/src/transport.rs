@@ -1,0 +1,379 @@
+//! TCP, TLS and HTTP connections to the API server, and their credentials.
+//!
+//! ```text
+//! request ──> Clients (present credentials) ──> Lanes ──> hyper client (one HTTP/2 connection) ──> proxy? ──> API server
+//!                └─ files changed, or 401: settings are loaded again, new clients ─┘
+//! ```
+//!
+//! A dead peer is noticed within [`Limits::ping_interval`] + [`Limits::ping_timeout`] by the pings of HTTP/2, which reach the API
+//! server even through load balancers that keep their side open. A peer that speaks HTTP/1.1 only (without TLS, or through
+//! `kubectl proxy`) is noticed by TCP keepalive and by unacknowledged data, and if it is there but silent, by the read timeout.
+//!
+//! Invariants:
+//! 1. A connection carries at most [`MAX_STREAMS`] requests at once; more go to further connections. API servers allow 100 or more.
+//! 2. New credentials apply to the next request. Watches that are open continue on their connection until they end.
+//! 3. If files cannot be read, the last credentials stay in use.
+//!
+//! Source: client-go `transport/cert_rotation.go`, `transport/token_source.go`, `plugin/pkg/client/auth/exec` (what rotates, and
+//! that 401 asks for new credentials); `k8s.io/apimachinery/pkg/util/net/http.go` (pings of HTTP/2).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response, Uri};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use parking_lot::{Mutex, RwLock};
+use pintle_core::ports::api::READ_TIMEOUT;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::connect::{ConnectError, Source};
+use crate::error;
+use crate::settings::Settings;
+
+/// Maximum requests of one connection in flight.
+const MAX_STREAMS: usize = 64;
+/// Unread bytes of one stream and of one connection that HTTP/2 accepts. A stream whose reader is slow must not stop the others.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 256 << 20;
+/// Time without data after which TCP asks the peer, and between its three questions.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
+const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const TCP_KEEPALIVE_RETRIES: u32 = 3;
+
+/// Times after which something is done about a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Time without data after which a ping is sent. Default 20 s.
+    pub ping_interval: Duration,
+    /// Time without an answer to a ping after which the connection is dead. Default 15 s, as client-go. Together with the
+    /// interval, less than 45 s, which is client-go's sum.
+    pub ping_timeout: Duration,
+    /// Time for a connection: name resolution, proxy and TLS included. Default 10 s.
+    pub connect_timeout: Duration,
+    /// Interval at which changed files are noticed. Default 10 s.
+    pub reload_interval: Duration,
+    /// Minimum time between two loads after the server rejected the credentials. Default 1 s.
+    pub renew_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ping_interval: Duration::from_secs(20),
+            ping_timeout: Duration::from_secs(15),
+            connect_timeout: Duration::from_secs(10),
+            reload_interval: Duration::from_secs(10),
+            renew_pause: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Clients with the same settings.
+pub(crate) struct Clients {
+    /// Authenticates with the configured credentials.
+    pub(crate) host: Client,
+    /// Sends no credentials.
+    pub(crate) bare: Client,
+    settings: Settings,
+}
+
+/// Connections with the present settings.
+pub(crate) struct Transport {
+    source: Source,
+    limits: Limits,
+    current: RwLock<Arc<Clients>>,
+    /// Held while settings are loaded; the time of the last load.
+    loaded: tokio::sync::Mutex<Instant>,
+    /// When files are looked at again.
+    next_load: Mutex<Instant>,
+}
+
+impl Transport {
+    /// Sends nothing yet. A program that provides credentials runs.
+    pub(crate) async fn open(source: &Source, limits: Limits) -> Result<Self, ConnectError> {
+        let settings = Settings::load(source).await?;
+        let clients = Clients::new(settings, limits).await?;
+        let now = Instant::now();
+        Ok(Self {
+            source: source.clone(),
+            limits,
+            current: RwLock::new(Arc::new(clients)),
+            loaded: tokio::sync::Mutex::new(now),
+            next_load: Mutex::new(now + limits.reload_interval),
+        })
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.current.read().settings.config.clone()
+    }
+
+    /// The clients for the next request.
+    pub(crate) async fn clients(&self) -> Arc<Clients> {
+        let now = Instant::now();
+        let is_due = {
+            let mut next = self.next_load.lock();
+            let is_due = now >= *next;
+            if is_due {
+                *next = now + self.limits.reload_interval;
+            }
+            is_due
+        };
+        if is_due {
+            self.reload(false).await;
+        }
+        self.current.read().clone()
+    }
+
+    /// The server rejected the credentials of these clients. Returns whether there are other ones now.
+    pub(crate) async fn rejected(&self, used: &Arc<Clients>) -> bool {
+        let is_other = || !Arc::ptr_eq(used, &self.current.read());
+        if is_other() {
+            return true;
+        }
+        let last = *self.loaded.lock().await;
+        if last.elapsed() >= self.limits.renew_pause {
+            self.reload(true).await;
+        }
+        is_other()
+    }
+
+    /// Replaces the clients if the settings have changed. `rejected`: the server does not accept the present credentials.
+    async fn reload(&self, rejected: bool) {
+        if matches!(self.source, Source::Text(_)) && !rejected {
+            return;
+        }
+        // Somebody else loads already: the next request uses the result.
+        let Ok(mut loaded) = self.loaded.try_lock() else { return };
+        *loaded = Instant::now();
+        let before = self.current.read().clone();
+        let settings = match Settings::load(&self.source).await {
+            Ok(settings) => settings,
+            Err(why) => {
+                tracing::warn!(%why, "the configuration of the connection cannot be read again; the last one stays in use");
+                return;
+            }
+        };
+        let runs_program = rejected && settings.has_program();
+        if settings.is_same(&before.settings, rejected) && !runs_program {
+            return;
+        }
+        if settings.config.cluster_url != before.settings.config.cluster_url {
+            tracing::error!(
+                before = %before.settings.config.cluster_url, now = %settings.config.cluster_url,
+                "the kubeconfig names another API server; restart the host to use it"
+            );
+            return;
+        }
+        match Clients::new(settings, self.limits).await {
+            Ok(clients) => {
+                tracing::info!("credentials or certificates of the connection have changed; new ones are in use");
+                *self.current.write() = Arc::new(clients);
+            }
+            Err(why) => tracing::warn!(%why, "the changed configuration cannot be used; the last one stays in use"),
+        }
+    }
+}
+
+impl Clients {
+    async fn new(settings: Settings, limits: Limits) -> Result<Self, ConnectError> {
+        let url = settings.config.cluster_url.to_string();
+        // Blocking: a program may provide the credentials.
+        let built = tokio::task::spawn_blocking(move || -> Result<Self, kube::Error> {
+            let mut bare = settings.config.clone();
+            bare.auth_info = AuthInfo::default();
+            let host = client(&settings.config, &settings, limits)?;
+            Ok(Self { host, bare: client(&bare, &settings, limits)?, settings })
+        });
+        match built.await {
+            Ok(clients) => clients.map_err(|why| ConnectError::Client { url, why: error::chain(&why) }),
+            Err(why) => Err(ConnectError::Client { url, why: why.to_string() }),
+        }
+    }
+}
+
+/// A client with these credentials.
+fn client(config: &Config, settings: &Settings, limits: Limits) -> Result<Client, kube::Error> {
+    let tcp = tcp();
+    let Some(proxy) = &settings.proxy else { return over(config, tcp, limits) };
+    let uri = proxy.uri().clone();
+    match uri.scheme_str() {
+        Some("https") => {
+            let tls = hyper_rustls::HttpsConnectorBuilder::new()
+                .with_tls_config(config.rustls_client_config()?)
+                .https_or_http()
+                .enable_http1();
+            over(config, with_auth(Tunnel::new(uri, tls.wrap_connector(tcp)), proxy.basic_auth()), limits)
+        }
+        Some("http") => over(config, with_auth(Tunnel::new(uri, tcp), proxy.basic_auth()), limits),
+        _ => {
+            let socks = SocksV5::new(uri, tcp);
+            match proxy.raw_auth() {
+                Some((user, password)) => over(config, socks.with_auth(user.to_owned(), password.to_owned()), limits),
+                None => over(config, socks, limits),
+            }
+        }
+    }
+}
+
+fn with_auth<C>(tunnel: Tunnel<C>, auth: Option<&http::HeaderValue>) -> Tunnel<C> {
+    match auth {
+        Some(auth) => tunnel.with_auth(auth.clone()),
+        None => tunnel,
+    }
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
+    // Data that the peer does not acknowledge, which keepalive does not notice.
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
+    tcp
+}
+
+/// A client over a connector that reaches the API server, with TLS if its address asks for it.
+fn over<C>(config: &Config, connector: C, limits: Limits) -> Result<Client, kube::Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError> + Send + Sync + std::error::Error + 'static,
+{
+    let mut tls =
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name
+            .clone()
+            .try_into()
+            .map_err(|why| kube::Error::RustlsTls(kube::client::RustlsTlsError::InvalidServerName(why)))?;
+        tls = tls.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
+    }
+    let mut timed = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(connector));
+    timed.set_connect_timeout(Some(limits.connect_timeout));
+    timed.set_read_timeout(Some(READ_TIMEOUT));
+    timed.set_reset_reader_on_write(true);
+    let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(limits.ping_interval)
+        .http2_keep_alive_timeout(limits.ping_timeout)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW);
+    let lanes = Lanes::new(move || builder.build(timed.clone()));
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(lanes);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}
+
+type HyperClient<C> = hyper_util::client::legacy::Client<C, Body>;
+
+/// Clients of the same server, each with its own connections, so that no connection has too many streams.
+struct Lanes<C> {
+    lanes: Arc<Mutex<Vec<Lane<C>>>>,
+    new: Arc<dyn Fn() -> HyperClient<C> + Send + Sync>,
+}
+
+struct Lane<C> {
+    client: HyperClient<C>,
+    n_open: Arc<AtomicUsize>,
+}
+
+/// A request in flight, until its answer is read.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl<C> Clone for Lanes<C> {
+    fn clone(&self) -> Self {
+        Self { lanes: self.lanes.clone(), new: self.new.clone() }
+    }
+}
+
+impl<C: Clone> Lanes<C> {
+    fn new(new: impl Fn() -> HyperClient<C> + Send + Sync + 'static) -> Self {
+        Self { lanes: Arc::default(), new: Arc::new(new) }
+    }
+
+    /// The first client with room for a request.
+    fn enter(&self) -> (HyperClient<C>, Open) {
+        let mut lanes = self.lanes.lock();
+        let with_room = lanes.iter().position(|lane| lane.n_open.load(Ordering::Acquire) < MAX_STREAMS);
+        let at = with_room.unwrap_or_else(|| {
+            lanes.push(Lane { client: (self.new)(), n_open: Arc::default() });
+            lanes.len() - 1
+        });
+        let lane = &lanes[at];
+        lane.n_open.fetch_add(1, Ordering::AcqRel);
+        (lane.client.clone(), Open(lane.n_open.clone()))
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Lanes<C> {
+    type Response = Response<CountedBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, open) = self.enter();
+        Box::pin(async move {
+            let response = client.request(request).await?;
+            Ok(response.map(|body| CountedBody { body, _open: open }))
+        })
+    }
+}
+
+/// The body of an answer, which counts as in flight until it is dropped.
+struct CountedBody {
+    body: Incoming,
+    _open: Open,
+}
+
+impl hyper::body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
