@@ -23,5 +23,6 @@ mod oci;
 mod preconditions;
 mod rbac;
 mod scenarios;
+mod silence;
 mod swap;
 mod words;

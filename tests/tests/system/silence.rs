@@ -1,0 +1,111 @@
+//! Connections that are dead without a word are noticed.
+//!
+//! ```text
+//! client ──TLS, HTTP/2──> load balancer that goes silent ──> TLS ends ──> embedded API server
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::StreamExt as _;
+use pintle_core::ports::api::{ApiReader as _, Detail, ListWatchTarget, WatchStart};
+use pintle_kube::{Connection, Source};
+use pintle_sim::{SimCluster, SimConfig};
+use pintle_testing::Gate;
+use rustls::pki_types::PrivateKeyDer;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// How long it may take on a busy machine before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Ends TLS in front of an API server without it. Returns the address and the authority's certificate in PEM.
+async fn with_tls(target: std::net::SocketAddr) -> (std::net::SocketAddr, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut client) = acceptor.accept(stream).await else { return };
+                let Ok(mut server) = TcpStream::connect(target).await else { return };
+                // A side that disconnects is not a failure.
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (address, made.cert.pem())
+}
+
+struct Fixture {
+    cluster: SimCluster,
+    gate: Gate,
+    kubeconfig: String,
+}
+
+impl Fixture {
+    async fn start() -> Result<Fixture> {
+        let cluster = SimCluster::start(SimConfig::default()).await?;
+        let address = cluster.base_url().trim_start_matches("http://").parse()?;
+        let (tls, ca) = with_tls(address).await;
+        let gate = Gate::start(tls).await;
+        let ca = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, ca);
+        let server = format!("https://{}", gate.address());
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": ca}}],
+            "users": [{"name": "u", "user": {}}],
+        });
+        Ok(Fixture { cluster, gate, kubeconfig: kubeconfig.to_string() })
+    }
+}
+
+/// With the times of a real host, through a load balancer that keeps its side open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_connection_is_noticed_within_45_seconds() -> Result<()> {
+    let fixture = Fixture::start().await?;
+    let connection = Connection::open(&Source::Text(fixture.kubeconfig.clone())).await?;
+    let target = ListWatchTarget {
+        kind: "v1/Pod".parse()?,
+        plural: "pods".into(),
+        namespace: None,
+        label_selector: None,
+        field_selector: None,
+        detail: Detail::Full,
+    };
+    let version = fixture.cluster.resource_version().to_string();
+    let mut stream = connection.watch(&target, WatchStart::After(version)).await?;
+    fixture.gate.go_silent();
+    let silent = Instant::now();
+    let request = async {
+        let result = connection.raw("/api", 1 << 20).await;
+        (result.is_err(), silent.elapsed())
+    };
+    let watch = async {
+        let ended = stream.next().await;
+        (matches!(ended, None | Some(Err(_))), silent.elapsed())
+    };
+    let both = async { tokio::join!(request, watch) };
+    let ((request_failed, request), (watch_ended, watch)) = tokio::time::timeout(PATIENCE, both).await?;
+    println!("a dead connection was noticed after {watch:?} (watch) and {request:?} (request)");
+    ensure!(request_failed && watch_ended);
+    ensure!(watch < Duration::from_secs(45) && request < Duration::from_secs(45), "{watch:?} {request:?}");
+    connection.raw("/api", 1 << 20).await?;
+    Ok(())
+}
