@@ -1,5 +1,7 @@
 //! `pintle push`, `pull`, `sign`, `verify` and `keygen`.
 
+use std::fmt::Display;
+
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,18 +14,32 @@ use pintle_oci::{
 use serde_json::json;
 
 use crate::cli::Output;
-use crate::cli::oci::{ConnectArgs, KeygenArgs, PullArgs, PushArgs, RegistryArgs, SignArgs, VerifyArgs};
+use crate::cli::oci::{ConnectArgs, KeygenArgs, PullArgs, PushArgs, RegistryArgs, SignArgs, VerifyArgs, WaitArgs};
 use crate::output;
 
 impl From<&ConnectArgs> for ConnectOptions {
     fn from(args: &ConnectArgs) -> Self {
-        Self { plain_http: args.plain_http.clone(), ca_file: args.registry_ca_file.clone() }
+        let (plain_http, token_servers) = (args.plain_http.clone(), args.registry_token_server.clone());
+        Self { plain_http, token_servers, ca_file: args.registry_ca_file.clone() }
     }
 }
 
 impl From<&RegistryArgs> for Options {
     fn from(args: &RegistryArgs) -> Self {
         Self { verify_keys: args.verify_key.clone(), connect: (&args.connect).into() }
+    }
+}
+
+/// Runs a command that waits for the registry of a component.
+pub(crate) async fn within(
+    args: &WaitArgs,
+    component: &impl Display,
+    command: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let Some(timeout) = args.timeout else { return command.await };
+    match tokio::time::timeout(timeout, command).await {
+        Ok(result) => result,
+        Err(_) => bail!("{component}: not done within {timeout:?} (--timeout); waited for its registry"),
     }
 }
 

@@ -40,6 +40,7 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Registry {
     _process: Guarded,
+    access: Access,
     port: u16,
     folder: TempDir,
 }
@@ -79,7 +80,7 @@ impl Registry {
             Guarded::tied(PROGRAM, serve.arg("serve").arg(at("config.yml")), &at("log")).with_context(|| {
                 format!("{PROGRAM} is not installed: `cargo xtask test` does, or `apt-get install {PROGRAM}`")
             })?;
-        let registry = Registry { _process: process, port, folder };
+        let registry = Registry { _process: process, access, port, folder };
         eventually(PATIENCE, "the registry to listen", async || {
             Ok(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok())
         })
@@ -91,6 +92,11 @@ impl Registry {
     /// Host and port.
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Host and port, if it is used without TLS.
+    pub fn plain_http(&self) -> Option<String> {
+        (self.access != Access::Tls).then(|| self.host())
     }
 
     /// The authority that vouches for it, of [`Access::Tls`].

@@ -3,26 +3,43 @@
 
 use std::path::{Path, PathBuf};
 
-use docker_credential::{CredentialRetrievalError as Why, DockerCredential};
-use oci_client::secrets::RegistryAuth;
-
 use crate::error::{Error, Reason};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use docker_credential::{CredentialRetrievalError as Why, DockerCredential};
 
 /// Key of docker's own registry in the configuration.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
+
+/// Credentials for a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    Anonymous,
+    Basic { name: String, password: String },
+}
+
+impl Credentials {
+    /// The value of `Authorization`; empty for nobody.
+    pub(crate) fn basic(&self) -> String {
+        match self {
+            Self::Anonymous => String::new(),
+            Self::Basic { name, password } => format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))),
+        }
+    }
+}
 
 /// The credentials for a registry; anonymous if none are configured. May block: helpers are programs.
 ///
 /// # Errors
 /// There are credentials, and they cannot be used.
-pub(crate) fn of(registry: &str) -> Result<RegistryAuth, Error> {
+pub(crate) fn of(registry: &str) -> Result<Credentials, Error> {
     let server = if registry == "docker.io" { DOCKER_HUB } else { registry };
     // The library reports a missing, an unreadable and a malformed file with the same error.
-    let Some(file) = config_file().filter(|file| file.exists()) else { return Ok(RegistryAuth::Anonymous) };
+    let Some(file) = config_file().filter(|file| file.exists()) else { return Ok(Credentials::Anonymous) };
     of_answer(docker_credential::get_credential(server), registry, &file)
 }
 
-fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path) -> Result<RegistryAuth, Error> {
+fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path) -> Result<Credentials, Error> {
     let unusable = |why: String| {
         let file = file.display();
         Err(Error::new(
@@ -31,14 +48,14 @@ fn of_answer(answer: Result<DockerCredential, Why>, registry: &str, file: &Path)
         ))
     };
     match answer {
-        Ok(DockerCredential::UsernamePassword(name, password)) => Ok(RegistryAuth::Basic(name, password)),
+        Ok(DockerCredential::UsernamePassword(name, password)) => Ok(Credentials::Basic { name, password }),
         Ok(DockerCredential::IdentityToken(_)) => unusable(
             "they are an identity token, which is not supported; log in with a user name and a password".to_owned(),
         ),
-        Err(Why::NoCredentialConfigured | Why::ConfigNotFound) => Ok(RegistryAuth::Anonymous),
+        Err(Why::NoCredentialConfigured | Why::ConfigNotFound) => Ok(Credentials::Anonymous),
         // Docker's credential helper protocol defines this text for missing credentials.
         Err(Why::HelperFailure { stdout, .. }) if stdout.contains("credentials not found") => {
-            Ok(RegistryAuth::Anonymous)
+            Ok(Credentials::Anonymous)
         }
         // The helper's output may contain secrets.
         Err(Why::HelperFailure { helper, .. }) => {
@@ -61,9 +78,8 @@ mod tests {
     #[test]
     fn missing_credentials_are_anonymous_and_unusable_ones_are_an_error() {
         let of = |answer| match of_answer(answer, "r.example.com", Path::new("/c.json")) {
-            Ok(RegistryAuth::Basic(name, password)) => format!("{name}/{password}"),
-            Ok(RegistryAuth::Anonymous) => "anonymous".to_owned(),
-            Ok(RegistryAuth::Bearer(_)) => "bearer".to_owned(),
+            Ok(Credentials::Basic { name, password }) => format!("{name}/{password}"),
+            Ok(Credentials::Anonymous) => "anonymous".to_owned(),
             Err(why) => why.message,
         };
         let failed = |stdout: &str| Why::HelperFailure {

@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::error::{Error, Reason};
 
@@ -10,20 +13,39 @@ use crate::error::{Error, Reason};
 /// controllers have a third of it.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// Reads a file of at most `limit_bytes`.
+/// Opens a regular file for reading. Follows links. Anything else is rejected at once: opening a pipe would block until somebody
+/// writes to it, and a device has no end.
 ///
 /// # Errors
-/// The file is unreadable or longer. A retry helps only after the file changes.
+/// The file is unreadable, or not a regular file. A retry helps only after the file changes.
+pub fn open(path: &Path) -> Result<File, Error> {
+    let unreadable = |why: &str| Error::new(Reason::Unreadable, format!("read {}: {why}", path.display()));
+    // With this flag, opening a pipe does not wait; for regular files it has no effect.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|why| unreadable(&why.to_string()))?;
+    let about = file.metadata().map_err(|why| unreadable(&why.to_string()))?;
+    if about.is_file() { Ok(file) } else { Err(unreadable("it is not a regular file")) }
+}
+
+/// Reads a regular file of at most `limit_bytes`.
+///
+/// # Errors
+/// As [`open`]; also if the file is longer.
 pub fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
+    let file = open(path)?;
+    read_opened(&file, path, limit_bytes)
+}
+
+/// Reads an opened file of at most `limit_bytes`, whatever length it reports. Errors contain `path`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_opened(file: &File, path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
     let shown = path.display();
     let unreadable = |why: io::Error| Error::new(Reason::Unreadable, format!("read {shown}: {why}"));
-    let file = File::open(path).map_err(unreadable)?;
-    let about = file.metadata().map_err(unreadable)?;
-    // Reading a pipe could block without end.
-    if !about.is_file() {
-        return Err(Error::new(Reason::Unreadable, format!("read {shown}: it is not a regular file")));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0).min(limit_bytes));
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).min(limit_bytes));
     file.take(limit_bytes as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > limit_bytes {
         return Err(Error::new(Reason::TooLarge, format!("{shown} has more than {limit_bytes} bytes")));
@@ -52,11 +74,14 @@ mod tests {
         fs::write(at("a.wasm"), "a.wasm").unwrap();
         fs::create_dir(at("e.wasm")).unwrap();
         std::os::unix::fs::symlink(at("nowhere"), at("f.wasm")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
         let text = |name: &str| {
             let why = read(&at(name), 5).unwrap_err();
             format!("{}: {}", why.reason, why.message.replace(&folder.path().display().to_string(), "$DIR"))
         };
         assert_eq!(text("e.wasm"), "Unreadable: read $DIR/e.wasm: it is not a regular file");
+        assert_eq!(text("pipe"), "Unreadable: read $DIR/pipe: it is not a regular file");
+        assert!(read(Path::new("/dev/zero"), 5).unwrap_err().message.contains("it is not a regular file"));
         assert_eq!(text("f.wasm"), "Unreadable: read $DIR/f.wasm: No such file or directory (os error 2)");
         assert_eq!(text("a.wasm"), "TooLarge: $DIR/a.wasm has more than 5 bytes");
         assert_eq!(read(&at("a.wasm"), 6).unwrap(), b"a.wasm");

@@ -12,7 +12,7 @@
 //! 2. A host with trusted keys runs only components that one of them signed, whatever their source: the proof accompanies the
 //!    component to the decision ([`Trust`]).
 //! 3. A component is recorded by the digest of its manifest, even if the request named a tag.
-//! 4. Everything has a maximum length. Only time limits the answers that the library reads whole (manifests, tokens, errors).
+//! 4. Everything has a maximum length, answers of registries that are errors included.
 //!
 //! Not here: arguments of commands, and which component a host runs (`host/src`, `host/sources`).
 //!
@@ -33,6 +33,7 @@ mod progress;
 mod reference;
 mod registry;
 mod signature;
+mod transport;
 mod trust;
 
 pub use self::attached::add_signature;
@@ -40,7 +41,7 @@ pub use self::cache::Cache;
 pub use self::digest::Digest;
 pub use self::error::{Error, Reason, UnknownReason};
 pub use self::fetch::{Fetcher, Pulled, read_source};
-pub use self::file::{MAX_COMPONENT_BYTES, read, read_component};
+pub use self::file::{MAX_COMPONENT_BYTES, open, read, read_component, read_opened};
 pub use self::keys::{SigningKey, generate};
 pub use self::layout::{About, Artifact, component_of};
 pub use self::options::{ConnectOptions, Options};

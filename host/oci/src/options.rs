@@ -5,8 +5,10 @@ use std::path::PathBuf;
 /// Connection options for registries.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    /// Registries (`HOST` or `HOST:PORT`) without TLS. Loopback registries are included unless `ca_file` is set.
+    /// Registries (`HOST` or `HOST:PORT`) without TLS.
     pub plain_http: Vec<String>,
+    /// Hosts that are token servers of registries on other hosts, and may see the credentials for them.
+    pub token_servers: Vec<String>,
     /// Certificate authorities in PEM, trusted in addition to those of the system.
     pub ca_file: Option<PathBuf>,
 }

@@ -2,11 +2,12 @@
 
 use std::error::Error as StdError;
 
-use oci_client::errors::{DigestError, OciDistributionError, OciErrorCode};
+use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::{Error, Reason};
 use crate::reference::ArtifactRef;
+use crate::transport::Failure;
 
 /// Longest registry message that an error repeats, in characters.
 const MAX_QUOTED: usize = 300;
@@ -17,7 +18,7 @@ pub(crate) fn mismatch(what: &str, expected: Digest, found: Digest) -> Error {
 }
 
 /// The error for a failed request. `known`: the request had credentials.
-pub(crate) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, known: bool) -> Error {
+pub(crate) fn of_request(why: &Failure, reference: &ArtifactRef, known: bool) -> Error {
     let registry = &reference.registry;
     let denied = || {
         let text = if known {
@@ -34,52 +35,52 @@ pub(crate) fn of_request(why: &OciDistributionError, reference: &ArtifactRef, kn
     let missing = || Error::new(Reason::NoSuchArtifact, format!("{reference}: {registry} has no such artifact"));
     let other = |text: String| Error::new(Reason::RegistryFailed, format!("{reference}: {}", quoted(&text)));
     match why {
-        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => denied(),
-        OciDistributionError::ServerError { code: 401 | 403, .. } => denied(),
-        OciDistributionError::ServerError { code: 404, .. } | OciDistributionError::ImageManifestNotFoundError(_) => {
-            missing()
-        }
-        OciDistributionError::ServerError { code: code @ (429 | 500..), message, .. } => Error::new(
+        Failure::Denied | Failure::Status(401 | 403, _) => denied(),
+        Failure::Status(404, _) => missing(),
+        Failure::Status(code @ (429 | 500..), text) => Error::new(
             Reason::RegistryUnreachable,
-            format!("{reference}: {registry} answers {code}: {}", quoted(message)),
+            format!("{reference}: {registry} answers {code}: {}", quoted(&errors(text).1)),
         ),
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let codes = || envelope.errors.iter().map(|error| &error.code);
-            let is_denied = |code: &OciErrorCode| matches!(code, OciErrorCode::Unauthorized | OciErrorCode::Denied);
-            let is_missing = |code: &OciErrorCode| {
-                matches!(
-                    code,
-                    OciErrorCode::ManifestUnknown
-                        | OciErrorCode::NameUnknown
-                        | OciErrorCode::BlobUnknown
-                        | OciErrorCode::ManifestBlobUnknown
-                        | OciErrorCode::NotFound
-                )
-            };
-            if codes().any(is_denied) {
+        Failure::Status(code, text) => {
+            let (codes, message) = errors(text);
+            let is_any = |of: &[&str]| codes.iter().any(|code| of.contains(&code.as_str()));
+            if is_any(&["UNAUTHORIZED", "DENIED"]) {
                 denied()
-            } else if codes().any(is_missing) {
+            } else if is_any(&["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN"]) {
                 missing()
             } else {
-                other(envelope.to_string())
+                other(format!("{registry} answers {code}: {message}"))
             }
         }
-        OciDistributionError::DigestError(why) => of_digest(why, reference),
-        OciDistributionError::RequestError(why) => match why.status().map(|status| status.as_u16()) {
-            Some(401 | 403) => denied(),
-            Some(404) => missing(),
-            _ => of_transport(why, reference),
-        },
-        OciDistributionError::IoError(why) => of_stream(why, reference),
-        why => other(why.to_string()),
+        Failure::TooLong(limit) => {
+            let text =
+                format!("{reference}: {registry} sends more than the {limit} bytes that such an answer may have");
+            Error::new(Reason::TooLarge, text)
+        }
+        Failure::Unusable(why) => other(format!("{registry}: {why}")),
+        Failure::Transport(why) => of_transport(why, reference),
     }
 }
 
-/// The error for a transfer that broke off.
-pub(crate) fn of_stream(why: &std::io::Error, reference: &ArtifactRef) -> Error {
-    match why.get_ref().and_then(|inner| inner.downcast_ref::<DigestError>()) {
-        Some(why) => of_digest(why, reference),
-        None => of_transport(why.get_ref().map_or(why, |inner| inner), reference),
+/// The codes of an answer, as the distribution specification has them, and their messages; else the text itself.
+fn errors(text: &str) -> (Vec<String>, String) {
+    #[derive(Deserialize)]
+    struct Envelope {
+        errors: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    #[serde(default)]
+    #[derive(Default)]
+    struct Item {
+        code: String,
+        message: String,
+    }
+    match serde_json::from_str::<Envelope>(text) {
+        Ok(Envelope { errors }) => {
+            let texts: Vec<String> = errors.iter().map(|item| format!("{} {}", item.code, item.message)).collect();
+            (errors.into_iter().map(|item| item.code).collect(), texts.join(", "))
+        }
+        Err(_) => (Vec::new(), text.to_owned()),
     }
 }
 
@@ -89,15 +90,8 @@ pub(crate) fn too_slow(reference: &ArtifactRef) -> Error {
     Error::new(Reason::RegistryUnreachable, format!("{reference}: {registry} did not answer in time"))
 }
 
-fn of_digest(why: &DigestError, reference: &ArtifactRef) -> Error {
-    let text = match why {
-        DigestError::VerificationError { expected, actual } => format!("it has digest {actual}; expected {expected}"),
-        why => why.to_string(),
-    };
-    Error::new(Reason::DigestMismatch, format!("{reference}: the registry sent other content than requested: {text}"))
-}
-
-fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Error {
+/// The error for a request without an answer, or a transfer that broke off.
+pub(crate) fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Error {
     let registry = &reference.registry;
     let mut cause = why.to_string();
     let mut all = cause.clone();
@@ -135,7 +129,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(why: &OciDistributionError, known: bool) -> String {
+    fn check(why: &Failure, known: bool) -> String {
         let reference = "oci://r.example.com/a:1".parse().unwrap();
         let why = of_request(why, &reference, known);
         format!("{}: {}", why.reason, why.message)
@@ -143,28 +137,38 @@ mod tests {
 
     #[test]
     fn errors_name_the_next_step() {
-        let url = || "https://r.example.com/v2/".to_owned();
-        let server =
-            |code, message: &str| OciDistributionError::ServerError { code, url: url(), message: message.into() };
+        let answer = |code, text: &str| Failure::Status(code, text.to_owned());
         assert_eq!(
-            check(&OciDistributionError::UnauthorizedError { url: url() }, false),
+            check(&answer(401, ""), false),
             "RegistryDenied: oci://r.example.com/a:1: r.example.com requires credentials, and docker's configuration has none for it; \
              run `docker login r.example.com`"
         );
-        assert!(check(&server(403, ""), true).contains("rejected the credentials"));
+        assert!(check(&answer(403, ""), true).contains("rejected the credentials"));
+        assert!(check(&Failure::Denied, true).contains("rejected the credentials"));
         assert_eq!(
-            check(&server(404, ""), true),
+            check(&answer(404, ""), true),
             "NoSuchArtifact: oci://r.example.com/a:1: r.example.com has no such artifact"
         );
         assert_eq!(
-            check(&server(503, "\x1b[31mbusy\n"), true),
+            check(&answer(503, "\x1b[31mbusy\n"), true),
             "RegistryUnreachable: oci://r.example.com/a:1: r.example.com answers 503: [31mbusy"
         );
-        let envelope = serde_json::from_str(r#"{"errors":[{"code":"MANIFEST_UNKNOWN"}]}"#).unwrap();
-        assert!(
-            check(&OciDistributionError::RegistryError { envelope, url: url() }, true).starts_with("NoSuchArtifact")
+        let unknown = r#"{"errors":[{"code":"MANIFEST_UNKNOWN"}]}"#;
+        assert!(check(&answer(400, unknown), true).starts_with("NoSuchArtifact"));
+        let denied = r#"{"errors":[{"code":"DENIED", "message": "no"}]}"#;
+        assert!(check(&answer(400, denied), true).starts_with("RegistryDenied"));
+        let size = r#"{"errors":[{"code":"SIZE_INVALID", "message": "too small", "detail": {}}]}"#;
+        assert_eq!(
+            check(&answer(400, size), true),
+            "RegistryFailed: oci://r.example.com/a:1: r.example.com answers 400: SIZE_INVALID too small"
         );
-        let why = DigestError::VerificationError { expected: "sha256:aa".into(), actual: "sha256:bb".into() };
-        assert!(check(&why.into(), true).ends_with("it has digest sha256:bb; expected sha256:aa"));
+        assert_eq!(
+            check(&Failure::Unusable("it redirects to nowhere".to_owned()), true),
+            "RegistryFailed: oci://r.example.com/a:1: r.example.com: it redirects to nowhere"
+        );
+        assert!(
+            check(&Failure::TooLong(7), true)
+                .starts_with("TooLarge: oci://r.example.com/a:1: r.example.com sends more")
+        );
     }
 }

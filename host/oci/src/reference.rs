@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use oci_client::Reference;
+use oci_spec::distribution::{ParseError, Reference};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -28,6 +28,11 @@ impl ArtifactRef {
         self.tag.is_some() && self.digest.is_none()
     }
 
+    /// The digest of its manifest, if the reference names one.
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
     /// This reference, pinned to a digest.
     pub fn pinned(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
@@ -38,18 +43,16 @@ impl ArtifactRef {
         Self { tag: Some(format!("sha256-{}.sig", digest.hex())), digest: None, ..self.clone() }
     }
 
-    /// Whether the registry is on this machine.
-    pub(crate) fn is_loopback(&self) -> bool {
-        let host = self.registry.rsplit_once(':').map_or(self.registry.as_str(), |(host, _)| host);
-        host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    /// The host that serves the registry: that of Docker Hub has another name.
+    pub(crate) fn host(&self) -> &str {
+        if self.registry == "docker.io" { "index.docker.io" } else { &self.registry }
     }
 
-    /// This reference as the library's type.
-    pub(crate) fn library(&self) -> Reference {
-        let (registry, repository) = (self.registry.clone(), self.repository.clone());
+    /// Its name below `manifests/`: the digest, or else the tag.
+    pub(crate) fn version(&self) -> String {
         match (&self.digest, &self.tag) {
-            (Some(digest), _) => Reference::with_digest(registry, repository, digest.to_string()),
-            (None, tag) => Reference::with_tag(registry, repository, tag.clone().unwrap_or_default()),
+            (Some(digest), _) => digest.to_string(),
+            (None, tag) => tag.clone().unwrap_or_default(),
         }
     }
 }
@@ -70,7 +73,7 @@ impl FromStr for ArtifactRef {
         if !path.contains([':', '@']) {
             return Err(wrong("it has neither tag nor digest"));
         }
-        let parsed: Reference = rest.parse().map_err(|why: oci_client::ParseError| wrong(&why.to_string()))?;
+        let parsed: Reference = rest.parse().map_err(|why: ParseError| wrong(&why.to_string()))?;
         let digest = parsed.digest().map(Digest::from_str).transpose().map_err(|why| wrong(&why))?;
         let tag = parsed.tag().filter(|_| digest.is_none() || path.split('@').next().is_some_and(|p| p.contains(':')));
         Ok(Self {
@@ -182,13 +185,6 @@ mod tests {
             "oci://localhost/widgets:1?x=y",
             expect![[r#""oci://localhost/widgets:1?x=y": invalid reference format"#]],
         );
-    }
-
-    #[test]
-    fn only_this_machine_is_loopback() {
-        let is = |registry: &str| format!("oci://{registry}/a:1").parse::<ArtifactRef>().unwrap().is_loopback();
-        assert!(is("localhost") && is("localhost:5000") && is("127.0.0.1:5000") && is("127.9.9.9:1"));
-        assert!(!is("localhost.example.com") && !is("10.0.0.1:5000") && !is("127.0.0.1.example.com:80"));
     }
 
     #[test]

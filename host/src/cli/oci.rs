@@ -1,23 +1,37 @@
 //! Arguments about registries, keys and signatures.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use pintle_oci::{ArtifactRef, ComponentSource};
 
 use super::Output;
+use crate::flags;
 
 /// How registries are talked to.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConnectArgs {
-    /// Registry to use without TLS, for example `registry.internal:5000`. Repeatable. Registries on loopback (localhost, 127.0.0.1) are
-    /// used without TLS unless --registry-ca-file is given.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    /// Registry to use without TLS, for example `localhost:5000`. Repeatable. Without it every registry needs TLS, one on this machine too.
+    #[arg(long, value_name = "HOST[:PORT]", env = "PINTLE_PLAIN_HTTP", value_delimiter = ',')]
     pub plain_http: Vec<String>,
+
+    /// Token server, on another host than its registry, that may see the registry's credentials. Repeatable. Those of Docker Hub and
+    /// GitLab are known.
+    #[arg(long, value_name = "HOST")]
+    pub registry_token_server: Vec<String>,
 
     /// Certificate authorities for registries, in PEM, in addition to those of the system.
     #[arg(long, value_name = "FILE")]
     pub registry_ca_file: Option<PathBuf>,
+}
+
+/// How long a command waits for a registry.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WaitArgs {
+    /// How long to wait for the registry, for example `5m`. By default a minute for each small request, and 15 minutes for a component.
+    #[arg(long, value_name = "DURATION", value_parser = flags::timeout)]
+    pub timeout: Option<Duration>,
 }
 
 /// How registries are talked to, and whose components are taken. Credentials are those of `docker login`.
@@ -38,7 +52,7 @@ pub struct RegistryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pintle push widgets.wasm oci://registry.example.com/team/widgets:1.2.0 --sign-key release.key
-  SOURCE_DATE_EPOCH=0 pintle push widgets.wasm oci://localhost:5000/widgets:dev   # the same bytes, the same digest
+  SOURCE_DATE_EPOCH=0 pintle push widgets.wasm oci://localhost:5000/widgets:dev --plain-http localhost:5000   # the same bytes, the same digest
 
 Credentials are those of `docker login REGISTRY`: $DOCKER_CONFIG/config.json or ~/.docker/config.json, and its helpers.
 Layout: that of CNCF TAG Runtime for Wasm (config application/vnd.wasm.config.v0+json, one layer application/wasm).")]
@@ -66,6 +80,10 @@ pub struct PushArgs {
     /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub wait: WaitArgs,
 }
 
 /// Arguments of `pintle pull`.
@@ -85,6 +103,10 @@ pub struct PullArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: RegistryArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub wait: WaitArgs,
 }
 
 /// Arguments of `pintle sign`.
@@ -106,6 +128,10 @@ pub struct SignArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub connect: ConnectArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub wait: WaitArgs,
 }
 
 /// Arguments of `pintle verify`.
@@ -120,6 +146,10 @@ pub struct VerifyArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: RegistryArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub wait: WaitArgs,
 }
 
 /// Arguments of `pintle keygen`.

@@ -1,0 +1,244 @@
+//! A hostile registry, as bytes on a socket.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::*;
+
+/// Part of an endless body.
+static PART: [u8; 64 << 10] = [b' '; 64 << 10];
+
+/// What is sent for a path.
+#[derive(Clone, Debug)]
+enum Sent {
+    /// Everything from the status line on.
+    Whole(String),
+    /// This head, and bytes as long as somebody reads them.
+    Endless(String),
+}
+
+/// A server that answers by path, and keeps what it was asked.
+struct Hostile {
+    address: String,
+    answers: Arc<Mutex<BTreeMap<String, Sent>>>,
+    /// Path, and whether it came with credentials.
+    asked: Arc<Mutex<Vec<(String, bool)>>>,
+    n_sent: Arc<AtomicUsize>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Hostile {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (answers, asked) = <(Arc<Mutex<BTreeMap<String, Sent>>>, Arc<Mutex<Vec<(String, bool)>>>)>::default();
+        let n_sent = Arc::new(AtomicUsize::new(0));
+        let (of_task, into, sent) = (answers.clone(), asked.clone(), n_sent.clone());
+        let serving = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (answers, asked, n_sent) = (of_task.clone(), into.clone(), sent.clone());
+                tokio::spawn(async move {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let Ok(byte) = stream.read_u8().await else { return };
+                        if head.is_empty() && !byte.is_ascii_uppercase() {
+                            // As servers without TLS answer to its first bytes.
+                            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+                            return;
+                        }
+                        head.push(byte);
+                    }
+                    let head = String::from_utf8_lossy(&head).into_owned();
+                    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                    let bare = path.split('?').next().unwrap_or_default().to_owned();
+                    asked.lock().push((bare.clone(), head.to_lowercase().contains("\r\nauthorization:")));
+                    let answer = answers.lock().get(&bare).cloned();
+                    let answer = answer.unwrap_or_else(|| status("404 Not Found", "", ""));
+                    let (Sent::Whole(text) | Sent::Endless(text)) = &answer;
+                    let _ = stream.write_all(text.as_bytes()).await;
+                    while matches!(answer, Sent::Endless(_)) && stream.write_all(&PART).await.is_ok() {
+                        n_sent.fetch_add(PART.len(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Self { address, answers, asked, n_sent, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    fn answer(&self, path: &str, sent: Sent) {
+        self.answers.lock().insert(path.to_owned(), sent);
+    }
+
+    fn asked(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.asked.lock())
+    }
+
+    /// A session for `oci://ADDRESS/a:1`, without TLS.
+    fn session(&self, credentials: Credentials, token_servers: &[&str]) -> Session {
+        let reference: ArtifactRef = format!("oci://{}/a:1", self.address).parse().unwrap();
+        let registries = Registries {
+            plain_http: vec![self.address.clone()],
+            token_servers: token_servers.iter().map(|server| (*server).to_owned()).collect(),
+            authorities: Vec::new(),
+        };
+        registries.session(&reference, credentials, crate::log).unwrap()
+    }
+
+    async fn manifest(&self, session: &Session) -> Result<(), (Reason, String)> {
+        let result = session.manifest(&session.reference).await;
+        result.map(drop).map_err(|why| (why.reason, why.message.replace(&self.address, "REGISTRY")))
+    }
+}
+
+fn status(status: &str, headers: &str, body: &str) -> Sent {
+    let length = body.len();
+    Sent::Whole(format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"))
+}
+
+fn endless(status: &str) -> Sent {
+    Sent::Endless(format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n"))
+}
+
+fn user() -> Credentials {
+    Credentials::Basic { name: "pusher".into(), password: "secret".into() }
+}
+
+fn bearer(realm: &str) -> Sent {
+    status("401 Unauthorized", &format!("www-authenticate: Bearer realm=\"{realm}\",service=\"s\"\r\n"), "")
+}
+
+const MANIFEST_PATH: &str = "/v2/a/manifests/1";
+
+#[tokio::test]
+async fn no_more_of_an_answer_is_read_than_it_may_have() {
+    let hostile = Hostile::start().await;
+    let session = hostile.session(Credentials::Anonymous, &[]);
+    // What is in buffers of both ends may have been sent.
+    let is_bounded = |most: usize| hostile.n_sent.swap(0, Ordering::Relaxed) < most + (16 << 20);
+
+    hostile.answer(MANIFEST_PATH, endless("200 OK"));
+    let why = hostile.manifest(&session).await.unwrap_err();
+    assert_eq!(why.0, Reason::TooLarge);
+    assert_eq!(why.1, format!("oci://REGISTRY/a:1: its manifest has more than {MAX_MANIFEST_BYTES} bytes"));
+    assert!(is_bounded(MAX_MANIFEST_BYTES));
+
+    hostile.answer(MANIFEST_PATH, endless("500 Internal Server Error"));
+    assert_eq!(hostile.manifest(&session).await.unwrap_err().0, Reason::RegistryUnreachable);
+    assert!(is_bounded(0));
+
+    let digest = Digest::of(b"blob");
+    hostile.answer(&format!("/v2/a/blobs/{digest}"), endless("200 OK"));
+    assert_eq!(session.blob(digest, 4).await.unwrap_err().reason, Reason::DigestMismatch);
+    assert!(is_bounded(0));
+    hostile.answer(&format!("/v2/a/blobs/{digest}"), status("200 OK", "", "blob"));
+    assert_eq!(
+        session.blob(digest, u64::MAX).await.as_deref(),
+        Ok(b"blob".as_slice()),
+        "a promised length takes no memory"
+    );
+
+    hostile.answer("/v2/", bearer(&format!("http://{}/token", hostile.address)));
+    hostile.answer("/token", endless("200 OK"));
+    let session = hostile.session(Credentials::Anonymous, &[]);
+    assert_eq!(hostile.manifest(&session).await.unwrap_err().0, Reason::TooLarge);
+    assert!(is_bounded(0));
+}
+
+#[tokio::test]
+async fn credentials_stay_at_the_registry_and_the_token_servers_that_the_operator_names() {
+    let (hostile, foreign) = (Hostile::start().await, Hostile::start().await);
+    hostile.answer(MANIFEST_PATH, status("200 OK", "", "{}"));
+    let own = format!("http://{}/token", hostile.address);
+    hostile.answer("/v2/", bearer(&own));
+    hostile.answer("/token", status("200 OK", "", r#"{"token": "", "access_token": "t"}"#));
+    let session = hostile.session(user(), &[]);
+    assert_eq!(
+        hostile.manifest(&session).await.unwrap_err().1,
+        "oci://REGISTRY/a:1: REGISTRY: its token server sends no token"
+    );
+    hostile.answer("/token", status("200 OK", "", r#"{"access_token": "t"}"#));
+    hostile.asked();
+    assert_eq!(hostile.manifest(&session).await, Ok(()));
+    let asked = [("/v2/", false), ("/token", true), (MANIFEST_PATH, true)];
+    assert_eq!(hostile.asked(), asked.map(|(path, known)| (path.to_owned(), known)));
+    assert_eq!(hostile.manifest(&session).await, Ok(()));
+    assert_eq!(hostile.asked().len(), 1, "the token is used again");
+
+    // A token server elsewhere: without TLS never, with TLS only if it is named.
+    hostile.answer("/v2/", bearer(&format!("http://{}/token", foreign.address)));
+    for credentials in [user(), Credentials::Anonymous] {
+        let session = hostile.session(credentials, &[foreign.address.as_str()]);
+        let why = hostile.manifest(&session).await.unwrap_err();
+        assert!(why.1.contains("does not use TLS"), "{why:?}");
+    }
+    hostile.answer("/v2/", bearer(&format!("https://{}/token", foreign.address.replace("127.0.0.1", "localhost"))));
+    let why = hostile.manifest(&hostile.session(user(), &[])).await.unwrap_err();
+    assert!(why.1.ends_with("name it with --registry-token-server localhost"), "{why:?}");
+    assert!(foreign.asked().is_empty());
+    let why = hostile.manifest(&hostile.session(user(), &["localhost"])).await.unwrap_err();
+    assert_eq!(why.0, Reason::RegistryUnreachable, "it is asked, and does not speak TLS: {why:?}");
+
+    hostile.answer("/v2/", status("401 Unauthorized", "www-authenticate: Basic realm=\"r\"\r\n", ""));
+    hostile.asked();
+    assert_eq!(hostile.manifest(&hostile.session(user(), &[])).await, Ok(()));
+    assert_eq!(hostile.asked(), [("/v2/".to_owned(), false), (MANIFEST_PATH.to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_redirect_stays_at_the_registry() {
+    let (hostile, foreign) = (Hostile::start().await, Hostile::start().await);
+    let to = |url: &str| status("307 Temporary Redirect", &format!("location: {url}\r\n"), "");
+    let digest = Digest::of(b"blob");
+    let blob = format!("/v2/a/blobs/{digest}");
+    hostile.answer("/v2/", status("401 Unauthorized", "www-authenticate: Basic realm=\"r\"\r\n", ""));
+    hostile.answer("/elsewhere", status("200 OK", "", "blob"));
+    foreign.answer("/elsewhere", status("200 OK", "", "blob"));
+    let session = hostile.session(user(), &[]);
+    hostile.answer(&blob, to("/elsewhere"));
+    assert_eq!(session.blob(digest, 4).await.as_deref(), Ok(b"blob".as_slice()));
+
+    for scheme in ["http", "ftp"] {
+        let url = format!("{scheme}://{}/elsewhere", foreign.address);
+        hostile.answer(&blob, to(&url));
+        let why = session.blob(digest, 4).await.unwrap_err();
+        assert!(why.message.contains("it redirects to 127.0.0.1:"), "{why}");
+        hostile.answer(MANIFEST_PATH, to(&url));
+        assert!(hostile.manifest(&session).await.unwrap_err().1.contains("which is not followed"));
+    }
+    // Manifests do not lie elsewhere, TLS or not. Blobs may; this host does not speak TLS.
+    let url = format!("https://{}/elsewhere", foreign.address);
+    hostile.answer(MANIFEST_PATH, to(&url));
+    assert!(hostile.manifest(&session).await.unwrap_err().1.contains("which is not followed"));
+    hostile.answer(&blob, to(&url));
+    assert_eq!(session.blob(digest, 4).await.unwrap_err().reason, Reason::RegistryUnreachable);
+    assert!(foreign.asked().iter().all(|(path, _)| path != "/elsewhere"), "no request was readable without TLS");
+
+    hostile.answer(MANIFEST_PATH, to(MANIFEST_PATH));
+    assert!(hostile.manifest(&session).await.unwrap_err().1.contains("redirects more than 5 times"));
+
+    // A place for uploads.
+    hostile.answer(&blob, status("404 Not Found", "", ""));
+    let place = format!("location: http://{}/upload\r\n", foreign.address);
+    hostile.answer("/v2/a/blobs/uploads/", status("202 Accepted", &place, ""));
+    let why = session.push_blob(b"blob".to_vec()).await.unwrap_err();
+    assert!(why.message.contains("which is another host"), "{why}");
+    assert!(foreign.asked().iter().all(|(path, _)| path != "/upload"));
+}
+
+#[tokio::test]
+async fn a_registry_on_this_machine_needs_tls_unless_it_is_named() {
+    let hostile = Hostile::start().await;
+    hostile.answer(MANIFEST_PATH, status("200 OK", "", "secret of a local service"));
+    let reference: ArtifactRef = format!("oci://{}/a:1", hostile.address).parse().unwrap();
+    let session = Registries::default().session(&reference, Credentials::Anonymous, crate::log).unwrap();
+    let why = hostile.manifest(&session).await.unwrap_err();
+    assert_eq!(why.0, Reason::RegistryUnreachable);
+    assert!(why.1.contains("does not speak TLS; if that is intended, use --plain-http REGISTRY"), "{why:?}");
+    assert!(hostile.asked().iter().all(|(path, _)| !path.starts_with("/v2")), "nothing was asked in the clear");
+}

@@ -1,0 +1,335 @@
+//! Requests to one registry, by the distribution specification, with bounds that its library lacks.
+//!
+//! ```text
+//! Session ──> Registry ──challenge, token──> credentials ──> request ──redirects──> answer of limited length
+//! ```
+//!
+//! *Invariants*:
+//! 1. No more of an answer is read than its kind may have, whatever its headers promise.
+//! 2. Credentials and tokens go to the registry's own origin; credentials also to a token server on its host, or one that the
+//!    operator names.
+//! 3. A redirect stays at the origin. Only a blob may lie elsewhere: it is fetched over TLS, without credentials, and nothing of
+//!    what the other host sends appears in an error.
+//!
+//! *Source*: OCI distribution specification 1.1, and "Token Authentication" of the Distribution project.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_auth::parser::ChallengeParser;
+use reqwest::{Body, Client, Method, RequestBuilder, Response, Url};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::credentials::Credentials;
+
+/// Longest answer of a token server.
+const MAX_TOKEN_BYTES: usize = 64 << 10;
+/// How much of an error's body is read.
+const MAX_ERROR_BYTES: usize = 8 << 10;
+/// Most redirects of one request.
+const MAX_REDIRECTS: usize = 5;
+/// How long a token is used. The specification lets tokens expire after 60 seconds if the server names no time.
+const TOKEN_AGE: Duration = Duration::from_secs(45);
+/// Token servers on other hosts than their registry that everybody uses.
+const TOKEN_SERVERS: [(&str, &str); 2] = [("index.docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
+
+/// What a request needs to be permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Pull,
+    Push,
+}
+
+/// Where an answer may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    /// From the registry alone.
+    Own,
+    /// From other hosts over TLS, too.
+    Elsewhere,
+}
+
+/// A request that did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The registry answered with this status; the beginning of its text.
+    Status(u16, String),
+    /// The token server did not accept the credentials.
+    Denied,
+    /// The answer is longer than this.
+    TooLong(usize),
+    /// The answer cannot be used, for this reason.
+    Unusable(String),
+    /// No answer, or a part of one.
+    Transport(reqwest::Error),
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(why: reqwest::Error) -> Self {
+        Self::Transport(why)
+    }
+}
+
+/// One repository of a registry.
+pub(crate) struct Registry {
+    client: Client,
+    /// `https://HOST:PORT/`
+    origin: Url,
+    repository: String,
+    credentials: Credentials,
+    /// Hosts that may see the credentials besides the registry's.
+    token_servers: Vec<String>,
+    tokens: Mutex<Vec<(Scope, Instant, Option<HeaderValue>)>>,
+}
+
+impl Registry {
+    /// # Errors
+    /// `host` is not a host with an optional port.
+    pub(crate) fn new(
+        client: Client,
+        is_plain: bool,
+        host: &str,
+        repository: &str,
+        credentials: Credentials,
+        token_servers: Vec<String>,
+    ) -> Result<Self, String> {
+        let scheme = if is_plain { "http" } else { "https" };
+        let origin = Url::parse(&format!("{scheme}://{host}/")).map_err(|why| why.to_string())?;
+        let is_host = origin.path() == "/" && origin.username().is_empty() && origin.password().is_none();
+        if !is_host || origin.query().is_some() || origin.fragment().is_some() {
+            return Err(format!("{host:?} is not a host with an optional port"));
+        }
+        let (repository, tokens) = (repository.to_owned(), Mutex::default());
+        Ok(Self { client, origin, repository, credentials, token_servers, tokens })
+    }
+
+    /// Sends a request for `path` below the repository, and follows its redirects. The answer has a status of success.
+    pub(crate) async fn get(
+        &self,
+        method: Method,
+        path: &str,
+        accept: Option<&str>,
+        redirects: Redirects,
+    ) -> Result<Response, Failure> {
+        let mut url = self.url(path)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let is_own = self.is_own(&url);
+            let mut request = self.client.request(method.clone(), url.clone());
+            if let Some(accept) = accept {
+                request = request.header(header::ACCEPT, accept);
+            }
+            if is_own {
+                request = self.authorize(request, Scope::Pull).await?;
+            }
+            let answer = request.send().await?;
+            if answer.status().is_redirection() {
+                url = self.target(&url, answer.headers())?;
+                let is_allowed = self.is_own(&url) || (redirects == Redirects::Elsewhere && url.scheme() == "https");
+                if !is_allowed {
+                    return Err(Failure::Unusable(format!("it redirects to {}, which is not followed", place(&url))));
+                }
+                continue;
+            }
+            return match (answer.status().is_success(), is_own) {
+                (true, _) => Ok(answer),
+                (false, true) => Err(failed(answer).await),
+                (false, false) => Err(Failure::Status(answer.status().as_u16(), String::new())),
+            };
+        }
+        Err(Failure::Unusable(format!("it redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    /// Starts an upload; returns where the content is to be sent.
+    pub(crate) async fn start_upload(&self) -> Result<Url, Failure> {
+        let start = self.url("blobs/uploads/")?;
+        let request = self.client.post(start.clone()).header(header::CONTENT_LENGTH, 0);
+        let answer = self.authorize(request, Scope::Push).await?.send().await?;
+        if !answer.status().is_success() {
+            return Err(failed(answer).await);
+        }
+        let url = self.target(&start, answer.headers())?;
+        if !self.is_own(&url) {
+            return Err(Failure::Unusable(format!("it wants uploads at {}, which is another host", place(&url))));
+        }
+        Ok(url)
+    }
+
+    /// Sends content to a place at the registry.
+    pub(crate) async fn put(&self, url: Url, headers: HeaderMap, body: impl Into<Body>) -> Result<(), Failure> {
+        let request = self.client.put(url).headers(headers).body(body);
+        let answer = self.authorize(request, Scope::Push).await?.send().await?;
+        if answer.status().is_success() { Ok(()) } else { Err(failed(answer).await) }
+    }
+
+    /// The address of `path` below the repository.
+    pub(crate) fn url(&self, path: &str) -> Result<Url, Failure> {
+        let path = format!("/v2/{}/{path}", self.repository);
+        self.origin.join(&path).map_err(|why| Failure::Unusable(format!("{path} is not a path: {why}")))
+    }
+
+    /// The address that an answer names.
+    fn target(&self, from: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
+        let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let location = location.ok_or_else(|| Failure::Unusable("it redirects to nowhere".to_owned()))?;
+        from.join(location).map_err(|_| Failure::Unusable("it redirects to what is not an address".to_owned()))
+    }
+
+    fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.origin.origin()
+    }
+
+    async fn authorize(&self, request: RequestBuilder, scope: Scope) -> Result<RequestBuilder, Failure> {
+        let mut tokens = self.tokens.lock().await;
+        tokens.retain(|(_, since, _)| since.elapsed() < TOKEN_AGE);
+        let known = tokens.iter().find(|(of, ..)| *of == scope).map(|(.., token)| token.clone());
+        let token = match known {
+            Some(token) => token,
+            None => {
+                let token = self.token(scope).await?;
+                tokens.push((scope, Instant::now(), token.clone()));
+                token
+            }
+        };
+        Ok(match token {
+            Some(token) => request.header(header::AUTHORIZATION, token),
+            None => request,
+        })
+    }
+
+    /// The value of `Authorization` that the registry asks for; `None` if it asks for none, or there are no credentials.
+    async fn token(&self, scope: Scope) -> Result<Option<HeaderValue>, Failure> {
+        let version = self.origin.join("/v2/").map_err(|why| Failure::Unusable(why.to_string()))?;
+        let answer = self.client.get(version).send().await?;
+        match challenge(answer.headers())? {
+            Some(Challenge::Bearer { realm, service }) => self.ask(realm, service, scope).await.map(Some),
+            Some(Challenge::Basic) if self.credentials != Credentials::Anonymous => {
+                sensitive(&self.credentials.basic()).map(Some)
+            }
+            Some(Challenge::Basic) | None => Ok(None),
+        }
+    }
+
+    /// Asks a token server.
+    async fn ask(&self, mut realm: Url, service: Option<String>, scope: Scope) -> Result<HeaderValue, Failure> {
+        let host = realm.host_str().unwrap_or_default().to_owned();
+        // Without TLS there is nothing that tells one port of a host from another.
+        let is_host = self.is_own(&realm) || (realm.scheme() == "https" && realm.host_str() == self.origin.host_str());
+        if !is_host && realm.scheme() != "https" {
+            return Err(Failure::Unusable(format!("its token server {} does not use TLS", place(&realm))));
+        }
+        let registry = self.origin.host_str().unwrap_or_default();
+        let is_trusted = is_host
+            || TOKEN_SERVERS.contains(&(registry, host.as_str()))
+            || self.token_servers.iter().any(|server| *server == host || *server == place(&realm));
+        if !is_trusted && self.credentials != Credentials::Anonymous {
+            return Err(Failure::Unusable(format!(
+                "its token server {host} is another host, to which its credentials are not sent; if it belongs to the registry, name it with --registry-token-server {host}"
+            )));
+        }
+        let actions = match scope {
+            Scope::Pull => "pull",
+            Scope::Push => "pull,push",
+        };
+        realm.query_pairs_mut().append_pair("scope", &format!("repository:{}:{actions}", self.repository));
+        if let Some(service) = service {
+            realm.query_pairs_mut().append_pair("service", &service);
+        }
+        let mut request = self.client.get(realm);
+        if self.credentials != Credentials::Anonymous {
+            request = request.header(header::AUTHORIZATION, sensitive(&self.credentials.basic())?);
+        }
+        let answer = request.send().await?;
+        match answer.status() {
+            StatusCode::OK => {}
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Failure::Denied),
+            status if is_host => return Err(Failure::Status(status.as_u16(), error_text(answer).await)),
+            status => return Err(Failure::Status(status.as_u16(), String::new())),
+        }
+        let body = body(answer, MAX_TOKEN_BYTES).await?;
+        let token = token_in(&body).ok_or_else(|| Failure::Unusable("its token server sends no token".to_owned()))?;
+        sensitive(&format!("Bearer {token}"))
+    }
+}
+
+/// How a registry wants to be convinced.
+enum Challenge {
+    /// With a token of this server.
+    Bearer { realm: Url, service: Option<String> },
+    /// With the credentials themselves.
+    Basic,
+}
+
+/// The challenge of an answer that this client can meet; a token takes precedence.
+fn challenge(headers: &HeaderMap) -> Result<Option<Challenge>, Failure> {
+    let mut is_basic = false;
+    let texts = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+    for challenge in texts.flat_map(ChallengeParser::new).flatten() {
+        if challenge.scheme.eq_ignore_ascii_case("bearer") {
+            let parameter = |name: &str| {
+                let found = challenge.params.iter().find(|(of, _)| of.eq_ignore_ascii_case(name));
+                found.map(|(_, value)| value.to_unescaped())
+            };
+            let realm = parameter("realm").and_then(|realm| Url::parse(&realm).ok());
+            let service = parameter("service");
+            let wrong = || Failure::Unusable("it asks for a token, and its token server is not an address".to_owned());
+            return realm.map(|realm| Some(Challenge::Bearer { realm, service })).ok_or_else(wrong);
+        }
+        is_basic |= challenge.scheme.eq_ignore_ascii_case("basic");
+    }
+    Ok(is_basic.then_some(Challenge::Basic))
+}
+
+/// `token`, or `access_token` of OAuth; a server may send both.
+fn token_in(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Token {
+        token: Option<String>,
+        access_token: Option<String>,
+    }
+    let found: Token = serde_json::from_slice(body).ok()?;
+    found.token.or(found.access_token).filter(|token| !token.is_empty())
+}
+
+/// A header that does not appear in logs.
+fn sensitive(value: &str) -> Result<HeaderValue, Failure> {
+    let value = HeaderValue::from_str(value);
+    let mut value = value.map_err(|_| Failure::Unusable("its token is not text for a header".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Host and port of an address.
+fn place(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// The whole body, if it is not longer than this.
+pub(crate) async fn body(mut answer: Response, limit_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(part) = answer.chunk().await? {
+        if part.len() > limit_bytes - bytes.len() {
+            return Err(Failure::TooLong(limit_bytes));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
+}
+
+async fn failed(answer: Response) -> Failure {
+    Failure::Status(answer.status().as_u16(), error_text(answer).await)
+}
+
+/// The beginning of the text; what breaks off is an error anyway.
+async fn error_text(mut answer: Response) -> String {
+    let mut bytes = Vec::new();
+    while let Ok(Some(part)) = answer.chunk().await {
+        bytes.extend_from_slice(&part[..part.len().min(MAX_ERROR_BYTES - bytes.len())]);
+        if bytes.len() == MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
