@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pintle_core::contract::manifest::{LimitError, ManifestError};
+use pintle_core::policy::file_access::ChangedBy;
 
 /// The engine cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,20 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+    /// Another user could put another folder in the place of one that leads to it.
+    #[error(
+        "use {} for compiled code, which the host would run: {}: {why}, or name another folder with --cache-dir",
+        folder.display(),
+        ancestor.display()
+    )]
+    CacheAncestor {
+        /// The folder.
+        folder: PathBuf,
+        /// A folder that leads to it.
+        ancestor: PathBuf,
+        /// Who.
+        why: ChangedBy,
+    },
     /// Other users could write code into the folder, which the host would run.
     #[error("{} must be a folder that belongs to user {user} and is closed to others (chmod 700) to hold compiled code", folder.display())]
     CacheNotPrivate {
@@ -33,6 +48,13 @@ pub enum EngineError {
         /// The user id of the host.
         user: u32,
     },
+}
+
+impl EngineError {
+    /// Whether the folder for compiled code is the reason: another folder, or none, helps.
+    pub fn is_of_cache(&self) -> bool {
+        matches!(self, Self::CacheFolder { .. } | Self::CacheAncestor { .. } | Self::CacheNotPrivate { .. })
+    }
 }
 
 /// A component cannot be used. A retry does not help.

@@ -13,7 +13,8 @@
 //! 3. A run ends by its deadline, and an instance is never used after a trap.
 //! 4. Guest output is bounded before the host copies it, and checked before anything acts on it.
 //! 5. No plugin occupies all processors, or all call places, however many of its calls run and however long.
-//! 6. Compiled code is loaded only from a folder that no other user can write to, and only if its digest matches.
+//! 6. Compiled code is loaded only from files in a folder that no other user can write to or replace, and only if its digest
+//!    matches.
 //!
 //! *Not here*: what reads and writes mean (`pintle_core::ports::view`, `pintle_core::contract::check`), when to run (`pintle-runtime`).
 

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod controllers_flag;
 pub mod correlator;
+pub mod file_access;
 pub mod grants;
 pub mod pending;
 pub mod queue;

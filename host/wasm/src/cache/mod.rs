@@ -3,24 +3,24 @@
 //! *Flow*: component -> key (its digest, wasmtime's settings and version) -> `<key>.cwasm` and `<key>.sha256`.
 //!
 //! *Invariants*
-//! 1. Compiled code has the rights of the host. It is loaded only from a folder that belongs to the host's user and is closed
-//!    to all others, and only if the bytes have the recorded digest.
+//! 1. Compiled code has the rights of the host. It is loaded only from files of the host's user, in a folder that belongs to
+//!    this user, is closed to all others and is held open, and only if the bytes have the recorded digest.
 //! 2. A file is created by a rename and never changed: running plugins have it mapped.
 //! 3. The cache never makes loading fail: after any error the component is compiled again.
 
+mod folder;
 mod native;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{self, BufRead as _, BufReader};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use self::folder::Folder;
 use crate::compile::Compiler;
 use crate::error::EngineError;
 use crate::inspect::hex;
@@ -28,13 +28,17 @@ use crate::inspect::hex;
 /// Maximum entries; the oldest are removed first. A Rust plugin takes 200 KB, a Python one 32 MB.
 const MAX_ENTRIES: usize = 64;
 
+/// Ends of file names: code, and the digest of it.
+const CODE: &str = ".cwasm";
+const DIGEST: &str = ".sha256";
+
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
 const WASMTIME: &str = "48.0.8";
 
 /// A folder of compiled code.
 #[derive(Debug)]
 pub(crate) struct CodeCache {
-    folder: PathBuf,
+    folder: Folder,
     /// Digest of the settings that compiled code depends on, besides the component.
     settings: [u8; 32],
 }
@@ -42,81 +46,77 @@ pub(crate) struct CodeCache {
 impl CodeCache {
     /// Opens a folder; creates it if it is missing.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> Result<Self, EngineError> {
-        let failed = |source| EngineError::CacheFolder { folder: folder.to_path_buf(), source };
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
-        }
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-            _ => {}
-        }
-        let metadata = fs::metadata(folder).map_err(failed)?;
-        let user = rustix::process::geteuid().as_raw();
-        if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & 0o077 != 0 {
-            return Err(EngineError::CacheNotPrivate { folder: folder.to_path_buf(), user });
-        }
+        let folder = Folder::open(folder)?;
         let mut hasher = ShaHasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         WASMTIME.hash(&mut hasher);
-        Ok(Self { folder: folder.to_path_buf(), settings: hasher.0.finalize().into() })
+        Ok(Self { folder, settings: hasher.0.finalize().into() })
     }
 
     /// Loads the component from the cache, or compiles and stores it.
     pub(crate) fn component(&self, engine: &Engine, compiler: &Compiler, bytes: &[u8]) -> wasmtime::Result<Component> {
         let key = hex(&Sha256::new().chain_update(self.settings).chain_update(bytes).finalize());
-        let code = self.folder.join(&key).with_extension("cwasm");
-        let digest = self.folder.join(&key).with_extension("sha256");
-        if let Some(component) = load(engine, &code, &digest) {
+        let (code, digest) = (format!("{key}{CODE}"), format!("{key}{DIGEST}"));
+        if let Some(component) = self.load(engine, &code, &digest) {
             return Ok(component);
         }
         let component = compiler.compile(engine, bytes)?;
         let compiled = component.serialize()?;
-        let stored = replace(&code, &compiled)
-            .and_then(|()| replace(&digest, hex(&Sha256::digest(&compiled)).as_bytes()))
+        let stored = self
+            .folder
+            .replace(&code, &compiled)
+            .and_then(|()| self.folder.replace(&digest, hex(&Sha256::digest(&compiled)).as_bytes()))
             .and_then(|()| self.prune());
         if let Err(error) = stored {
-            tracing::warn!(folder = %self.folder.display(), %error, "compiled code is not cached");
+            tracing::warn!(folder = %self.folder.path.display(), %error, "compiled code is not cached");
             return Ok(component);
         }
         // The mapped file takes less memory than the compiler's output.
-        Ok(load(engine, &code, &digest).unwrap_or(component))
+        Ok(self.load(engine, &code, &digest).unwrap_or(component))
     }
 
     fn prune(&self) -> io::Result<()> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "cwasm") {
-                let modified = fs::metadata(&path).and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-                entries.push((modified, path));
-            }
-        }
-        entries.sort();
+        let entries = self.folder.by_age(CODE)?;
         let n_surplus = entries.len().saturating_sub(MAX_ENTRIES);
-        for (_, path) in entries.into_iter().take(n_surplus) {
-            fs::remove_file(&path)?;
+        for code in entries.into_iter().take(n_surplus) {
+            self.folder.remove(&code)?;
             // A digest without code is harmless.
-            let _ = fs::remove_file(path.with_extension("sha256"));
+            let _ = self.folder.remove(&code.replace(CODE, DIGEST));
         }
         Ok(())
     }
-}
 
-fn load(engine: &Engine, code: &Path, digest: &Path) -> Option<Component> {
-    let found = digest_of(code).ok()?;
-    let recorded = fs::read_to_string(digest).unwrap_or_default();
-    if found != recorded {
-        tracing::warn!(file = %code.display(), "compiled code is damaged; it is compiled again");
-        return None;
+    fn load(&self, engine: &Engine, code: &str, digest: &str) -> Option<Component> {
+        let shown = || self.folder.path.join(code).display().to_string();
+        let file = match self.folder.file(code) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(file = shown(), %error, "compiled code is not used; it is compiled again");
+                return None;
+            }
+            Ok(file) => file,
+        };
+        let found = digest_of(&file).ok()?;
+        if found != self.recorded(digest).unwrap_or_default() {
+            tracing::warn!(file = shown(), "compiled code is damaged; it is compiled again");
+            return None;
+        }
+        native::component(engine, &folder::path_of(&file))
+            .map_err(|error| tracing::warn!(file = shown(), %error, "compiled code cannot be loaded"))
+            .ok()
     }
-    native::component(engine, code)
-        .map_err(|error| tracing::warn!(file = %code.display(), %error, "compiled code cannot be loaded"))
-        .ok()
+
+    /// The recorded digest.
+    fn recorded(&self, digest: &str) -> io::Result<String> {
+        let mut text = String::new();
+        self.folder.file(digest)?.take(1024).read_to_string(&mut text)?;
+        Ok(text)
+    }
 }
 
 /// SHA-256 of a file, read in pieces.
-fn digest_of(file: &Path) -> io::Result<String> {
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(file)?);
+fn digest_of(file: &File) -> io::Result<String> {
+    let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut hasher = Sha256::new();
     loop {
         let part = reader.fill_buf()?;
@@ -127,13 +127,6 @@ fn digest_of(file: &Path) -> io::Result<String> {
         let n_bytes = part.len();
         reader.consume(n_bytes);
     }
-}
-
-/// Writes a file atomically: readers see the old or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = path.with_extension(format!("{}.partial", std::process::id()));
-    fs::write(&partial, bytes)?;
-    fs::rename(&partial, path)
 }
 
 /// `Hash` over SHA-256: the standard library's hashers may change between versions.
