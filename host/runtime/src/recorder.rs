@@ -154,8 +154,8 @@ impl Task {
     async fn run(mut self, mut queue: mpsc::Receiver<Queued>) {
         while let Some(queued) = queue.recv().await {
             let result = AssertUnwindSafe(self.event(&queued)).catch_unwind().await.unwrap_or_else(|panic| {
-                let message = panic_text(&*panic);
-                tracing::error!(component = self.component, message, "the host panicked; an event is lost");
+                let error = panic_text(&*panic);
+                tracing::error!(component = self.component, error, "the host panicked; an event is lost");
                 // The panic may have interrupted an update of the state.
                 self.correlator = Correlator::new();
                 "failed"

@@ -10,6 +10,7 @@ use pintle_core::contract::outcome::{
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 
 use crate::contract::types;
+use crate::logs::printable;
 
 /// Longest message of a declared error; longer ones are cut.
 const MAX_ERROR_BYTES: usize = 4096;
@@ -60,10 +61,8 @@ pub(crate) fn need(need: types::Need) -> Need {
 /// # Errors
 /// If a number is out of range.
 pub(crate) fn reconcile_error(error: types::ReconcileError) -> Result<ReconcileError, String> {
-    let cut = |mut message: String| {
-        message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
-        message
-    };
+    // Cut first: what escapes add does not count.
+    let cut = |message: String| printable(&message[..message.floor_char_boundary(MAX_ERROR_BYTES)], usize::MAX);
     Ok(match error {
         types::ReconcileError::Retry(retry) => {
             if let Some(ms) = retry.after_ms.filter(|ms| *ms > MAX_U32) {

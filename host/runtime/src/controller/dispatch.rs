@@ -290,7 +290,7 @@ impl Controller {
                     tracing::warn!(
                         plugin = %self.name, %key, attempt, n_failures, n_denied = report.n_denied, verb = first.verb,
                         kind = %first.kind, object = %first.object, code = first.code, reason = first.reason,
-                        message = first.message, "writes failed"
+                        error = first.message, "writes failed"
                     );
                     inner.last_error =
                         Some(format!("{key}: {} {} {}: {}", first.verb, first.kind, first.object, first.message));
@@ -305,8 +305,8 @@ impl Controller {
                 "error"
             }
             RunResult::Retry { message, after } => {
-                let message = cut(&message, 1024);
-                tracing::info!(plugin = %self.name, %key, attempt, message, "the plugin requests a retry");
+                let error = cut(&message, 1024);
+                tracing::info!(plugin = %self.name, %key, attempt, error, "the plugin requests a retry");
                 inner.last_error = Some(format!("{key}: {message}"));
                 match after {
                     Some(after) => {
@@ -323,8 +323,8 @@ impl Controller {
                 "error"
             }
             RunResult::Terminal(message) => {
-                let message = cut(&message, 1024);
-                tracing::warn!(plugin = %self.name, %key, attempt, message, "terminal error of the plugin: the key is dropped until its next change");
+                let error = cut(&message, 1024);
+                tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: the key is dropped until its next change");
                 inner.last_error = Some(format!("{key}: {message}"));
                 self.metrics.dropped_key("terminal");
                 inner.forget(queue, key);

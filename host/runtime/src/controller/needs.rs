@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use pintle_core::contract::outcome::{Answers, Need, NeedError};
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::is_path_segment;
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
 
@@ -21,6 +22,8 @@ use crate::writer::{Members, Rights, quote};
 
 /// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
+/// Longest text of a guest in a log line.
+const MAX_LOGGED_BYTES: usize = 1024;
 /// Maximum bytes of one answer.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Maximum bytes of all answers of a run, which the host holds in memory.
@@ -69,6 +72,10 @@ pub(crate) async fn perform(
             (need, denied)
         })
         .collect();
+    if let Some(denied) = needs.iter().find_map(|(_, denied)| denied.as_ref()) {
+        let error = cut(&denied.message, MAX_LOGGED_BYTES);
+        tracing::warn!(plugin = rights.manifest.name, n_denied, error, "needs are not granted");
+    }
     // A repeated need is read again.
     answers.retain(|(answered, _)| needs.iter().all(|(need, _)| need != answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
@@ -98,10 +105,10 @@ pub(crate) async fn perform(
 /// The denial of a need, if it is not granted.
 fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
     let plugin = &rights.manifest.name;
-    rights.ask(need).err().map(|denial| {
-        let message = denial.message(plugin);
-        tracing::warn!(plugin, "{message}");
-        NeedError { code: 0, reason: "NotGranted".into(), message }
+    rights.ask(need).err().map(|denial| NeedError {
+        code: 0,
+        reason: "NotGranted".into(),
+        message: denial.message(plugin),
     })
 }
 

@@ -59,6 +59,8 @@ pub(crate) const MAX_PARALLEL: usize = 64;
 pub(crate) const NOT_GRANTED: &str = "NotGranted";
 /// Bytes of a server message that are kept for the next run.
 const MAX_ERROR_BYTES: usize = 4096;
+/// Longest text of a guest in a log line.
+const MAX_LOGGED_BYTES: usize = 1024;
 
 /// The writer of one plugin.
 pub(crate) struct Writer {
@@ -121,10 +123,13 @@ impl Writer {
     ) -> Result<Plan, PluginFault> {
         let mut planner = Planner { name: &self.name, rights, resolve, refused_events: Vec::new() };
         let plan = planner.plan(steps);
-        for message in &planner.refused_events {
+        for _ in &planner.refused_events {
             self.metrics.fault(FaultKind::Grant);
             self.metrics.event("not_granted");
-            tracing::warn!(plugin = %self.name, "{message}");
+        }
+        if let Some(error) = planner.refused_events.first() {
+            let (n_denied, error) = (planner.refused_events.len(), cut(error, MAX_LOGGED_BYTES));
+            tracing::warn!(plugin = %self.name, n_denied, error, "events are not granted");
         }
         plan
     }
@@ -247,7 +252,9 @@ impl Writer {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
                 self.metrics.fault(FaultKind::Grant);
                 let message = denial.message(&self.name);
-                tracing::warn!(plugin = %self.name, "{message}");
+                // The run's line about failed writes counts the denials.
+                let error = cut(&message, MAX_LOGGED_BYTES);
+                tracing::debug!(plugin = %self.name, error, "a write is not granted");
                 self.record(&planned.mutation.on_failure, &target.object.name, &message);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());
                 let failure = Box::new(failure);

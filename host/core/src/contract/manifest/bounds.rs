@@ -28,6 +28,9 @@ const MAX_QPS: f32 = 10_000.0;
 /// The field that exceeds its bound, and the bound.
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     name("version", &manifest.version)?;
+    if !manifest.version.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b)) {
+        return Err(format!("version: {:?} is not a version; letters, digits and ._+- are valid", manifest.version));
+    }
     if let Some(source) = &manifest.event_source {
         name("eventSource", source)?;
     }
@@ -179,6 +182,10 @@ mod tests {
         check(
             |m| m["queues"][0]["name"] = json!("x".repeat(129)),
             expect!["queues[0].name: has 129 bytes; 1 to 128 are valid"],
+        );
+        check(
+            |m| m["version"] = json!("1.0\u{1b}[2J"),
+            expect![[r#"version: "1.0\u{1b}[2J" is not a version; letters, digits and ._+- are valid"#]],
         );
         check(|m| m["version"] = json!(""), expect!["version: has 0 bytes; 1 to 128 are valid"]);
     }
