@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use pintle_core::contract::manifest::{Manifest, SettingType};
+use pintle_core::contract::settings;
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::builtins::{BUILTINS, Catalogue};
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
+use crate::output;
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {
@@ -73,9 +75,19 @@ pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     for gate in tuning.gates_without_effect() {
         tracing::warn!("--feature-gates: no built-in controller reads {gate}; it has no effect");
     }
-    let fetcher = Fetcher::new(&args.registry, Some(Cache::new(cache_dir(args))), oci::log)?;
+    let cache = cache_dir(args);
+    if cache.is_none() {
+        tracing::warn!(
+            "components are compiled and pulled again at each start: there is no HOME or XDG_CACHE_HOME; name a folder with --cache-dir"
+        );
+    }
+    let fetcher = Fetcher::new(&args.registry, cache.map(Cache::new), oci::log)?;
     let named = read_all(&args.plugins, &fetcher).await?;
-    choose_among(BUILTINS, named, fetcher, tuning, args)
+    let args = args.clone();
+    // It reads files and compiles.
+    tokio::task::spawn_blocking(move || choose_among(BUILTINS, named, fetcher, tuning, &args))
+        .await
+        .context("load the controllers")?
 }
 
 fn choose_among(
@@ -99,11 +111,7 @@ fn choose_among(
         candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
     )?;
     let mut settings = parse_settings(&args.settings, &candidates)?;
-    let engine = WasmEngine::new(WasmConfig {
-        cache_dir: Some(cache_dir(args)),
-        max_limits: args.max_limits.clone(),
-        ..WasmConfig::default()
-    })?;
+    let engine = engine(args)?;
     let mut chosen = Vec::new();
     for candidate in candidates {
         let manifest = &candidate.manifest;
@@ -216,9 +224,19 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name.
+/// Longest file of a setting: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
+const MAX_SETTING_BYTES: usize = 1 << 20;
+
+/// The text of a setting's file.
+fn read_setting(path: &Path) -> anyhow::Result<String> {
+    let bytes = oci::read(path, MAX_SETTING_BYTES)?;
+    String::from_utf8(bytes).ok().with_context(|| format!("{} is not UTF-8; name a text file", path.display()))
+}
+
+/// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name. A value `{"file": "PATH"}` becomes the text of the file,
+/// where the setting allows it: the command line is the only place that may name files.
 fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<BTreeMap<String, Map<String, Value>>> {
-    let mut settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut given_settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for text in given {
         let parsed = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
         let Some(((controller, name), value)) = parsed else {
@@ -238,28 +256,92 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
             Ok(parsed) if !is_string || !matches!(parsed, Value::Number(_) | Value::Bool(_)) => parsed,
             _ => Value::String(value.to_owned()),
         };
-        settings.entry(manifest.name.clone()).or_default().insert(name.to_owned(), value);
+        let file = manifest.config.get(name).and_then(|setting| settings::file_of(setting, &value));
+        let value = match file {
+            Some(path) => Value::String(read_setting(Path::new(path)).with_context(|| format!("--set {text:?}"))?),
+            None => value,
+        };
+        given_settings.entry(manifest.name.clone()).or_default().insert(name.to_owned(), value);
     }
-    Ok(settings)
+    Ok(given_settings)
 }
 
-/// Folder that keeps compiled code between starts.
-fn cache_dir(args: &PluginArgs) -> PathBuf {
-    if let Some(folder) = &args.cache_dir {
-        return folder.clone();
+/// The engine. A default cache folder that is not usable is left out; one that the operator names is an error.
+fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
+    let max_limits = args.max_limits.clone();
+    let with =
+        |cache_dir| WasmEngine::new(WasmConfig { cache_dir, max_limits: max_limits.clone(), ..WasmConfig::default() });
+    let cache_dir = cache_dir(args);
+    let is_default = args.cache_dir.is_none() && cache_dir.is_some();
+    match with(cache_dir) {
+        Err(why) if is_default && why.is_of_cache() => {
+            tracing::warn!("components are compiled again at each start: {}", output::one_line(&why.into()));
+            Ok(with(None)?)
+        }
+        engine => Ok(engine?),
     }
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    base.unwrap_or_else(std::env::temp_dir).join("pintle")
+}
+
+/// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to the user. Never
+/// the temporary folder, where any user can take the name first.
+fn cache_dir(args: &PluginArgs) -> Option<PathBuf> {
+    let of_user = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = || of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")));
+    args.cache_dir.clone().or_else(|| Some(base()?.join("pintle")))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use serde_json::json;
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    fn candidate() -> Candidate {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "config": {"ca": {"type": "string", "fromFile": true}, "text": {"type": "string"}},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        Candidate {
+            origin: String::new(),
+            bytes: Cow::Borrowed(&[]),
+            manifest: Arc::new(manifest),
+            digest: String::new(),
+            builtin: false,
+        }
+    }
+
+    #[test]
+    fn a_setting_of_the_command_line_may_be_a_regular_file_of_limited_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(at("ca"), "PEM").unwrap();
+        std::fs::write(at("binary"), [0xff]).unwrap();
+        std::fs::write(at("most"), "x".repeat(MAX_SETTING_BYTES)).unwrap();
+        std::fs::write(at("long"), "x".repeat(MAX_SETTING_BYTES + 1)).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        let set = |setting: &str, path: &str| {
+            let given = [format!("p.{setting}={}", json!({ "file": path }))];
+            parse_settings(&given, &[candidate()])
+                .map(|settings| settings["p"][setting].clone())
+                .map_err(|why| format!("{why:#}"))
+        };
+        let refused = |path: &str, expected: &str| {
+            let why = set("ca", path).unwrap_err();
+            assert!(why.contains("--set") && why.contains(expected), "{why}");
+        };
+        assert_eq!(set("ca", &at("ca")), Ok(json!("PEM")));
+        assert!(set("ca", &at("most")).is_ok());
+        refused(&at("long"), "has more than 1048576 bytes");
+        refused(&at("binary"), "is not UTF-8");
+        refused(&at("pipe"), "it is not a regular file");
+        refused("/dev/zero", "it is not a regular file");
+        refused(&at("gone"), "No such file");
+        let other = json!({ "file": at("ca") });
+        assert_eq!(set("text", &at("ca")), Ok(other), "a setting that is not a file is left to the manifest's check");
+    }
 
     #[test]
     fn a_binary_without_built_in_controllers_names_the_build_command() {

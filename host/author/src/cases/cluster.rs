@@ -52,9 +52,7 @@ impl CaseCluster {
         };
         let object = ObjectKey::new(&input.key.namespace, &input.key.name);
         let key = Key { queue: queue.into(), kind: input.key.kind.clone(), object };
-        let config = settings::resolve(&manifest.config, &Value::Object(input.config.clone()), |path| {
-            Err(format!("a case has no file {path}: write the text itself"))
-        })?;
+        let config = settings::resolve(&manifest.config, &Value::Object(input.config.clone()))?;
         let state = input.state.iter().map(|(name, value)| (Arc::from(name.as_str()), Arc::from(value.as_str())));
         let context = RunContext {
             now: input.now.clone(),

@@ -166,7 +166,7 @@ pub struct Setting {
     /// The valid strings.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<String>,
-    /// Whether a file may provide the (string) value, as `{"file": "/path"}`.
+    /// Whether a file may provide the (string) value on the host's command line, as `--set CONTROLLER.SETTING={"file": "/path"}`.
     #[serde(default)]
     pub from_file: bool,
 }

@@ -1,6 +1,7 @@
 //! A plugin's configuration: the operator's values, validated against the manifest's settings, with defaults.
 //!
-//! Not here: the source of the operator's values; reading files is an argument.
+//! Not here: the source of the operator's values. Files of settings are read by the command line alone, before this module sees
+//! a value.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::contract::manifest::{Setting, SettingType};
 
-/// Longest file of a setting in bytes: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
+/// The reason to reject a file outside of the command line.
+const NO_FILE: &str = "a file may be named only on the command line of the host (`--set CONTROLLER.SETTING={\"file\": \"PATH\"}`); write its content instead";
 
 /// A configuration that the plugin's manifest does not allow.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,15 +45,12 @@ fn list(names: &[String]) -> String {
 
 /// The configuration as the plugin sees it: a JSON object with a value for every setting that has one.
 ///
-/// `given` is an object, or null for no configuration. `read_file` returns the content of the file in `{"file": path}`.
+/// `given` is an object, or null for no configuration. A file (`{"file": path}`) is rejected: whoever writes a `ControllerPlugin`
+/// or the spec of an admin request would otherwise read files with the rights of the host.
 ///
 /// # Errors
 /// [`SettingsError`]; a retry does not help.
-pub fn resolve(
-    settings: &BTreeMap<String, Setting>,
-    given: &Value,
-    mut read_file: impl FnMut(&str) -> Result<String, String>,
-) -> Result<String, SettingsError> {
+pub fn resolve(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<String, SettingsError> {
     let empty = Map::new();
     let given = match given {
         Value::Null => &empty,
@@ -65,33 +63,21 @@ pub fn resolve(
     let mut resolved = Map::new();
     for (name, setting) in settings {
         let invalid = |why| SettingsError::Invalid { name: name.clone(), why };
-        let value = match given.get(name) {
-            Some(value) => match file_of(setting, value) {
-                Some(path) => Value::String(read(path, &mut read_file).map_err(invalid)?),
-                None => value.clone(),
-            },
-            None => match &setting.default {
-                Some(default) => default.clone(),
-                None => return Err(SettingsError::Missing(name.clone())),
-            },
+        let value = match (given.get(name), &setting.default) {
+            (Some(value), _) if file_of(setting, value).is_some() => return Err(invalid(NO_FILE.to_owned())),
+            (Some(value), _) | (None, Some(value)) => value,
+            (None, None) => return Err(SettingsError::Missing(name.clone())),
         };
-        check(setting, &value).map_err(invalid)?;
-        resolved.insert(name.clone(), value);
+        check(setting, value).map_err(invalid)?;
+        resolved.insert(name.clone(), value.clone());
     }
     Ok(Value::Object(resolved).to_string())
 }
 
-fn file_of<'a>(setting: &Setting, value: &'a Value) -> Option<&'a str> {
+/// The path of `{"file": path}`, if the setting may be a file and the value is one.
+pub fn file_of<'a>(setting: &Setting, value: &'a Value) -> Option<&'a str> {
     let map = value.as_object().filter(|map| setting.from_file && map.len() == 1)?;
     map.get("file")?.as_str()
-}
-
-fn read(path: &str, read_file: &mut impl FnMut(&str) -> Result<String, String>) -> Result<String, String> {
-    let content = read_file(path).map_err(|why| format!("file {path:?} cannot be read: {why}"))?;
-    if content.len() > MAX_FILE_BYTES {
-        return Err(format!("file {path:?} has {} bytes, more than {MAX_FILE_BYTES}", content.len()));
-    }
-    Ok(content)
 }
 
 fn check(setting: &Setting, value: &Value) -> Result<(), String> {
@@ -110,8 +96,7 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
         }
     };
     if let Err(wanted) = wanted {
-        let or_file = if setting.from_file { ", or {\"file\": PATH}" } else { "" };
-        return Err(format!("must be {wanted}{or_file}, not {}", describe(value)));
+        return Err(format!("must be {wanted}, not {}", describe(value)));
     }
     if let Some(number) = value.as_f64() {
         let low = setting.minimum.is_some_and(|minimum| number < minimum);
@@ -165,8 +150,7 @@ mod tests {
             "ca": {"type": "string", "fromFile": true},
         });
         let settings: BTreeMap<String, Setting> = serde_json::from_value(settings).unwrap();
-        let read = |path: &str| if path == "/ca.crt" { Ok("PEM".to_owned()) } else { Err("no such file".to_owned()) };
-        let text = match resolve(&settings, &given, read) {
+        let text = match resolve(&settings, &given) {
             Ok(text) => text,
             Err(error) => error.to_string(),
         };
@@ -180,8 +164,18 @@ mod tests {
             expect![[r#"{"ca":"x","extra":[],"mode":"fast","on":false,"ratio":0.5,"workers":5}"#]],
         );
         check(
-            json!({"ca": {"file": "/ca.crt"}, "workers": 7, "extra": ["a"], "on": true}),
+            json!({"ca": "PEM", "workers": 7, "extra": ["a"], "on": true}),
             expect![[r#"{"ca":"PEM","extra":["a"],"mode":"fast","on":true,"ratio":0.5,"workers":7}"#]],
+        );
+    }
+
+    #[test]
+    fn a_file_is_rejected_whatever_it_contains() {
+        check(
+            json!({"ca": {"file": "/etc/passwd"}}),
+            expect![[
+                r#"setting "ca": a file may be named only on the command line of the host (`--set CONTROLLER.SETTING={"file": "PATH"}`); write its content instead"#
+            ]],
         );
     }
 
@@ -204,11 +198,7 @@ mod tests {
             json!({"ca": "x", "extra": "a"}),
             expect![[r#"setting "extra": must be a list of strings, not a string"#]],
         );
-        check(json!({"ca": 1}), expect![[r#"setting "ca": must be a string, or {"file": PATH}, not 1"#]]);
-        check(
-            json!({"ca": {"file": "/nowhere"}}),
-            expect![[r#"setting "ca": file "/nowhere" cannot be read: no such file"#]],
-        );
+        check(json!({"ca": 1}), expect![[r#"setting "ca": must be a string, not 1"#]]);
         check(
             json!({"ca": "x", "mode": {"file": "/ca.crt"}}),
             expect![[r#"setting "mode": must be a string, not an object"#]],

@@ -30,7 +30,7 @@ impl Manager {
         if maps && !guest.maps() {
             return Err(ManagerError::NoMapping(name.clone()));
         }
-        let config = settings::resolve(&manifest.config, &options.spec.config, read_file)
+        let config = settings::resolve(&manifest.config, &options.spec.config)
             .map_err(|why| ManagerError::Settings { plugin: name.clone(), why })?;
         let workers = workers(&manifest, &options.concurrency)?;
         let resyncs = resyncs(&manifest, &options.resync)?;
@@ -95,13 +95,4 @@ fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usi
         given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize
     };
     Ok(manifest.queues.iter().map(workers).collect())
-}
-
-/// Reads a settings file of limited length.
-fn read_file(path: &str) -> Result<String, String> {
-    let length = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
-    if length > settings::MAX_FILE_BYTES as u64 {
-        return Err(format!("it has {length} bytes, more than {}", settings::MAX_FILE_BYTES));
-    }
-    std::fs::read_to_string(path).map_err(|why| why.to_string())
 }
