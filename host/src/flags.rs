@@ -9,6 +9,8 @@ pub(crate) mod controllers;
 pub(crate) mod gates;
 pub(crate) mod upstream;
 
+use std::time::Duration;
+
 use pintle_core::contract::manifest::Limits;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
@@ -29,6 +31,17 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
         }
     }
     serde_json::from_value(limits.into()).map_err(|why| why.to_string())
+}
+
+/// Parses a time to wait.
+///
+/// # Errors
+/// The valid syntax, or the time is 0.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("write more than 0, or leave it out to wait as long as it takes".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// Parses requests per second.
@@ -59,6 +72,13 @@ mod tests {
             assert_eq!(limits(text), Err(why.to_owned()));
         }
         assert!(limits("cpu=1").unwrap_err().starts_with("unknown field `cpu`, expected one of `deadlineMs`"));
+    }
+
+    #[test]
+    fn a_time_to_wait_is_not_zero() {
+        assert_eq!(timeout("90s"), Ok(Duration::from_secs(90)));
+        assert!(timeout("0").unwrap_err().contains("as long as it takes"));
+        assert!(timeout("5").unwrap_err().contains("write a duration such as"));
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! `pintle plugin`: manages the plugins of a running host.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::bail;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pintle_client::{Client, failures, path, show};
-use pintle_core::lifecycle::{Stage, SwapReport};
+use pintle_client::{Client, Waiting, failures, path, show};
 use pintle_oci::{ComponentSource, Evidence, Fetcher, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
-use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides};
+use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest, Listing, Overrides, PluginStatus};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -22,7 +20,21 @@ use crate::output;
 
 pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
     let client = Client::new(command.admin_socket.clone().unwrap_or_else(socket::default_path));
-    match &command.action {
+    let mut waiting = Waiting::new("the host to answer", output::progress);
+    let Some(timeout) = command.timeout else { return act(&client, &command.action, &mut waiting).await };
+    match tokio::time::timeout(timeout, act(&client, &command.action, &mut waiting)).await {
+        Ok(result) => result,
+        Err(_) => {
+            let what = waiting.what();
+            bail!(
+                "no result within {timeout:?} (--timeout); waited for: {what}. The host goes on; `pintle plugin list` shows how far it is"
+            )
+        }
+    }
+}
+
+async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow::Result<()> {
+    match action {
         Action::List(args) => {
             let listing: Listing = client.get("/v1/plugins").await?;
             match args.output {
@@ -37,10 +49,10 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
                 Output::Text => output::line(&show::description(&found)),
             }
         }
-        Action::Load(args) => load(&client, args).await,
-        Action::Swap(args) => swap(&client, args).await,
-        Action::Rollback(args) => rollback(&client, args).await,
-        Action::Disable(args) => disable(&client, args).await,
+        Action::Load(args) => load(client, args, waiting).await,
+        Action::Swap(args) => swap(client, args, waiting).await,
+        Action::Rollback(args) => rollback(client, args, waiting).await,
+        Action::Disable(args) => disable(client, args).await,
         Action::Enable(args) => {
             let found: Description = client.post(&path(&args.name, "/enable"), &Value::Null).await?;
             answer(args.output.output, &found, || format!("plugin {} is enabled", args.name))
@@ -49,7 +61,7 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
             let gone: Value = client.delete(&path(&args.name, "")).await?;
             answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
         }
-        Action::Failures(args) => self::failures(&client, args).await,
+        Action::Failures(args) => self::failures(client, args).await,
         Action::Diff(args) => {
             let found: DiffAnswer = client.get(&path(&args.name, "/diff")).await?;
             match args.output.output {
@@ -60,13 +72,14 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
     }
 }
 
-async fn load(client: &Client, args: &LoadArgs) -> anyhow::Result<()> {
+async fn load(client: &Client, args: &LoadArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
     let (request, digest) = request(&args.component, Overrides::default()).await?;
-    let report = client.swap("/v1/plugins", &request, &digest, |stage| tell(said(stage))).await?;
+    waiting.begin("the host to validate and compile it");
+    let report = client.swap("/v1/plugins", &request, |plugin| is_incoming(plugin, &digest), waiting).await?;
     answer(args.output.output, &report, || show::report(&report))
 }
 
-async fn swap(client: &Client, args: &SwapArgs) -> anyhow::Result<()> {
+async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
     let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     let overrides = Overrides {
         digest: None,
@@ -79,23 +92,29 @@ async fn swap(client: &Client, args: &SwapArgs) -> anyhow::Result<()> {
     };
     let (request, digest) = request(&args.component, overrides).await?;
     let path = path(&args.name, "/swap");
-    let mut report = client.swap(&path, &request, &digest, |stage| tell(said(stage))).await?;
+    waiting.begin("the host to validate and compile it");
+    let mut report = client.swap(&path, &request, |plugin| is_incoming(plugin, &digest), waiting).await?;
     if args.wait == Until::Proven {
-        tell(&show::report(&report));
-        report = client.proven(&args.name, &report).await?;
+        output::progress(&show::report(&report));
+        report = client.proven(&args.name, &report, waiting).await?;
     }
     answer(args.output.output, &report, || show::report(&report))
 }
 
-async fn rollback(client: &Client, args: &NameArgs) -> anyhow::Result<()> {
-    let report: SwapReport = client.post(&path(&args.name, "/rollback"), &Value::Null).await?;
+async fn rollback(client: &Client, args: &NameArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
+    waiting.begin("the previous version to take over");
+    let path = path(&args.name, "/rollback");
+    let report = client.swap(&path, &Value::Null, |plugin| plugin.name == args.name, waiting).await?;
     answer(args.output.output, &report, || show::report(&report))
 }
 
 async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {
     let request = DisableRequest { why: args.why.clone() };
     let found: Description = client.post(&path(&args.name, "/disable"), &request).await?;
-    answer(args.output.output, &found, || format!("plugin {} is disabled", args.name))
+    answer(args.output.output, &found, || {
+        let source = found.plugin.as_ref().map_or("", |plugin| plugin.source.as_str());
+        disabled(&args.name, source)
+    })
 }
 
 async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
@@ -133,18 +152,16 @@ async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Resu
     Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), spec, overrides, proof }, digest))
 }
 
-fn said(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Validating => "validating ...",
-        Stage::Compiling => "compiling ...",
-        Stage::Syncing => "syncing the caches of new watches ...",
-        Stage::Shadowing => "running beside the old version ...",
-        Stage::Probation => "on probation ...",
-    }
+fn is_incoming(plugin: &PluginStatus, digest: &str) -> bool {
+    plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest)
 }
 
-/// Tells of progress, where it does not mix with the answer.
-fn tell(text: &str) {
-    // Without standard error there is no place left for progress.
-    let _ = writeln!(std::io::stderr(), "{text}");
+/// What lasts no longer than the process of the host, and what does.
+fn disabled(name: &str, source: &str) -> String {
+    let lasting = match source {
+        "folder" => format!("write `disabled: true` into {name}.yaml of the plugin folder"),
+        "resource" => format!("set spec.disabled of ControllerPlugin {name}"),
+        _ => format!("create a ControllerPlugin {name} with `disabled: true`"),
+    };
+    format!("plugin {name} is disabled until the host restarts; to keep it disabled, {lasting}")
 }

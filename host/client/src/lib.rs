@@ -4,6 +4,7 @@
 
 pub mod failures;
 pub mod show;
+mod waiting;
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -16,11 +17,13 @@ use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use pintle_core::lifecycle::{Stage, SwapReport, SwapResult};
+use pintle_core::lifecycle::{SwapReport, SwapResult};
 use pintle_sources::wire::{Description, Listing, PluginStatus, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+
+pub use self::waiting::Waiting;
 
 /// How often to ask how far a swap is.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -62,20 +65,20 @@ impl Client {
         self.call(Method::DELETE, path, Bytes::new()).await
     }
 
-    /// Sends a request for a swap, or to load a plugin, and waits for its end. `digest`: of the component; `progress` sees each stage.
+    /// Sends a request that ends with a version that has taken over (a swap, a load, a rollback), and waits for its end.
+    /// `is_ours` recognizes the plugin while the request is carried out; `waiting` shows its stages.
     ///
     /// # Errors
-    /// As [`Self::get`], or the component is rejected.
+    /// As [`Self::get`], or the request is rejected.
     pub async fn swap(
         &self,
         path: &str,
         request: &impl Serialize,
-        digest: &str,
-        mut progress: impl FnMut(Stage),
+        is_ours: impl Fn(&PluginStatus) -> bool,
+        waiting: &mut Waiting,
     ) -> anyhow::Result<SwapReport> {
         let swap = self.post(path, request);
         tokio::pin!(swap);
-        let mut last = None;
         loop {
             tokio::select! {
                 report = &mut swap => return report,
@@ -83,13 +86,10 @@ impl Client {
             }
             // If the host cannot be asked for its progress, the swap itself fails.
             let Ok(listing) = self.get::<Listing>("/v1/plugins").await else { continue };
-            let is_ours =
-                |plugin: &&PluginStatus| plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest);
-            let stage = listing.items.iter().find(is_ours).and_then(|plugin| plugin.stage);
-            if let Some(stage) = stage.filter(|_| stage != last) {
-                progress(stage);
-                last = Some(stage);
+            if let Some(plugin) = listing.items.iter().find(|plugin| is_ours(plugin)) {
+                waiting.see(plugin);
             }
+            waiting.tick();
         }
     }
 
@@ -97,10 +97,14 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::get`], or the version is rolled back, or replaced by another one.
-    pub async fn proven(&self, name: &str, switched: &SwapReport) -> anyhow::Result<SwapReport> {
+    pub async fn proven(&self, name: &str, switched: &SwapReport, waiting: &mut Waiting) -> anyhow::Result<SwapReport> {
         let digest = switched.to.as_ref().map(|to| to.digest.as_str());
         loop {
             let found: Description = self.get(&path(name, "")).await?;
+            if let Some(plugin) = &found.plugin {
+                waiting.see(plugin);
+            }
+            waiting.tick();
             let last =
                 found.plugin.and_then(|plugin| plugin.last_swap).context("the host knows of no swap any more")?;
             if last.to.as_ref().map(|to| to.digest.as_str()) != digest {
@@ -121,6 +125,7 @@ impl Client {
             Err(why) => return Err(unreachable(&self.socket, &why)),
         };
         let broken = || format!("the host at {shown} hung up; look at its log");
+        check_peer(&stream).with_context(|| format!("use the socket {shown}"))?;
         let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(broken)?;
         // Its error is that of the request.
         tokio::spawn(connection);
@@ -143,6 +148,22 @@ impl Client {
             Err(_) => bail!("the server at {shown} answered {status}; is it a Pintle host?"),
         }
     }
+}
+
+/// Checks that the process that listens is one of root or of this user: anybody can listen at a path in a folder that is open to
+/// all, and would receive components and specs.
+fn check_peer(stream: &UnixStream) -> anyhow::Result<()> {
+    let (host, own) = (stream.peer_cred().context("ask who listens")?.uid(), rustix::process::geteuid().as_raw());
+    if !may_listen(host, own) {
+        bail!(
+            "uid {host} listens there, which is neither root nor you: nothing was sent; run the command as that user, or name the socket of your host with --admin-socket PATH"
+        );
+    }
+    Ok(())
+}
+
+fn may_listen(host: u32, own: u32) -> bool {
+    host == 0 || host == own
 }
 
 /// Why nobody could be asked, and what to do.
@@ -181,4 +202,15 @@ pub fn path(name: &str, rest: &str) -> String {
         }
     }
     path + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_same_user_may_listen() {
+        assert!(may_listen(0, 1000) && may_listen(1000, 1000) && may_listen(0, 0));
+        assert!(!may_listen(1000, 0) && !may_listen(1001, 1000));
+    }
 }

@@ -20,6 +20,11 @@ pub struct PluginCommand {
     #[arg(long, global = true, value_name = "PATH", env = "PINTLE_ADMIN_SOCKET")]
     pub admin_socket: Option<PathBuf>,
 
+    /// How long to wait for the host, for example `5m`; by default as long as it takes. The host goes on after that:
+    /// `pintle plugin describe` shows how far it is.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = flags::timeout)]
+    pub timeout: Option<Duration>,
+
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
@@ -31,7 +36,7 @@ const EXAMPLES: &str = "Examples:
   pintle plugin describe replicaset-controller
 
   # Try a new build beside the old one for 200 runs, then switch, and wait until it has proven itself
-  pintle plugin swap replicaset-controller new.wasm --shadow 200 --wait proven
+  pintle plugin swap replicaset-controller new.wasm --shadow 200 --wait proven --timeout 30m
   pintle plugin diff replicaset-controller
 
   # What the runs that failed saw, as cases to play with `pintle test`
@@ -67,12 +72,13 @@ pub enum Action {
   pintle plugin swap replicaset-controller new.wasm --shadow 500 --shadow-for 10m
 
   # For a script: success only once the new version has proven itself
-  pintle plugin swap replicaset-controller new.wasm --probation-runs 50 --probation-for 30s --wait proven")]
+  pintle plugin swap replicaset-controller new.wasm --probation-runs 50 --probation-for 30s --wait proven --timeout 10m")]
     Swap(SwapArgs),
     /// Go back to the version before the last swap.
     #[command(after_help = "Example:\n  pintle plugin rollback replicaset-controller")]
     Rollback(NameArgs),
-    /// Pause a plugin: it stays loaded with warm caches, and its queues fill.
+    /// Pause a plugin until the host restarts: it stays loaded with warm caches, and its queues fill. What lasts is `disabled: true` in its
+    /// ControllerPlugin or in its file of the plugin folder.
     #[command(after_help = "Example:\n  pintle plugin disable garbage-collector-controller --why 'restoring a backup'")]
     Disable(DisableArgs),
     /// Resume a plugin, including one that was quarantined or disabled because of faults.

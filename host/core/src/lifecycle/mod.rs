@@ -160,6 +160,22 @@ pub enum Stage {
     Probation,
 }
 
+/// How far a new version has come in its stage, and what it waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StageProgress {
+    /// Runs so far, of the shadow run or of the probation.
+    pub n_runs: u32,
+    /// Runs that the stage takes; 0 if it does not count runs.
+    pub wanted_runs: u32,
+    /// Time until the stage may end (probation) or ends at the latest (caches, shadow run), in milliseconds; absent without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_ms: Option<u64>,
+    /// Kinds whose caches are not synced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsynced: Vec<String>,
+}
+
 /// A version of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

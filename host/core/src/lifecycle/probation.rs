@@ -15,8 +15,8 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use crate::lifecycle;
 use crate::lifecycle::supervisor::Scoped;
+use crate::lifecycle::{self, StageProgress};
 
 /// Runs after which the error rate is significant.
 pub const MIN_RUNS: u32 = 20;
@@ -134,6 +134,13 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         let until = now + Duration::from_millis(rules.for_ms.into());
         let (ran, faulted) = (HashSet::new(), HashSet::new());
         Self { rules, until, n_runs: 0, n_errors: 0, n_faults: 0, before, ran, faulted }
+    }
+
+    /// How far it has come.
+    pub fn progress(&self, now: Instant) -> StageProgress {
+        let remaining = u64::try_from(self.until.saturating_duration_since(now).as_millis()).ok();
+        let (n_runs, wanted_runs) = (self.n_runs, self.rules.runs);
+        StageProgress { n_runs, wanted_runs, remaining_ms: remaining, unsynced: Vec::new() }
     }
 
     /// Number of runs so far.

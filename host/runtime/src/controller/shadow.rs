@@ -12,14 +12,16 @@
 //! Not here: the comparison (`pintle_core::lifecycle::comparison`), the consequences of its result (`manager`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::lifecycle::comparison;
-use pintle_core::lifecycle::{Difference, Shadow, ShadowReport};
+use pintle_core::lifecycle::{Difference, Shadow, ShadowReport, StageProgress};
 use pintle_core::object::id::Key;
 use pintle_core::ports::guest::Answer;
 use pintle_core::ports::view::View;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 use super::{Controller, Version};
 
@@ -32,6 +34,8 @@ const MAX_KEPT: usize = 50;
 pub(crate) struct Shadowing {
     pub(super) candidate: Arc<Version>,
     rules: Shadow,
+    /// When it ends at the latest.
+    until: Option<Instant>,
     report: Mutex<ShadowReport>,
     fault: Mutex<Option<String>>,
     slots: Arc<Semaphore>,
@@ -55,9 +59,12 @@ impl Sample {
 
 impl Shadowing {
     fn new(candidate: Arc<Version>, rules: Shadow) -> Arc<Self> {
+        let limit = Duration::from_millis(rules.for_ms.into());
+        let until = (!limit.is_zero()).then(|| Instant::now() + limit);
         Arc::new(Self {
             candidate,
             rules,
+            until,
             report: Mutex::default(),
             fault: Mutex::new(None),
             slots: Arc::new(Semaphore::new(MAX_COMPARED)),
@@ -71,6 +78,21 @@ impl Shadowing {
             return None;
         };
         Some(Sample { shadowing: self.clone(), _slot: slot, rounds: Vec::new() })
+    }
+
+    /// When it ends at the latest.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    fn progress(&self) -> StageProgress {
+        let remaining = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        StageProgress {
+            n_runs: self.report.lock().n_runs,
+            wanted_runs: self.rules.runs,
+            remaining_ms: remaining.and_then(|left| u64::try_from(left.as_millis()).ok()),
+            unsynced: Vec::new(),
+        }
     }
 
     /// Waits until enough runs were compared, too many of them differ, or the new version has faulted.
@@ -138,6 +160,10 @@ impl Controller {
         if let Some(ended) = ended {
             *self.last_shadow.lock() = Some(ended.report());
         }
+    }
+
+    pub(super) fn shadow_progress(&self) -> Option<StageProgress> {
+        self.shadowing.read().as_ref().map(|shadowing| shadowing.progress())
     }
 
     /// The report of the present or last shadow run.

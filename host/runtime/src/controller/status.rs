@@ -1,9 +1,12 @@
 //! The status of one plugin.
 
-use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, SwapReport, VersionInfo};
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-use super::{Controller, ControllerState};
+use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, StageProgress, SwapReport, VersionInfo};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::{Controller, ControllerState, Version};
 
 /// Status of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +65,9 @@ pub struct PluginStatus {
     /// How far a new version has come; absent if none is about to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
+    /// How far it has come in its stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<StageProgress>,
     /// The last attempt to replace a version, including failed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapReport>,
@@ -113,11 +119,27 @@ impl ControllerState {
 }
 
 impl Controller {
+    /// What an attempt waits for before its switch. Takes locks of the caches.
+    fn awaited(&self) -> Option<StageProgress> {
+        let syncing = self.inner.lock().history.syncing.clone();
+        let of_caches = |(version, until): (Arc<Version>, Instant)| {
+            let unsynced = version.cache().map(|cache| cache.unsynced()).unwrap_or_default();
+            let remaining = until.saturating_duration_since(Instant::now());
+            StageProgress {
+                remaining_ms: u64::try_from(remaining.as_millis()).ok(),
+                unsynced: unsynced.iter().map(ToString::to_string).collect(),
+                ..StageProgress::default()
+            }
+        };
+        syncing.map(of_caches).or_else(|| self.shadow_progress())
+    }
+
     pub(crate) fn status(&self) -> PluginStatus {
         let version = self.version();
         // Read before the lock is taken: it takes locks of the caches.
         let (synced, cached_bytes) =
             version.cache().map_or((false, 0), |cache| (cache.is_synced(), cache.cached_bytes()));
+        let awaited = self.awaited();
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, synced);
         let history = &inner.history;
@@ -128,6 +150,12 @@ impl Controller {
             current: version.info(history.since.clone()),
             previous: history.previous.as_ref().map(|(version, since)| version.info(since.clone())),
             stage: history.stage(),
+            progress: match history.stage() {
+                Some(Stage::Probation) => {
+                    history.probation.as_ref().map(|probation| probation.progress(Instant::now().into_std()))
+                }
+                _ => awaited,
+            },
             incoming: history.incoming.clone(),
             last_swap: history.last_swap.clone(),
             conditions: inner.health.conditions.clone(),

@@ -48,6 +48,8 @@ pub(super) struct History {
     pub(super) last_swap: Option<SwapReport>,
     /// Whether an attempt to replace the version is in progress.
     stage: Option<Stage>,
+    /// The version whose caches sync, and when it is rejected for that.
+    pub(super) syncing: Option<(Arc<Version>, tokio::time::Instant)>,
     pub(super) incoming: Option<VersionInfo>,
     /// The verdict of the probation: decided under the lock, carried out by [`Controller::follow_probation`].
     concluded: Option<Judgement>,
@@ -63,6 +65,7 @@ impl History {
             record: Record::default(),
             last_swap: None,
             stage: None,
+            syncing: None,
             incoming: None,
             concluded: None,
         }
@@ -95,6 +98,7 @@ impl Attempt {
     pub(crate) fn stage(&self, stage: Stage, incoming: Option<VersionInfo>) {
         let mut inner = self.controller.inner.lock();
         inner.history.stage = Some(stage);
+        inner.history.syncing = None;
         if incoming.is_some() {
             inner.history.incoming = incoming;
         }
@@ -107,6 +111,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let mut inner = self.controller.inner.lock();
         inner.history.stage = None;
+        inner.history.syncing = None;
         inner.history.incoming = None;
         drop(inner);
         self.controller.mark_changed();
@@ -117,6 +122,14 @@ impl Controller {
     /// The present version.
     pub(crate) fn version(&self) -> Arc<Version> {
         self.current.read().clone()
+    }
+
+    /// Notes what the present attempt waits for.
+    pub(crate) fn awaits_caches(&self, version: &Arc<Version>, until: tokio::time::Instant) {
+        let mut inner = self.inner.lock();
+        if inner.history.stage.is_some() {
+            inner.history.syncing = Some((version.clone(), until));
+        }
     }
 
     /// The version that a rollback would restore.

@@ -19,6 +19,7 @@ use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo};
 use pintle_core::policy::grants::{self, Grants, Missing};
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
+use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};
@@ -296,6 +297,7 @@ impl Manager {
         }
         let Some(cache) = version.cache() else { return Ok(()) };
         let patience = Duration::from_millis(version.spec.strategy.sync_timeout_ms.unwrap_or(60_000).into());
+        controller.awaits_caches(version, Instant::now() + patience);
         // A plugin whose present version waits for its caches can still be replaced.
         if tokio::time::timeout(patience, cache.synced()).await.is_err() {
             let kinds = cache.unsynced().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -316,11 +318,10 @@ impl Manager {
         let shadowing = controller.begin_shadowing(version.clone(), rules.clone());
         // Dropping it early ends shadowing as well.
         let ending = EndShadowing(controller);
-        if rules.for_ms == 0 {
-            shadowing.over().await;
-        } else {
+        match shadowing.until() {
+            None => shadowing.over().await,
             // At the time limit, the comparisons so far decide.
-            let _ = tokio::time::timeout(Duration::from_millis(rules.for_ms.into()), shadowing.over()).await;
+            Some(until) => drop(tokio::time::timeout_at(until, shadowing.over()).await),
         }
         drop(ending);
         match shadowing.objection() {
