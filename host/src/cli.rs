@@ -35,6 +35,7 @@ pub enum Command {
     #[command(
         mut_arg("kube_api_qps", |arg| arg.default_value("0")),
         mut_arg("grant_requested", |arg| arg.default_value("true")),
+        mut_arg("allow_unpinned", |arg| arg.default_value("true")),
         mut_arg("install_crd", |arg| arg.default_value("true"))
     )]
     Dev(DevArgs),
@@ -126,6 +127,23 @@ pub struct PluginArgs {
         require_equals = true, action = ArgAction::Set
     )]
     pub grant_requested: bool,
+
+    /// Accept ControllerPlugins whose component others can change: a tag in a registry, or a ConfigMap, without a digest. Without this
+    /// flag they need a digest, or the host must run signed components only (--verify-key).
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub allow_unpinned: bool,
+
+    /// Start a controller although a ControllerPlugin, or a file of the plugin folder, provides or disables the plugin of this name; it
+    /// runs until that has taken effect. Without this flag nothing runs under the name until the replacement is available, so that a
+    /// replaced or disabled controller does not come back after a restart.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub start_claimed: bool,
 
     /// Create or update the CustomResourceDefinition of ControllerPlugin in the cluster. Without it the cluster cannot configure this
     /// host's plugins; `pintle crd | kubectl apply -f -` installs it, too.
@@ -334,13 +352,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_real_cluster_has_a_rate_limit() {
+    fn only_a_real_cluster_has_a_rate_limit_and_strict_defaults() {
         let parse = |command: &str| Cli::try_parse_from(["pintle", command]).map(|cli| cli.command);
         let Ok(Command::Dev(dev)) = parse("dev") else { panic!("dev does not parse") };
         let Ok(Command::Run(run)) = parse("run") else { panic!("run does not parse") };
         assert_eq!((dev.plugins.kube_api_qps, run.plugins.kube_api_qps), (0.0, 20.0));
-        let easy = |args: &PluginArgs| (args.grant_requested, args.install_crd);
-        assert_eq!((easy(&dev.plugins), easy(&run.plugins)), ((true, true), (false, false)));
+        let easy = |args: &PluginArgs| (args.grant_requested, args.install_crd, args.allow_unpinned);
+        assert_eq!((easy(&dev.plugins), easy(&run.plugins)), ((true, true, true), (false, false, false)));
         assert_eq!(run.plugins.controller_flags, ControllerFlags::default());
     }
 }

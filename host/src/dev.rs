@@ -11,7 +11,7 @@ use pintle_kube::{Connection, Source};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_sources::admin::socket;
-use pintle_sources::{PluginSources, install_crd};
+use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cli::DevArgs;
@@ -37,7 +37,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         install_crd(&connection).await?;
     }
     Inputs { cluster_ca: Some(EMBEDDED_CA.to_owned()) }.fill(&mut choice.plugins);
-    let host = Host::new(&connection, choice, &args.plugins, args.serve, false).await?;
+    let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
+    let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, false).await?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),

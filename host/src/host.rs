@@ -9,6 +9,7 @@ use pintle_core::lifecycle::Spec;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
+use pintle_sources::Claims;
 use pintle_sources::control::{Base, Control};
 
 use crate::builtins::Catalogue;
@@ -29,10 +30,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Wires the parts and starts the metrics endpoint.
+    /// Wires the parts and starts the metrics endpoint. Plugins whose names are claimed are not added: they run when the source
+    /// that claims their name releases it.
     pub(crate) async fn new(
         connection: &Connection,
         choice: Choice,
+        claims: &Claims,
         args: &PluginArgs,
         address: SocketAddr,
         own_accounts: bool,
@@ -64,6 +67,17 @@ impl Host {
                 spec: Spec { config: settings.clone(), ..Spec::default() },
                 settings: settings.as_object().cloned().unwrap_or_default(),
             };
+            if let Some(source) = claims.of(&name) {
+                tracing::info!(
+                    plugin = name,
+                    origin,
+                    "does not start: the {} provides or disables it (--start-claimed starts it anyway)",
+                    source.noun(),
+                );
+                control.started(&name, base);
+                control.claim(&name, source);
+                continue;
+            }
             let options = PluginOptions { spec: base.spec.clone(), origin, digest, ..tune(guest.manifest()) };
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
             control.started(&name, base);

@@ -1,7 +1,7 @@
 //! `pintle run`.
 
 use pintle_kube::{Connection, Source};
-use pintle_sources::{PluginSources, install_crd};
+use pintle_sources::{Claims, PluginSources, install_crd};
 
 use crate::cli::RunArgs;
 use crate::host::Host;
@@ -24,7 +24,9 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     if args.plugins.install_crd {
         install_crd(&connection).await?;
     }
-    let host = Host::new(&connection, choice, &args.plugins, args.serve, args.use_service_account_credentials).await?;
+    let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
+    let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, args.use_service_account_credentials)
+        .await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
     host.manager

@@ -9,7 +9,8 @@ use crate::plugins;
 
 impl From<&PluginArgs> for Options {
     fn from(args: &PluginArgs) -> Self {
-        Self { plugin_dir: args.plugin_dir.clone(), admin_socket: args.admin_socket.clone() }
+        let (plugin_dir, admin_socket) = (args.plugin_dir.clone(), args.admin_socket.clone());
+        Self { plugin_dir, admin_socket, allow_unpinned: args.allow_unpinned }
     }
 }
 

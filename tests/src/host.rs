@@ -95,6 +95,15 @@ impl HostProcess {
         Ok(())
     }
 
+    /// As [`HostProcess::restart`], with more flags from now on.
+    ///
+    /// # Errors
+    /// As [`HostProcess::start`].
+    pub fn restart_with(&mut self, flags: &[&str]) -> Result<()> {
+        self.args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.restart()
+    }
+
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.process.exited().is_none()
@@ -143,6 +152,11 @@ impl HostProcess {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// The path of its admin socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// What `pintle plugin ... -o json` prints.

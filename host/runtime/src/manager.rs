@@ -449,6 +449,11 @@ impl Manager {
         self.plugins.lock().by_name.values().map(|plugin| plugin.controller.status()).collect()
     }
 
+    /// Whether a component whose spec lists no grants gets everything that its manifest requests.
+    pub fn grants_requests(&self) -> bool {
+        self.config.grant_requested
+    }
+
     /// The operator's spec of a plugin's present version.
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.controller(name).map(|controller| controller.version().spec.clone())

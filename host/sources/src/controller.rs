@@ -54,6 +54,12 @@ struct Entry<W> {
     label: String,
 }
 
+impl<W> Default for Entry<W> {
+    fn default() -> Self {
+        Self { last: None, retry: None, is_busy: false, label: String::new() }
+    }
+}
+
 /// The result of one task.
 pub(crate) struct Done<W> {
     name: String,
@@ -62,8 +68,10 @@ pub(crate) struct Done<W> {
 }
 
 impl<S: Source> SourceController<S> {
+    /// Names that the source has claimed already are released if the first pass does not want them.
     pub(crate) fn new(source: S, control: Arc<Control>) -> Self {
-        Self { source, control, by_name: BTreeMap::new(), tasks: JoinSet::new() }
+        let claimed = control.claimed_by(S::SOURCE).into_iter().map(|name| (name, Entry::default()));
+        Self { source, by_name: claimed.collect(), control, tasks: JoinSet::new() }
     }
 
     /// Starts what is due. A name with `None` is left as it is: what it wants is not known yet. Returns when the next retry is due.
@@ -82,12 +90,7 @@ impl<S: Source> SourceController<S> {
 
     fn start_if_due(&mut self, name: String, wanted: Option<S::Wanted>) {
         let label = wanted.as_ref().map(|wanted| self.source.label(&name, wanted));
-        let entry = self.by_name.entry(name.clone()).or_insert_with(|| Entry {
-            last: None,
-            retry: None,
-            is_busy: false,
-            label: label.clone().unwrap_or_default(),
-        });
+        let entry = self.by_name.entry(name.clone()).or_default();
         if entry.is_busy {
             return;
         }

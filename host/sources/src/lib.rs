@@ -15,6 +15,7 @@
 //! Not here: the components that a host starts with, and the operator's end of the admin API (`pintle-client`).
 
 pub mod admin;
+mod claims;
 pub mod control;
 mod controller;
 pub mod folder;
@@ -22,4 +23,5 @@ pub mod plugin_sources;
 pub mod resource;
 pub mod wire;
 
+pub use self::claims::Claims;
 pub use self::plugin_sources::{Options, PluginSources, Running, install_crd};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use futures::future::BoxFuture;
 use pintle_cache::Caches;
 use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriterIdentity};
@@ -15,8 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::admin::socket::{self, Place};
 use crate::admin::{self, SaveRun};
+use crate::claims::Claims;
 use crate::control::Control;
-use crate::folder::PluginFolder;
+use crate::folder::{self, PluginFolder};
 use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher};
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub plugin_dir: Option<PathBuf>,
     /// Path of the admin socket; `None` for the default.
     pub admin_socket: Option<Place>,
+    /// Whether a `ControllerPlugin` may name a component by a tag, or in a ConfigMap, without a digest and without a trusted key.
+    pub allow_unpinned: bool,
 }
 
 /// The parts of a running host that the sources use.
@@ -47,6 +50,7 @@ pub struct Running {
 pub struct PluginSources {
     socket: Option<socket::AdminSocket>,
     folder: Option<PathBuf>,
+    allow_unpinned: bool,
 }
 
 /// Running sources; they stop when this is dropped.
@@ -63,7 +67,16 @@ impl PluginSources {
     pub fn new(options: impl Into<Options>) -> anyhow::Result<Self> {
         let options = options.into();
         let folder = options.plugin_dir.as_deref().map(check_folder).transpose()?;
-        Ok(Self { socket: socket::AdminSocket::open(options.admin_socket.as_ref())?, folder })
+        let socket = socket::AdminSocket::open(options.admin_socket.as_ref())?;
+        Ok(Self { socket, folder, allow_unpinned: options.allow_unpinned })
+    }
+
+    /// The names that the resources of the cluster and the folder claim.
+    ///
+    /// # Errors
+    /// As [`Claims::read`].
+    pub async fn claims(&self, connection: &Connection) -> anyhow::Result<Claims> {
+        Claims::read(&*connection.reader(), self.folder.as_deref()).await
     }
 
     /// Path of the socket.
@@ -84,6 +97,7 @@ impl PluginSources {
             folder_changed: changed.subscribe(),
             builtins,
             fetcher,
+            allow_unpinned: self.allow_unpinned,
         });
         let supervisor = caches.supervisor().clone();
         let vital = |task, future: BoxFuture<'static, ()>| {
@@ -112,12 +126,8 @@ pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
     resource::crd::install(&writer(connection)).await
 }
 
-/// The folder's absolute path, after a check that it is a directory.
+/// The folder's absolute path, after a check that it is a directory that only root and the host's user may change.
 fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
-    let shown = folder.display();
-    let there = std::fs::metadata(folder).with_context(|| format!("read the plugin folder {shown}"))?;
-    if !there.is_dir() {
-        bail!("--plugin-dir {shown} is not a directory");
-    }
-    std::path::absolute(folder).with_context(|| format!("find out where {shown} is"))
+    folder::check_folder(folder)?;
+    std::path::absolute(folder).with_context(|| format!("find out where {} is", folder.display()))
 }

@@ -56,7 +56,7 @@ pub struct State {
     pub refusals: BTreeMap<String, ApiError>,
     /// What was asked, in order.
     pub requests: Vec<String>,
-    /// Sent instead of the object of this name.
+    /// Sent instead of the object of this name, or for a raw path, which is sent back otherwise.
     pub garbage: BTreeMap<String, String>,
 }
 
@@ -363,7 +363,9 @@ impl ApiReader for FakeServer {
 
     /// The path itself.
     fn raw<'a>(&'a self, path: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        async move { Ok(path.into()) }.boxed()
+        let state = self.state();
+        let text = state.garbage.get(path).cloned().unwrap_or_else(|| path.to_owned());
+        async move { Ok(text.into()) }.boxed()
     }
 }
 

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use expect_test::{Expect, expect};
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::registry::{Access, Registry, USER};
-use pintle_tests::{ApiClient, HostProcess, TestCluster, components, eventually, target_dir};
+use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -39,13 +39,15 @@ fn sha256(bytes: &[u8]) -> String {
 /// A folder in which commands run, with its own docker configuration.
 struct Workspace {
     folder: TempDir,
+    /// The registry, if it is used without TLS.
+    plain_http: Option<String>,
 }
 
 impl Workspace {
-    fn new() -> Self {
+    fn new(registry: &Registry) -> Self {
         std::fs::create_dir_all(target_dir()).unwrap();
         let folder = tempfile::Builder::new().prefix("oci-").tempdir_in(target_dir()).unwrap();
-        Self { folder }
+        Self { folder, plain_http: registry.plain_http() }
     }
 
     fn at(&self, file: &str) -> PathBuf {
@@ -66,7 +68,8 @@ impl Workspace {
             .env("DOCKER_CONFIG", self.at("docker"))
             .env("PATH", format!("{}:{path}", self.at("bin").display()))
             .env("SOURCE_DATE_EPOCH", "1700000000")
-            .env("PINTLE_LOG", "off");
+            .env("PINTLE_LOG", "off")
+            .envs(self.plain_http.iter().map(|host| ("PINTLE_PLAIN_HTTP", host)));
         let answer = Answer::of(&mut command).unwrap();
         if answer.is_good() {
             return Ok(answer.output.trim().to_owned());
@@ -110,7 +113,8 @@ fn digest_of(pinned: &str) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_comes_back_as_it_was_pushed() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let component = build("widgets", "1.2.3");
     let to = format!("oci://{}/team/widgets:1.2.3", registry.host());
     let pinned = workspace.push(&component, &to, &["--author", "somebody"]);
@@ -156,7 +160,8 @@ async fn a_component_comes_back_as_it_was_pushed() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_artifact_or_one_that_is_not_a_component_is_reported() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let host = registry.host();
     let at = |tag: &str| format!("oci://{host}/widgets:{tag}");
     workspace.push(&build("widgets", "1.0.0"), &at("good"), &[]);
@@ -222,7 +227,8 @@ async fn a_missing_artifact_or_one_that_is_not_a_component_is_reported() -> Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tampered_artifact_is_rejected() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let tag = format!("oci://{}/widgets:latest", registry.host());
     let (first, second) = (build("widgets", "1.0.0"), build("widgets", "2.0.0"));
     let pinned = workspace.push(&first, &tag, &[]);
@@ -238,7 +244,12 @@ async fn a_tampered_artifact_is_rejected() -> Result<()> {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&blob, &bytes)?;
-    workspace.rejects(&registry, &pinned, &[], expect!["pintle: oci://REGISTRY/widgets:latest@sha256:HEX: the registry sent other content than requested: it has digest sha256:HEX; expected sha256:HEX"]);
+    workspace.rejects(
+        &registry,
+        &pinned,
+        &[],
+        expect!["pintle: oci://REGISTRY/widgets:latest@sha256:HEX: a blob has digest sha256:HEX; expected sha256:HEX"],
+    );
     // More than there was.
     std::fs::write(&blob, [first.as_slice(), b"more"].concat())?;
     workspace.rejects(
@@ -251,13 +262,14 @@ async fn a_tampered_artifact_is_rejected() -> Result<()> {
     let blob = registry.blob(digest_of(&newer));
     let text = std::fs::read_to_string(&blob)?;
     std::fs::write(&blob, text.replace("2.0.0", "2.0.1"))?;
-    workspace.rejects(&registry, &newer, &[], expect!["pintle: oci://REGISTRY/widgets:latest@sha256:HEX: the registry sent other content than requested: it has digest sha256:HEX; expected sha256:HEX"]);
+    workspace.rejects(&registry, &newer, &[], expect!["pintle: oci://REGISTRY/widgets:latest@sha256:HEX: the manifest that the registry sends has digest sha256:HEX; expected sha256:HEX"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_components_signed_by_a_given_key_are_accepted() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let host = registry.host();
     workspace.run(&["keygen", "ours"]).unwrap();
     workspace.run(&["keygen", "theirs"]).unwrap();
@@ -304,7 +316,8 @@ async fn only_components_signed_by_a_given_key_are_accepted() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_come_from_the_configuration_of_docker() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Password).await?, Workspace::new());
+    let registry = Registry::start(Access::Password).await?;
+    let workspace = Workspace::new(&registry);
     let host = registry.host();
     let component = build("widgets", "1.0.0");
     let to = format!("oci://{host}/widgets:1");
@@ -342,7 +355,8 @@ async fn credentials_come_from_the_configuration_of_docker() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_is_trusted_by_its_certificate_authority() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Tls).await?, Workspace::new());
+    let registry = Registry::start(Access::Tls).await?;
+    let workspace = Workspace::new(&registry);
     let to = format!("oci://{}/widgets:1", registry.host());
     let component = build("widgets", "1.0.0");
     let authority = registry.authority().display().to_string();
@@ -352,7 +366,7 @@ async fn a_registry_is_trusted_by_its_certificate_authority() -> Result<()> {
     workspace.write("other.crt", pintle_tests::registry::other_authority()?);
     let why = workspace.pull(&pinned, &["--registry-ca-file", "other.crt"]).unwrap_err();
     ensure!(why.contains("is signed by an unknown authority") && why.contains("--registry-ca-file"), "{why}");
-    let why = workspace.pull(&pinned, &[]).unwrap_err();
+    let why = workspace.pull(&pinned, &["--plain-http", &registry.host()]).unwrap_err();
     ensure!(why.contains(&registry.host()), "plain HTTP is refused: {why}");
     Ok(())
 }
@@ -379,7 +393,8 @@ impl Fixture {
             "--install-crd".to_owned(),
             "--grant-requested".to_owned(),
         ];
-        let host = cluster.host(&[&own, flags].concat())?;
+        let plain = workspace.plain_http.iter().map(|host| format!("--plain-http={host}")).collect::<Vec<_>>();
+        let host = cluster.host(&[&own, plain.as_slice(), flags].concat())?;
         host.answers().await?;
         Ok(Fixture { client: cluster.client.clone(), workspace, host })
     }
@@ -438,7 +453,8 @@ impl Fixture {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_with_a_key_runs_only_signed_components_from_every_source() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let cluster = TestCluster::embedded().await?;
     let host = registry.host();
     workspace.run(&["keygen", "ours"]).unwrap();
@@ -520,9 +536,78 @@ async fn a_host_with_a_key_runs_only_signed_components_from_every_source() -> Re
     Ok(())
 }
 
+/// A tag that moves while the host is down: the host runs what it ran, and the built-in controller that it replaced does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_host_runs_the_artifact_that_a_tag_led_to_before() -> Result<()> {
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
+    let cluster = TestCluster::embedded().await?;
+    let tag = format!("oci://{}/accounts:1", registry.host());
+    let name = "serviceaccount-controller";
+    let [first, second] = ["7.0.1", "7.0.2"].map(|version| build(name, version));
+    let pinned = workspace.push(&first, &tag, &[]);
+    let mut fixture = Fixture::start(workspace, &cluster, &[name], &[]).await?;
+
+    fixture.resource(name, json!({"oci": tag})).await?;
+    let (reason, message) = fixture.accepted(name, "False").await?;
+    ensure!(
+        reason == "Unpinned" && message.contains("@sha256:DIGEST") && message.contains("--verify-key"),
+        "{message}"
+    );
+    ensure!(fixture.running(name).0 == format!("built-in {name}"), "the running version is unchanged");
+    fixture.host.kill();
+    fixture.host.restart_with(&["--allow-unpinned"])?;
+    fixture.host.answers().await?;
+    let by_resource = |pinned: &str| format!("ControllerPlugin {name} ({pinned})");
+    let origin = by_resource(&pinned);
+    fixture.until(name, "taken from the tag", |found| found["plugin"]["current"]["origin"] == origin.as_str()).await?;
+    let artifact = json!({"reference": tag, "digest": digest_of(&pinned)});
+    eventually(PATIENCE, "the artifact in the status", async || {
+        let object = fixture.client.get(&format!("{RESOURCES}/{name}")).await?;
+        ensure!(object["status"]["artifact"] == artifact, "{object}");
+        Ok(Some(()))
+    })
+    .await?;
+
+    fixture.host.kill();
+    let newer = fixture.workspace.push(&second, &tag, &[]);
+    fixture.host.restart()?;
+    fixture.host.answers().await?;
+    fixture.until(name, "as before", |found| found["plugin"]["current"]["origin"] == origin.as_str()).await?;
+    // What the tag names now is taken when the spec says so.
+    fixture.resource(name, json!({"oci": newer})).await?;
+    let origin = by_resource(&newer);
+    fixture.until(name, "the newer one", |found| found["plugin"]["current"]["origin"] == origin.as_str()).await?;
+
+    // The replacement is not available, and nothing runs in its place.
+    fixture.host.kill();
+    drop(registry);
+    std::fs::remove_file(target_dir().join("host-code/oci").join(digest_of(&newer).trim_start_matches("sha256:")))?;
+    fixture.host.restart()?;
+    fixture.host.answers().await?;
+    let (reason, _) = fixture.accepted(name, "False").await?;
+    ensure!(reason == "RegistryUnreachable", "{reason}");
+    let found = fixture.plugin(&["describe", name]).map_err(anyhow::Error::msg)?;
+    ensure!(found["plugin"].is_null(), "{found}");
+    fixture.host.kill();
+    fixture.host.restart_with(&["--start-claimed"])?;
+    fixture.host.answers().await?;
+    ensure!(fixture.running(name).0 == format!("built-in {name}"));
+
+    // It is disabled without its component, and comes back with the end of the resource.
+    let disable = json!([{"op": "add", "path": "/spec/disabled", "value": true}]);
+    fixture.client.patch(&format!("{RESOURCES}/{name}"), PatchKind::Json, &disable).await?;
+    fixture.until(name, "disabled", |found| found["plugin"]["phase"] == "Disabled").await?;
+    fixture.client.delete(&format!("{RESOURCES}/{name}"), None).await?;
+    fixture.until(name, "enabled", |found| found["plugin"]["phase"] == "Running").await?;
+    cluster.stop().await;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_restarts_while_the_registry_is_down() -> Result<()> {
-    let (registry, workspace) = (Registry::start(Access::Open).await?, Workspace::new());
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
     let cluster = TestCluster::embedded().await?;
     let host = registry.host();
     workspace.run(&["keygen", "ours"]).unwrap();

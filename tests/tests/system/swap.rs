@@ -369,9 +369,27 @@ async fn sources(fixture: &Fixture) -> Result<()> {
     from_map["source"] = json!({"configMap": {"namespace": "default", "name": name, "key": "component"}});
     Source::Resource.resource(fixture, name, &from_map).await?;
     put(&first).await?;
+    let refused = async |reason: &str, says: &str| {
+        eventually(PATIENCE, format!("{name} to be refused: {reason}"), async || {
+            let object = fixture.client.get(&format!("{RESOURCES}/{name}")).await?;
+            let accepted = &object["status"]["conditions"][0];
+            let told = accepted["message"].as_str().unwrap_or_default();
+            ensure!(accepted["reason"] == reason && told.contains(says), "{object}");
+            Ok(Some(()))
+        })
+        .await
+    };
+    refused("Unpinned", "whoever can edit the ConfigMap would choose what runs; set spec.digest").await?;
+    from_map["digest"] = digest(&first).into();
+    Source::Resource.resource(fixture, name, &from_map).await?;
     fixture.until_runs(name, &first).await?;
+    // Somebody who may write to the namespace changes it; the operator of the plugin decides.
     let second = version(name, "1.0.2");
     put(&second).await?;
+    refused("DigestMismatch", "is required").await?;
+    ensure!(fixture.described(name)?["current"]["digest"] == digest(&first).as_str());
+    from_map["digest"] = digest(&second).into();
+    Source::Resource.resource(fixture, name, &from_map).await?;
     fixture.until_runs(name, &second).await?;
     fixture.works().await?;
 
@@ -409,6 +427,19 @@ async fn wrong_resources(fixture: &Fixture) -> Result<()> {
         (json!({"source": {"builtin": "nobody"}}), "it carries deployment-controller"),
         (json!({"source": {"file": "../../etc/passwd"}}), "leads out of the plugin folder"),
     ];
+    // A file of the host, and by whom it would be readable afterwards: everybody.
+    let publisher = "root-ca-certificate-publisher-controller";
+    let token = json!({"source": {"builtin": publisher}, "config": {"rootCa": {"file": "/etc/hostname"}}});
+    Source::Resource.resource(fixture, publisher, &token).await?;
+    eventually(PATIENCE, "the refusal of a file", async || {
+        let object = fixture.client.get(&format!("{RESOURCES}/{publisher}")).await?;
+        let accepted = &object["status"]["conditions"][0];
+        let told = accepted["message"].as_str().unwrap_or_default();
+        ensure!(accepted["reason"] == "BadSpec" && told.contains("only on the command line of the host"), "{object}");
+        Ok(Some(()))
+    })
+    .await?;
+    fixture.client.delete(&format!("{RESOURCES}/{publisher}"), None).await?;
     for (spec, says) in specs {
         match fixture.client.create(RESOURCES, &object(spec.clone())).await {
             // A server that counts properties refuses by itself.
@@ -454,7 +485,29 @@ async fn shadow(fixture: &Fixture, name: &str) -> Result<()> {
     let report = fixture.plugin(&["swap", name, &file, "--digest", &digest(&third)])?;
     ensure!(report["result"] == "Switched", "{report}");
     fixture.works().await?;
+    waiting(fixture, name)?;
     Source::Admin.remove(fixture, name).await
+}
+
+/// An idle plugin is never proven by its runs: the command says what it waits for, and ends when it is told to.
+fn waiting(fixture: &Fixture, name: &str) -> Result<()> {
+    let file = fixture.at("waiting.wasm");
+    std::fs::write(&file, version(name, "9.0.0"))?;
+    let file = file.display().to_string();
+    // Compiled code is cached from here on.
+    fixture.plugin(&["swap", name, &file])?;
+    let mut command = pintle::command(["plugin", "swap", name, &file, "--probation-runs", "100000"])?;
+    command.args(["--wait", "proven", "--timeout", "10s", "--admin-socket"]).arg(fixture.host.socket());
+    let answer = pintle::Answer::of(&mut command)?;
+    ensure!(answer.code == Some(1), "{answer:?}");
+    let told: Vec<&str> = answer.errors.lines().collect();
+    let probation =
+        told.iter().find(|line| line.starts_with("on probation: ")).context("no line about the probation")?;
+    ensure!(probation.contains(" of 100000 runs, at least "), "{probation}");
+    let last = told.last().context("no error")?;
+    ensure!(last.contains("no result within 10s (--timeout); waited for: on probation: "), "{last}");
+    ensure!(fixture.described(name)?["stage"] == "Probation", "the host goes on");
+    Ok(())
 }
 
 async fn changes_from_each_source(cluster: TestCluster) -> Result<()> {
@@ -481,6 +534,32 @@ async fn plugins_change_from_each_source_on_the_embedded_cluster() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_change_from_each_source_on_a_real_cluster() -> Result<()> {
     changes_from_each_source(TestCluster::real().await?).await
+}
+
+/// A host of another user, at a path that anybody could take, gets nothing of a request. Needs root, to be another user.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_to_a_socket_of_another_user() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let open = tempfile::tempdir()?;
+    // Whatever the umask is.
+    std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o777))?;
+    let socket = open.path().join("admin.sock");
+    // In the language that every Debian has.
+    let script = "my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; my $c = $s->accept; \
+                  my $n = sysread($c, my $b, 1); print \"received $n\"";
+    let mut other = Command::new("setpriv");
+    other
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl", "-MIO::Socket::UNIX", "-e", script])
+        .arg(&socket);
+    let other = other.stdout(std::process::Stdio::piped()).spawn().context("start a listener of another user")?;
+    eventually(PATIENCE, "the other user to listen", async || Ok(socket.exists().then_some(()))).await?;
+    let mut command = pintle::command(["plugin", "list", "--admin-socket"])?;
+    let answer = pintle::Answer::of(command.arg(&socket))?;
+    ensure!(answer.code == Some(1) && answer.errors.contains("uid 65534 listens there"), "{answer:?}");
+    let received = other.wait_with_output()?;
+    ensure!(received.stdout == b"received 0", "something was sent: {received:?}");
+    Ok(())
 }
 
 /// Root may let another user through to the socket, and the host still does not answer. Needs root, to be another user.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
+use rustix::fs::OFlags;
 use tokio::net::UnixListener;
 
 /// Longest socket path (`sockaddr_un`), without the terminating zero.
@@ -93,13 +94,7 @@ impl AdminSocket {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         own_folder(parent)?;
         let lock_path = path.with_extension("lock");
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&lock_path)
-            .with_context(|| format!("open {}", lock_path.display()))?;
+        let lock = open_lock(&lock_path).with_context(|| format!("open {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Taken(path.to_owned()).into()),
@@ -128,6 +123,18 @@ impl AdminSocket {
     pub fn path(&self) -> &Path {
         &self.guard.path
     }
+}
+
+/// Opens the lock, or creates it. A link is an error: in a folder that others may write to, it could lead anywhere.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let lock = File::options().create(true).truncate(false).write(true).mode(0o600).custom_flags(flags).open(path)?;
+    let about = lock.metadata()?;
+    if !about.is_file() || about.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it is not a file of the host's user; remove it"));
+    }
+    Ok(lock)
 }
 
 const HINT: &str = "open the socket of the admin API; choose another one with --admin-socket PATH";
@@ -193,6 +200,18 @@ mod tests {
         let why = format!("{:#}", open().err().unwrap());
         assert!(why.contains("exists and is not a socket"), "{why}");
         assert!(AdminSocket::open(Some(&Place::Off)).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_link_in_the_place_of_the_lock_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, target) = (root.path().join("admin.sock"), root.path().join("target"));
+        std::os::unix::fs::symlink(&target, path.with_extension("lock")).unwrap();
+        let why = AdminSocket::open(Some(&Place::Path(path.clone()))).err().unwrap();
+        assert!(format!("{why:#}").contains("admin.lock"), "{why:#}");
+        assert!(!target.exists(), "a file was created through the link");
+        fs::remove_file(path.with_extension("lock")).unwrap();
+        assert!(AdminSocket::open(Some(&Place::Path(path))).unwrap().is_some());
     }
 
     #[tokio::test]

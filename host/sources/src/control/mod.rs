@@ -57,6 +57,15 @@ impl PluginSource {
         }
     }
 
+    /// What an operator calls it.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Admin => "admin API",
+            Self::Folder => "plugin folder",
+            Self::Resource => "ControllerPlugin of this name",
+        }
+    }
+
     /// The error for a source of lower precedence.
     pub fn takes_precedence(self, name: &str, weaker: Self) -> Refusal {
         let (this, other) = (self.name(), weaker.name());
@@ -108,6 +117,8 @@ struct PluginEntry {
     claim: Option<PluginSource>,
     /// Whether the folder has a file for it.
     in_folder: bool,
+    /// The source that disables the plugin without having its component.
+    disabled_by: Option<PluginSource>,
     /// After a swap with overrides: the spec without them, and the digest of the component.
     without_overrides: Option<(String, Spec)>,
 }
@@ -121,6 +132,43 @@ impl Control {
     /// Registers a plugin that runs from the start.
     pub fn started(&self, name: &str, base: Base) {
         self.state.lock().by_name.entry(name.to_owned()).or_default().base = Some(base);
+    }
+
+    /// Reserves a name for a source that has not applied its component yet, so that the base does not run meanwhile.
+    pub fn claim(&self, name: &str, source: PluginSource) {
+        self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(source);
+    }
+
+    /// The names that this source owns.
+    pub fn claimed_by(&self, source: PluginSource) -> Vec<String> {
+        let state = self.state.lock();
+        state.by_name.iter().filter(|(_, held)| held.claim == Some(source)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Disables the running version of a plugin on behalf of a source whose component may not be available. The plugin is enabled
+    /// again when the source releases the name, or applies a spec that does not disable it.
+    pub fn disable_for(&self, source: PluginSource, name: &str) {
+        if self.claimed_above(source, name).is_some() || self.known(name).is_err() {
+            return;
+        }
+        self.state.lock().by_name.entry(name.to_owned()).or_default().disabled_by = Some(source);
+        // It may have been unloaded meanwhile.
+        let _ = self.plugins.disable(name, &format!("its {} disables it", source.name()));
+    }
+
+    /// Ends [`Self::disable_for`].
+    fn enable_after(&self, source: PluginSource, name: &str) {
+        let was = self.state.lock().by_name.get_mut(name).and_then(|held| held.disabled_by.take_if(|by| *by == source));
+        if was.is_some() {
+            // It may have been unloaded meanwhile.
+            let _ = self.plugins.enable(name);
+        }
+    }
+
+    /// The spec of a component that may change without a decision of the operator: it does not get the grants of its predecessor.
+    pub fn without_inherited_grants(&self, spec: Spec) -> Spec {
+        let none = || (!self.plugins.grants_requests()).then(Vec::new);
+        Spec { grants: spec.grants.or_else(none), ..spec }
     }
 
     /// The spec of a built-in component: it gets the grants that it requests, unless the spec lists grants.
@@ -172,8 +220,12 @@ impl Control {
         if let Some(other) = self.claimed_above(source, name) {
             return Err(other.takes_precedence(name, source));
         }
+        let disables = wanted.spec.as_ref().is_some_and(|spec| spec.disabled);
         let report = self.carry_out(name, wanted).await?;
-        self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(source);
+        self.claim(name, source);
+        if !disables {
+            self.enable_after(source, name);
+        }
         Ok(report)
     }
 
@@ -182,6 +234,12 @@ impl Control {
     /// # Errors
     /// The replacement is rejected, and the plugin continues unchanged. A [retry](Refusal::retry_after) may help.
     pub async fn release(&self, source: PluginSource, name: &str) -> Result<(), Refusal> {
+        self.release_claim(source, name).await?;
+        self.enable_after(source, name);
+        Ok(())
+    }
+
+    async fn release_claim(&self, source: PluginSource, name: &str) -> Result<(), Refusal> {
         let base = {
             let mut state = self.state.lock();
             let Some(held) = state.by_name.get_mut(name) else { return Ok(()) };

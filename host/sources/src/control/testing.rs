@@ -1,5 +1,6 @@
 //! A fake manager for the tests of the plugin sources.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -7,12 +8,12 @@ use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::Spec;
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
-use pintle_runtime::manager::{Manager, ManagerConfig};
+use pintle_runtime::manager::{Component, Manager, ManagerConfig};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Control;
+use super::{Base, Control};
 
 /// A component is text: `NAME VERSION`, or anything else, which is rejected. Its digest is the text. Settings that it knows: `a`.
 #[derive(Default)]
@@ -58,6 +59,28 @@ impl Fixture {
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
         Self { manager, control, loader, _running: AbortOnDropHandle::new(running) }
+    }
+
+    /// A base plugin that is not running.
+    pub(crate) fn base(component: &'static str) -> Base {
+        Base {
+            label: "built-in",
+            origin: "built-in".into(),
+            bytes: Cow::Borrowed(component.as_bytes()),
+            spec: Spec::default(),
+            settings: serde_json::Map::new(),
+        }
+    }
+
+    /// A host with a running base plugin, `NAME VERSION`.
+    pub(crate) async fn with_base(component: &'static str) -> Self {
+        let host = Self::new();
+        let (base, name) = (Self::base(component), component.split(' ').next().unwrap_or_default());
+        let first = Component { origin: base.origin.clone(), bytes: component.into() };
+        host.manager.apply(first, &base.spec, None).await.unwrap();
+        host.control.started(name, base);
+        host.loaded();
+        host
     }
 
     /// `NAME VERSION from ORIGIN` of each component that was loaded since the last call.

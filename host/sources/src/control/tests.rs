@@ -1,7 +1,7 @@
 //! Source precedence, and what happens when a source releases a name.
 
-use std::borrow::Cow;
-
+use pintle_core::contract::manifest::Grant;
+use pintle_core::lifecycle::Phase;
 use serde_json::json;
 
 use super::testing::Fixture;
@@ -17,19 +17,12 @@ fn wanted(component: &str) -> Wanted<'static> {
     }
 }
 
-/// A plugin `p` that runs from the start, with these settings of the command line.
-async fn start(host: &Fixture, component: &'static str, settings: Value) {
-    let base = Base {
-        label: "built-in",
-        origin: "built-in".into(),
-        bytes: Cow::Borrowed(component.as_bytes()),
-        spec: Spec::default(),
-        settings: settings.as_object().cloned().unwrap_or_default(),
-    };
-    let first = Component { origin: "built-in".into(), bytes: component.into() };
-    host.manager.apply(first, &base.spec, None).await.unwrap();
-    host.control.started("p", base);
-    host.loaded();
+/// A host with a plugin `p` that runs from the start, with these settings of the command line.
+async fn start(component: &'static str, settings: Value) -> Fixture {
+    let host = Fixture::with_base(component).await;
+    let settings = settings.as_object().cloned().unwrap_or_default();
+    host.control.started("p", Base { settings, ..Fixture::base(component) });
+    host
 }
 
 fn reason<T>(result: Result<T, Refusal>) -> String {
@@ -38,9 +31,8 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
 
 #[tokio::test]
 async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugins() {
-    let host = Fixture::new();
+    let host = start("p 1", Value::Null).await;
     let control = &host.control;
-    start(&host, "p 1", Value::Null).await;
     let source = || control.listing().items[0].source.clone();
     assert_eq!(source(), "built-in");
     control.in_folder("p", true);
@@ -83,9 +75,8 @@ async fn a_rejected_source_is_not_the_owner_and_a_released_plugin_is_unloaded() 
 
 #[tokio::test]
 async fn a_plugin_that_was_unloaded_manually_is_not_loaded_again() {
-    let host = Fixture::new();
+    let host = start("p 1", Value::Null).await;
     let control = &host.control;
-    start(&host, "p 1", Value::Null).await;
     control.unload("p").await.unwrap();
     control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
     control.release(PluginSource::Folder, "p").await.unwrap();
@@ -122,9 +113,8 @@ async fn a_swap_without_a_spec_keeps_the_running_versions_spec() {
 
 #[tokio::test]
 async fn settings_of_the_command_line_apply_where_the_spec_has_none() {
-    let host = Fixture::new();
+    let host = start("p 1", json!({"a": "host", "gone": 1})).await;
     let control = &host.control;
-    start(&host, "p 1", json!({"a": "host", "gone": 1})).await;
     control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
     assert_eq!(host.spec("p").config, json!({"a": "host"}), "a setting that the component does not know is left out");
     let spec = Spec { config: json!({"a": "file"}), ..Spec::default() };
@@ -142,4 +132,35 @@ async fn a_problem_is_listed_until_it_is_solved() {
     assert_eq!(described.problems[0].message, "no good");
     control.solved("p.wasm");
     assert!(control.listing().problems.is_empty());
+}
+
+#[tokio::test]
+async fn a_plugin_that_a_source_disables_runs_again_when_the_source_says_so_or_is_gone() {
+    let host = start("p 1", Value::Null).await;
+    let control = &host.control;
+    let is_disabled = || host.manager.status()[0].phase == Phase::Disabled;
+    control.disable_for(PluginSource::Resource, "p");
+    assert!(is_disabled());
+    control.release(PluginSource::Folder, "p").await.unwrap();
+    assert!(is_disabled(), "another source does not decide");
+    control.release(PluginSource::Resource, "p").await.unwrap();
+    assert!(!is_disabled());
+
+    control.disable_for(PluginSource::Resource, "p");
+    let disabled = Spec { disabled: true, ..Spec::default() };
+    control.apply(PluginSource::Resource, "p", Wanted { spec: Some(disabled), ..wanted("p 2") }).await.unwrap();
+    assert!(is_disabled());
+    control.apply(PluginSource::Resource, "p", wanted("p 3")).await.unwrap();
+    assert!(!is_disabled());
+    control.disable_for(PluginSource::Folder, "p");
+    assert!(!is_disabled(), "a weaker source does not decide");
+}
+
+#[tokio::test]
+async fn a_component_that_others_may_change_does_not_inherit_grants() {
+    let host = Fixture::new();
+    let asked = Spec::default();
+    assert_eq!(host.control.without_inherited_grants(asked.clone()).grants, Some(Vec::new()));
+    let given = Spec { grants: Some(vec![Grant::default()]), ..asked };
+    assert_eq!(host.control.without_inherited_grants(given.clone()), given, "grants of the spec stay");
 }

@@ -10,7 +10,9 @@
 //! 1. The file's name is the plugin's, so that no two files are one plugin.
 //! 2. Rejected files are tried again once they have changed, and not before: half a file is rejected, the whole one is another file.
 //! 3. A folder that cannot be read changes nothing.
+//! 4. Files that others than root and the host's user may change are rejected.
 
+mod access;
 mod scan;
 mod watch;
 
@@ -19,12 +21,13 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use pintle_oci::{Evidence, detached, read_component};
+use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, detached};
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
+pub use self::access::{check_folder, read_own};
 pub use self::scan::parse_spec;
-pub use self::scan::{Files, Stamp, from_value, read_spec, scan};
+pub use self::scan::{Files, Stamp, claimed, from_value, read_own_spec, read_spec, scan};
 pub use self::watch::FolderWatch;
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
@@ -104,24 +107,37 @@ impl Source for FolderSource {
 
 /// Reads the files of a plugin and applies them.
 async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<String, Refusal> {
+    let spec_file = files.spec.map(|(path, _)| path);
+    let spec = blocking(move || spec_file.map(|file| read_own_spec(&file)).transpose()).await;
+    let disables = matches!(&spec, Ok(Some(spec)) if spec.disabled);
+    if disables {
+        // Before anything that may fail: a component is not needed to disable what runs.
+        control.disable_for(PluginSource::Folder, &name);
+    }
     let Some((component, _)) = files.component else {
-        // The component may have been there before, and is gone.
-        control.release(PluginSource::Folder, &name).await?;
+        if !disables {
+            // The component may have been there before, and is gone.
+            control.release(PluginSource::Folder, &name).await?;
+        }
         return Err(Refusal::new(reason::INVALID, format!("there is no {name}.wasm beside {name}.yaml")));
     };
-    let spec_file = files.spec.map(|(path, _)| path);
-    let reading = tokio::task::spawn_blocking(move || {
-        let bytes = read_component(&component)?;
-        let spec = spec_file.map(|file| read_spec(&file)).transpose()?;
+    let spec = spec?.unwrap_or_default();
+    let (origin, bytes, evidence) = blocking(move || {
+        let bytes = read_own(&component, MAX_COMPONENT_BYTES)?;
         let evidence = Evidence::Shown(detached(&component)?);
-        Ok::<_, Refusal>((component.display().to_string(), bytes, spec.unwrap_or_default(), evidence))
-    });
-    let (origin, bytes, spec, evidence) =
-        reading.await.map_err(|error| Refusal::new(reason::UNREADABLE, error.to_string()))??;
+        Ok((component.display().to_string(), bytes, evidence))
+    })
+    .await?;
     let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
     let report = control.apply(PluginSource::Folder, &name, wanted).await?;
     tracing::info!(plugin = name, result = ?report.result, "applied from the plugin folder");
     Ok(report.to.map(|to| to.digest).unwrap_or_default())
+}
+
+/// Reads files outside of the runtime's workers.
+async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    let reading = tokio::task::spawn_blocking(read);
+    reading.await.map_err(|error| Refusal::new(reason::UNREADABLE, error.to_string()))?
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pintle_core::lifecycle::Spec;
 use pintle_oci::read;
 
+use super::access::read_own;
 use crate::wire::{Refusal, reason};
 
 /// Longest spec beside a component: as much as a ConfigMap holds.
@@ -83,13 +84,37 @@ pub fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String,
     Ok(found)
 }
 
+/// The plugins that the folder provides or disables: those with a component, and those whose spec disables them.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn claimed(folder: &Path) -> io::Result<Vec<String>> {
+    let claims = |files: &Files| {
+        let disables = |(path, _): &(PathBuf, _)| read_own_spec(path).is_ok_and(|spec| spec.disabled);
+        files.component.is_some() || files.spec.as_ref().is_some_and(disables)
+    };
+    let found = scan(folder, false)?.into_iter().filter(|(_, files)| claims(files));
+    Ok(found.map(|(name, _)| name).collect())
+}
+
 /// A spec in YAML. An empty file is a spec that says nothing.
 ///
 /// # Errors
 /// As [`read`]; also if it is not a spec: the text names the field.
 pub fn read_spec(path: &Path) -> Result<Spec, Refusal> {
-    let bytes = read(path, MAX_SPEC_BYTES)?;
-    parse_spec(&bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
+    spec_in(&read(path, MAX_SPEC_BYTES)?, path)
+}
+
+/// As [`read_spec`], of a file that only root and the host's user may change.
+///
+/// # Errors
+/// As [`read_own`], and as [`read_spec`].
+pub fn read_own_spec(path: &Path) -> Result<Spec, Refusal> {
+    spec_in(&read_own(path, MAX_SPEC_BYTES)?, path)
+}
+
+fn spec_in(bytes: &[u8], path: &Path) -> Result<Spec, Refusal> {
+    parse_spec(bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
 }
 
 /// A spec from the text of a file.

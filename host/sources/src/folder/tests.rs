@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use pintle_core::lifecycle::Phase;
 use tempfile::TempDir;
 
 use super::*;
@@ -16,8 +17,12 @@ struct TestFolder {
 
 impl TestFolder {
     fn new() -> Self {
+        Self::over(Fixture::new())
+    }
+
+    /// The folder of a host that may have claims and plugins already.
+    fn over(host: Fixture) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let host = Fixture::new();
         let folder = PluginFolder::new(root.path().to_owned(), host.control.clone(), signal::Sender::new(0));
         Self { root, host, folder }
     }
@@ -152,4 +157,46 @@ async fn a_file_waits_below_a_resource_and_is_applied_when_that_is_gone() {
     test.host.control.release(PluginSource::Resource, "p").await.unwrap();
     assert_eq!(test.settle().await, ["p 1 from $DIR/p.wasm"]);
     assert!(test.problems().is_empty());
+}
+
+#[tokio::test]
+async fn a_spec_disables_a_plugin_whose_component_is_not_available() {
+    let mut test = TestFolder::over(Fixture::with_base("p 1").await);
+    let phase = |test: &TestFolder| test.host.manager.status()[0].phase;
+    assert_eq!(claimed(test.root.path()).unwrap(), Vec::<String>::new());
+    test.write("p.yaml", "disabled: true");
+    assert_eq!(claimed(test.root.path()).unwrap(), ["p"]);
+    assert!(test.settle().await.is_empty());
+    assert_eq!(test.problems(), ["Invalid: there is no p.wasm beside p.yaml"]);
+    assert_eq!(phase(&test), Phase::Disabled, "the base does not run");
+    test.write("p.wasm", "half");
+    test.settle().await;
+    assert_eq!(phase(&test), Phase::Disabled, "what cannot be loaded changes nothing");
+    fs::remove_file(test.at("p.wasm")).unwrap();
+    fs::remove_file(test.at("p.yaml")).unwrap();
+    test.settle().await;
+    assert_ne!(phase(&test), Phase::Disabled);
+    assert_eq!(test.host.versions(), ["p 1"]);
+}
+
+#[tokio::test]
+async fn a_claimed_base_starts_when_the_claim_is_gone_and_not_before() {
+    let host = Fixture::new();
+    host.control.started("p", Fixture::base("p 1"));
+    host.control.claim("p", PluginSource::Folder);
+    let mut test = TestFolder::over(host);
+    test.write("p.wasm", "half");
+    assert!(test.settle().await.is_empty());
+    assert!(test.host.versions().is_empty(), "a replacement that is not available keeps the base from running");
+    test.write("p.wasm", "p 2");
+    assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
+    fs::remove_file(test.at("p.wasm")).unwrap();
+    assert_eq!(test.settle().await, ["p 1 from built-in"]);
+
+    // The file is gone before the folder is read for the first time.
+    let host = Fixture::new();
+    host.control.started("p", Fixture::base("p 1"));
+    host.control.claim("p", PluginSource::Folder);
+    let mut test = TestFolder::over(host);
+    assert_eq!(test.settle().await, ["p 1 from built-in"]);
 }

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_cache::{Caches, ChangeHandler, RunContext, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_oci::{ArtifactRef, Evidence, Fetcher, Proof, Pulled, beside, detached, read_component};
+use pintle_oci::{ArtifactRef, Evidence, Fetcher, MAX_COMPONENT_BYTES, Proof, Pulled, beside, detached};
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
-use crate::folder::Stamp;
+use crate::folder::{Stamp, read_own};
 use crate::wire::{Refusal, reason};
 
 /// A component as its source has it now. What is equal need not be read again.
@@ -154,7 +154,7 @@ fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8
     let unreadable = |why: String| Refusal::new(reason::UNREADABLE, why);
     match found {
         Found::File(path, ..) => {
-            let bytes = read_component(path)?;
+            let bytes = read_own(path, MAX_COMPONENT_BYTES)?;
             Ok((path.display().to_string(), bytes, Evidence::Shown(detached(path)?)))
         }
         Found::Builtin(name) => {

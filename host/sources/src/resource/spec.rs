@@ -54,6 +54,18 @@ pub(super) struct ConfigMapKey {
     pub(super) key: String,
 }
 
+impl Source {
+    /// Whether it gives the same component each time, or only what the operator of the host provides. A tag can be moved by whoever
+    /// may push to the registry, and a ConfigMap be edited by whoever may write to its namespace.
+    pub(super) fn is_pinned(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Builtin(_) => true,
+            Self::ConfigMap(_) => false,
+            Self::Oci(reference) => !reference.is_by_tag_only(),
+        }
+    }
+}
+
 impl ControllerPlugin {
     /// Where the component comes from, and the spec.
     ///

@@ -62,12 +62,13 @@ impl StatusWriter {
         self.by_name.retain(|name, _| is_present(name));
     }
 
-    /// Starts to write the status of a resource if it differs from the present one. Returns when to try again at the latest.
+    /// Starts to write the status of a resource if it differs from the present one. `artifact`: what its tag led to, or null. Returns when to try again at the latest.
     pub(super) fn write_if_due(
         &mut self,
         plugin: &ControllerPlugin,
         result: Option<&Result<String, Refusal>>,
         running: Option<&PluginStatus>,
+        artifact: Value,
     ) -> Option<Instant> {
         let name = &plugin.metadata.name;
         let writes = self.by_name.entry(name.clone()).or_default();
@@ -86,7 +87,10 @@ impl StatusWriter {
             before: &plugin.status,
             now: &control::now(),
         };
-        let status = desired(&known);
+        let mut status = desired(&known);
+        if !artifact.is_null() {
+            status["artifact"] = artifact;
+        }
         if status == plugin.status {
             return None;
         }

@@ -13,12 +13,13 @@ use pintle_core::lifecycle::resource_kind;
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::ApiWriter;
 use pintle_core::ports::view::Query;
-use pintle_oci::Fetcher;
+use pintle_oci::{ArtifactRef, Fetcher};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::crd;
+use super::pins::Pins;
 use super::source::{Found, Sources, get};
 use super::spec::{ControllerPlugin, Source as Place};
 use super::status::StatusWriter;
@@ -48,6 +49,8 @@ pub struct Parts {
     pub builtins: BTreeMap<String, &'static [u8]>,
     /// Pulls components.
     pub fetcher: Fetcher,
+    /// Whether components may come from tags and ConfigMaps without a digest, a signature or grants of their predecessor.
+    pub allow_unpinned: bool,
 }
 
 /// Follows the resources for as long as it is polled.
@@ -57,6 +60,7 @@ pub struct Watcher {
     woken: Arc<Notify>,
     resources: Subscription,
     sources: Sources,
+    pins: Arc<Pins>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
 }
@@ -74,6 +78,8 @@ struct ResourceSource {
     control: Arc<Control>,
     fetcher: Fetcher,
     builtins: BTreeMap<String, &'static [u8]>,
+    pins: Arc<Pins>,
+    allow_unpinned: bool,
 }
 
 /// Wakes the watcher.
@@ -92,7 +98,7 @@ impl ChangeHandler for Wake {
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
     pub fn new(parts: Parts) -> Self {
-        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher } = parts;
+        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher, allow_unpinned } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
@@ -103,10 +109,11 @@ impl Watcher {
         let resources = caches.subscribe(Arc::new(manifest(watches)), handler.clone());
         let names = builtins.keys().cloned().collect();
         let sources = Sources::new(caches.clone(), handler, folder, control.demands_signatures(), names);
-        let source = ResourceSource { control: control.clone(), fetcher, builtins };
+        let pins = Arc::<Pins>::default();
+        let source = ResourceSource { control: control.clone(), fetcher, builtins, pins: pins.clone(), allow_unpinned };
         let plugins = SourceController::new(source, control.clone());
         let statuses = StatusWriter::new(caches, writer);
-        Self { control, folder_changed, woken, resources, sources, plugins, statuses }
+        Self { control, folder_changed, woken, resources, sources, pins, plugins, statuses }
     }
 
     /// Does not end.
@@ -147,7 +154,7 @@ impl Watcher {
         self.sources.keep(places.values());
         let mut wanted = BTreeMap::new();
         for (name, plugin) in &present {
-            let found = places.get(name).map(|place| self.sources.look(place));
+            let found = places.get(name).map(|place| self.find(name, place, &plugin.status));
             let asked = Asked { uid: plugin.metadata.uid.clone(), spec: plugin.spec.clone(), found };
             wanted.insert(name.clone(), (asked.found != Some(Found::NotYet)).then_some(asked));
         }
@@ -155,11 +162,20 @@ impl Watcher {
         let retry = self.plugins.pass(wanted);
         let listing = self.control.listing();
         self.statuses.retain(|name| present.contains_key(name));
+        self.pins.retain(|name| present.contains_key(name));
         let rewrite = present.iter().filter_map(|(name, plugin)| {
             let running = listing.items.iter().find(|running| running.name == *name);
-            self.statuses.write_if_due(plugin, self.plugins.result(name), running)
+            self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
         });
         rewrite.chain(retry).chain(soon.filter(|_| waits)).min()
+    }
+
+    fn find(&mut self, name: &str, place: &Place, status: &Value) -> Found {
+        if let Place::Oci(reference) = place {
+            return Found::Oci(self.pins.start(name, reference, status));
+        }
+        self.pins.forget(name);
+        self.sources.look(place)
     }
 }
 
@@ -181,9 +197,20 @@ impl Source for ResourceSource {
             _ => None,
         };
         let (control, fetcher, name) = (self.control.clone(), self.fetcher.clone(), name.to_owned());
+        let (pins, allow_unpinned) = (self.pins.clone(), self.allow_unpinned);
         async move {
-            let (_, mut spec) = super::spec::parse(&spec).map_err(|error| Refusal::new(reason::INVALID, error))?;
+            if spec["disabled"] == true {
+                // Before anything that may fail: a component is not needed to disable what runs.
+                control.disable_for(PluginSource::Resource, &name);
+            }
+            let (place, mut spec) = super::spec::parse(&spec).map_err(|error| Refusal::new(reason::INVALID, error))?;
+            let is_pinned = place.is_pinned() || spec.digest.is_some() || control.demands_signatures();
+            if !is_pinned {
+                check_allowed(&place, allow_unpinned)?;
+                spec = control.without_inherited_grants(spec);
+            }
             let (origin, bytes, evidence) = get(found.unwrap_or(Found::NotYet), builtin, &fetcher).await?;
+            let artifact = origin.parse::<ArtifactRef>().ok();
             let origin = format!("{label} ({origin})");
             if builtin.is_some() {
                 spec = control.granted(&origin, &bytes, spec);
@@ -191,11 +218,33 @@ impl Source for ResourceSource {
             let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
             let report = control.apply(PluginSource::Resource, &name, wanted).await?;
             control.set_resource_uid(&name, &uid);
+            if let Some(artifact) = artifact {
+                pins.applied(&name, &artifact);
+            }
             tracing::info!(plugin = name, result = ?report.result, "applied from its ControllerPlugin");
             Ok(report.to.map(|to| to.digest).unwrap_or_default())
         }
         .boxed()
     }
+}
+
+/// # Errors
+/// The operator of the host has not allowed components from sources that others can change.
+fn check_allowed(place: &Place, allow_unpinned: bool) -> Result<(), Refusal> {
+    if allow_unpinned {
+        return Ok(());
+    }
+    let why = match place {
+        Place::Oci(_) => {
+            "spec.source.oci: whoever can move the tag would choose what runs; add the digest (@sha256:DIGEST, which `pintle push` prints)"
+        }
+        _ => {
+            "spec.source.configMap: whoever can edit the ConfigMap would choose what runs; set spec.digest (`pintle package` prints it)"
+        }
+    };
+    let otherwise =
+        "or start the host with --verify-key FILE (signed components only) or --allow-unpinned (any component)";
+    Err(Refusal::new(reason::UNPINNED, format!("{why}, {otherwise}")))
 }
 
 /// A manifest that only watches.

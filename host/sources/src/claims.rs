@@ -1,0 +1,170 @@
+//! The names that `ControllerPlugin`s and the plugin folder claim, before the host starts its base plugins.
+//!
+//! A base plugin (built in, or of the command line) with a claimed name does not start: after a restart, a controller that was
+//! replaced or disabled would otherwise run in its old version until the replacement is pulled and compiled, and without end if it
+//! is not available.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use pintle_core::lifecycle::resource_kind;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget};
+use serde::Deserialize;
+
+use crate::control::PluginSource;
+use crate::folder;
+
+/// Objects per page of the list.
+const PAGE: u32 = 500;
+/// Pause before another attempt, unless the server asks for a longer one.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Longest answer about the resources of the group.
+const MAX_GROUP_BYTES: usize = 1 << 20;
+
+/// Claimed names, each with the source of the highest precedence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims(BTreeMap<String, PluginSource>);
+
+impl Claims {
+    /// Reads the names of all resources and of the folder's plugins. Waits as long as the API server does not answer: without its
+    /// answer nothing can run.
+    ///
+    /// # Errors
+    /// The folder is unreadable, or the resources exist and the host may not list them. One line with the next step.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn read(reader: &dyn ApiReader, folder: Option<&Path>) -> anyhow::Result<Self> {
+        let mut claims = BTreeMap::new();
+        if let Some(folder) = folder {
+            let path = folder.to_owned();
+            let found = tokio::task::spawn_blocking(move || folder::claimed(&path)).await.context("read the folder")?;
+            let found = found.with_context(|| format!("read the plugin folder {}", folder.display()))?;
+            claims.extend(found.into_iter().map(|name| (name, PluginSource::Folder)));
+        }
+        let mut pause = PAUSE;
+        let names = loop {
+            match list(reader).await {
+                Ok(names) => break names,
+                Err(why) if why.class == ApiErrorClass::Forbidden => {
+                    if is_served(reader).await {
+                        bail!(
+                            "the host may not list controllerplugins.pintle.dev, which may replace or disable its controllers: {why}; bind the role that `pintle rbac` prints, or start with --start-claimed"
+                        );
+                    }
+                    break Vec::new();
+                }
+                Err(why) => {
+                    tracing::warn!(error = %why, "the ControllerPlugins cannot be listed; controllers start once they can");
+                    tokio::time::sleep(why.retry_after().unwrap_or(pause).min(MAX_PAUSE)).await;
+                    pause = (pause * 2).min(MAX_PAUSE);
+                }
+            }
+        };
+        claims.extend(names.into_iter().map(|name| (name, PluginSource::Resource)));
+        Ok(Self(claims))
+    }
+
+    /// The source that claims a name.
+    pub fn of(&self, name: &str) -> Option<PluginSource> {
+        self.0.get(name).copied()
+    }
+}
+
+/// Names of the resources; none if the server does not have the kind.
+async fn list(reader: &dyn ApiReader) -> Result<Vec<String>, ApiError> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    let target = ListWatchTarget {
+        kind: resource_kind(),
+        plural: "controllerplugins".to_owned(),
+        namespace: None,
+        label_selector: None,
+        field_selector: None,
+        detail: Detail::Metadata,
+    };
+    let (mut names, mut next) = (Vec::new(), None);
+    loop {
+        let page = match reader.list(&target, PAGE, next.as_deref()).await {
+            Err(why) if why.class == ApiErrorClass::NotFound => return Ok(Vec::new()),
+            // The list is of a past that the server has forgotten: again from the start.
+            Err(why) if why.class == ApiErrorClass::Gone && next.is_some() => {
+                (names, next) = (Vec::new(), None);
+                continue;
+            }
+            page => page?,
+        };
+        for item in &page.items {
+            let object: Object = serde_json::from_str(item)
+                .map_err(|why| ApiError::transport(format!("a ControllerPlugin of the list does not parse: {why}")))?;
+            names.push(object.metadata.name);
+        }
+        next = page.next;
+        if next.is_none() {
+            return Ok(names);
+        }
+    }
+}
+
+/// Whether the server has the kind. A server refuses kinds that it does not have like any other that the role does not name.
+async fn is_served(reader: &dyn ApiReader) -> bool {
+    match reader.raw("/apis/pintle.dev/v1alpha1", MAX_GROUP_BYTES).await {
+        Ok(group) => group.contains("\"controllerplugins\""),
+        Err(why) => why.class != ApiErrorClass::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use pintle_testing::{FakeServer, refusal};
+    use serde_json::json;
+
+    use super::*;
+
+    const PLURAL: &str = "controllerplugins";
+
+    #[tokio::test(start_paused = true)]
+    async fn resources_and_files_claim_their_names() {
+        let server = FakeServer::new();
+        for name in ["a", "b"] {
+            server.put(PLURAL, "", name, json!({}));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [("b.wasm", ""), ("c.wasm", ""), ("d.yaml", "disabled: true"), ("e.yaml", "{}")] {
+            fs::write(folder.path().join(file), text).unwrap();
+        }
+        server.state().failures.insert(PLURAL.to_owned(), [refusal(500), refusal(0)].into());
+        let claims = Claims::read(&*server, Some(folder.path())).await.unwrap();
+        let of = |name: &str| claims.of(name).map(PluginSource::name);
+        let expected = [Some("resource"), Some("resource"), Some("folder"), Some("folder"), None];
+        assert_eq!(["a", "b", "c", "d", "e"].map(of), expected);
+    }
+
+    #[tokio::test]
+    async fn without_the_kind_nothing_is_claimed_and_without_permission_nothing_starts() {
+        let server = FakeServer::new();
+        server.state().refusals.insert(PLURAL.to_owned(), refusal(404));
+        assert_eq!(Claims::read(&*server, None).await.unwrap(), Claims::default());
+        server.state().refusals.insert(PLURAL.to_owned(), refusal(403));
+        assert_eq!(Claims::read(&*server, None).await.unwrap(), Claims::default(), "the server does not have the kind");
+        let group = json!({"resources": [{"name": PLURAL}]}).to_string();
+        server.state().garbage.insert("/apis/pintle.dev/v1alpha1".to_owned(), group);
+        let why = Claims::read(&*server, None).await.unwrap_err().to_string();
+        assert!(why.contains("`pintle rbac` prints") && why.contains("--start-claimed"), "{why}");
+        let gone = tempfile::tempdir().unwrap().path().join("gone");
+        let why = Claims::read(&*server, Some(&gone)).await.unwrap_err();
+        assert!(format!("{why:#}").contains("read the plugin folder"), "{why:#}");
+    }
+}
