@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use pintle_core::text::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
 use crate::flags::upstream;
@@ -14,7 +15,7 @@ use crate::flags::upstream;
 /// # Errors
 /// Standard output is not writable.
 pub fn line(text: &str) -> anyhow::Result<()> {
-    match writeln!(io::stdout(), "{}", printable(text)) {
+    match writeln!(io::stdout(), "{}", printable_lines(text)) {
         Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("write to standard output"),
     }
@@ -26,38 +27,19 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 /// Standard output is not writable.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("write JSON")?;
-    // Outside of texts, JSON has no such characters but line breaks.
-    line(&escaped(&text, |c| format!("\\u{:04x}", u32::from(c))))
+    line(&printable_json(&text))
 }
 
 /// Writes an error with its causes to standard error, in one line.
 pub fn error(why: &anyhow::Error) {
     // Without standard error there is no place left for errors.
-    let _ = writeln!(io::stderr(), "pintle: {}", printable(&one_line(why)));
+    let _ = writeln!(io::stderr(), "pintle: {}", printable(&one_line(why), usize::MAX));
 }
 
 /// Writes a line of progress to standard error, where it does not mix with the answer.
 pub fn progress(text: &str) {
     // Without standard error there is no place left for progress.
-    let _ = writeln!(io::stderr(), "{}", printable(text));
-}
-
-/// Text that may contain words of plugins, registries and hosts: what steers a terminal, or changes the order in which letters
-/// are shown, is escaped. Line breaks and tabs stay.
-pub fn printable(text: &str) -> String {
-    escaped(text, |c| c.escape_default().to_string())
-}
-
-fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
-    let is_harmful = |c: char| {
-        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        reorders || (c.is_control() && !matches!(c, '\n' | '\t'))
-    };
-    let mut clean = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmful(c) { clean.push_str(&escape(c)) } else { clean.push(c) }
-    }
-    clean
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
 /// Prints what the parser returns instead of a command: help and version unchanged, an error in one line.
@@ -127,18 +109,6 @@ mod tests {
         assert_eq!(refused(&format!("--{flag}")), expected);
         assert_eq!(refused(&format!("--{flag}=5")), expected);
         assert!(refused("--widgets").starts_with("unexpected argument '--widgets' found"));
-    }
-
-    #[test]
-    fn what_steers_a_terminal_is_escaped() {
-        assert_eq!(
-            printable("a\tb\n\u{1b}[2J\u{9b}31m\r\u{202e}gr\u{fc}n"),
-            "a\tb\n\\u{1b}[2J\\u{9b}31m\\r\\u{202e}gr\u{fc}n"
-        );
-        let json = escaped(r#"{"a": "\u001b"}"#, |c| format!("\\u{:04x}", u32::from(c)));
-        assert_eq!(json, r#"{"a": "\u001b"}"#, "JSON has escaped them already");
-        let json = escaped("{\"a\": \"\u{9b}\"}", |c| format!("\\u{:04x}", u32::from(c)));
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["a"], "\u{9b}");
     }
 
     #[test]

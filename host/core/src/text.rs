@@ -1,4 +1,70 @@
-//! Tables, sizes and ages for the terminal, as kubectl prints them.
+//! Text for logs and the terminal: untrusted text that cannot forge lines; tables, sizes and ages as kubectl prints them.
+
+use std::fmt::{self, Write as _};
+
+/// Untrusted text in one line: displays control characters, and characters that are invisible or change the direction of text, as
+/// escapes of Rust (`\n`, `\u{1b}`). They could forge log lines, or control a terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<'a>(pub &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        escape(f, self.0, |c| !is_printable(c), |f, c| write!(f, "{}", c.escape_default()))
+    }
+}
+
+/// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escapes; a longer text ends in `...`.
+pub fn printable(text: &str, max_bytes: usize) -> String {
+    let cut = &text[..text.floor_char_boundary(max_bytes)];
+    let ellipsis = if cut.len() < text.len() { "..." } else { "" };
+    format!("{}{ellipsis}", Printable(cut))
+}
+
+/// Untrusted text like [`printable`], but with its line breaks and tabs.
+pub fn printable_lines(text: &str) -> String {
+    let is_escaped = |c| !is_printable(c) && !matches!(c, '\n' | '\t');
+    escaped(text, is_escaped, |f, c| write!(f, "{}", c.escape_default()))
+}
+
+/// JSON text with the same meaning and only printable characters and line breaks.
+pub fn printable_json(json: &str) -> String {
+    // Only strings contain such characters, and serializers write line breaks in strings as escapes.
+    let is_escaped = |c| !is_printable(c) && c != '\n';
+    // JSON has UTF-16 code units.
+    escaped(json, is_escaped, |f, c| c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}")))
+}
+
+/// Whether a character shows in its place and does nothing else: no control character, not invisible, no change of direction.
+fn is_printable(c: char) -> bool {
+    let is_hidden = matches!(
+        c,
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    !c.is_control() && !is_hidden
+}
+
+fn escaped<W: Fn(&mut String, char) -> fmt::Result>(text: &str, is_escaped: impl Fn(char) -> bool, write: W) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    // A String takes everything.
+    let _ = escape(&mut escaped, text, is_escaped, write);
+    escaped
+}
+
+fn escape<T: fmt::Write>(
+    to: &mut T,
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    write: impl Fn(&mut T, char) -> fmt::Result,
+) -> fmt::Result {
+    let mut rest = text;
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_escaped(*c)) {
+        to.write_str(&rest[..at])?;
+        write(to, c)?;
+        rest = &rest[at + c.len_utf8()..];
+    }
+    to.write_str(rest)
+}
 
 /// A size that is read at a glance and exact: `2.2 MiB (2,255,012 bytes)`.
 pub fn bytes(n: u64) -> String {
@@ -54,6 +120,36 @@ pub fn age(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn untrusted_text_is_cut_between_characters_and_stays_in_its_line() {
+        assert_eq!(printable("grün", 3), "gr...");
+        assert_eq!(printable("grün", 5), "grün");
+        assert_eq!(printable("", 0), "");
+        assert_eq!(printable("a\nb\r\tc\u{1b}[31m\u{9b}m", 100), r"a\nb\r\tc\u{1b}[31m\u{9b}m");
+        assert_eq!(
+            printable("\u{202e}z\u{200b}\u{2028}\u{e0041}\u{1f600}", 100),
+            "\\u{202e}z\\u{200b}\\u{2028}\\u{e0041}\u{1f600}"
+        );
+        assert_eq!(Printable("a\n").to_string(), r"a\n");
+    }
+
+    #[test]
+    fn untrusted_lines_keep_their_breaks_and_cannot_control_a_terminal() {
+        assert_eq!(
+            printable_lines("a\tb\n\u{1b}[2J\u{9b}31m\r\u{202e}gr\u{fc}n"),
+            "a\tb\n\\u{1b}[2J\\u{9b}31m\\r\\u{202e}gr\u{fc}n"
+        );
+    }
+
+    #[test]
+    fn printable_json_means_the_same() {
+        let value = serde_json::json!({"a": "\u{9b}\u{1b}\n\u{202e}\u{e0041}\u{1f600}", "b": [1]});
+        let text = printable_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.chars().all(|c| is_printable(c) || c == '\n'), "{text:?}");
+        assert!(text.contains(r"\u009b\u001b\n\u202e\udb40\udc41") && text.contains('\u{1f600}'), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 
     #[test]
     fn sizes_are_read_at_a_glance_and_exact() {

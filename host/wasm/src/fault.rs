@@ -2,9 +2,8 @@
 
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::ports::view::ViewError;
+use pintle_core::text::printable;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
-
-use crate::logs::printable;
 
 /// Longest message of a fault in bytes; part of it is the guest's own text.
 const MAX_MESSAGE_BYTES: usize = 2048;

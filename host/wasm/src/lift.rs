@@ -8,9 +8,9 @@ use pintle_core::contract::outcome::{
     Refusal, Step,
 };
 use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::text::printable;
 
 use crate::contract::types;
-use crate::logs::printable;
 
 /// Longest message of a declared error; longer ones are cut.
 const MAX_ERROR_BYTES: usize = 4096;

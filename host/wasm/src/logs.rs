@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pintle_core::contract::manifest::EffectiveLimits;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::ports::guest::LogLine;
+use pintle_core::text::printable;
 
 use crate::contract::log::Level;
 
@@ -112,24 +113,6 @@ impl Drop for Logs {
     }
 }
 
-/// Untrusted text for a log or an error: cut at `max_bytes`, with control characters escaped, which could steer terminals or
-/// forge lines.
-pub(crate) fn printable(text: &str, max_bytes: usize) -> String {
-    let cut = &text[..text.floor_char_boundary(max_bytes)];
-    let mut printable = String::with_capacity(cut.len());
-    for c in cut.chars() {
-        if c.is_control() {
-            printable.extend(c.escape_default());
-        } else {
-            printable.push(c);
-        }
-    }
-    if cut.len() < text.len() {
-        printable.push_str("...");
-    }
-    printable
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,12 +130,5 @@ mod tests {
         let kept = logs.take();
         assert_eq!(kept.iter().map(|line| line.message.len()).sum::<usize>(), MAX_KEPT_BYTES);
         assert!(kept[0].message.starts_with("0012") && kept[7].message.starts_with("0019"), "{kept:?}");
-    }
-
-    #[test]
-    fn text_is_cut_between_characters_and_cannot_steer_a_terminal() {
-        assert_eq!(printable("grün", 3), "gr...");
-        assert_eq!(printable("grün", 5), "grün");
-        assert_eq!(printable("a\nb\u{1b}[31m", 100), "a\\nb\\u{1b}[31m");
     }
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::text::Printable;
+
 /// A kind, as the API server names it.
 ///
 /// Its text form is `v1/Pod` for the core group and `apps/v1/Deployment` for the others.
@@ -123,23 +125,10 @@ impl ObjectKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.namespace.is_empty() {
-            printable(f, &self.namespace)?;
-            f.write_str("/")?;
+            write!(f, "{}/", Printable(&self.namespace))?;
         }
-        printable(f, &self.name)
+        write!(f, "{}", Printable(&self.name))
     }
-}
-
-fn printable(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-    let is_hidden = |c: char| {
-        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut rest = name;
-    while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_hidden(*c)) {
-        write!(f, "{}{}", &rest[..at], c.escape_unicode())?;
-        rest = &rest[at + c.len_utf8()..];
-    }
-    f.write_str(rest)
 }
 
 /// An entry of a plugin's work queue: the root object of a run.
@@ -168,7 +157,7 @@ mod tests {
         let shown = |namespace, name| ObjectKey::new(namespace, name).to_string();
         assert_eq!(shown("web", "a b"), "web/a b");
         assert_eq!(shown("", "ä?"), "ä?");
-        assert_eq!(shown("", "a\nERROR\u{1b}[1m\u{202e}z"), r"a\u{a}ERROR\u{1b}[1m\u{202e}z");
+        assert_eq!(shown("", "a\nERROR\u{1b}[1m\u{202e}z"), r"a\nERROR\u{1b}[1m\u{202e}z");
     }
 
     #[test]

@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use pintle_core::text::printable;
 use wasmparser::{BinaryReader, CustomSectionReader, ProducersSectionReader};
-
-use crate::logs::printable;
 
 /// Name of the section.
 pub(super) const SECTION: &str = "producers";
