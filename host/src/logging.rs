@@ -1,9 +1,19 @@
-//! Structured logs on standard error.
+//! Structured logs on standard error, one line for each event.
+//!
+//! Events contain words of plugins, API servers and registries. Both formats show characters that control a terminal, break a line or
+//! change the direction of text as escapes, so that no such word looks like an event of the host.
 
-use std::io::IsTerminal as _;
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
+use pintle_core::text::{Printable, printable_json};
+use tracing::field::{Field, Visit};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::{RecordFields, VisitOutput as _};
+use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{LogArgs, LogFormat};
 
@@ -15,16 +25,75 @@ const NOISE: &str = "notify=warn";
 /// # Errors
 /// The filter is not valid, or a log is already installed.
 pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
+    let colours = io::stderr().is_terminal();
+    subscriber(args, colours, io::stderr)?.try_init().map_err(|why| anyhow::anyhow!("install the log: {why}"))
+}
+
+fn subscriber<W>(args: &LogArgs, colours: bool, writer: W) -> anyhow::Result<Box<dyn tracing::Subscriber + Send + Sync>>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let filter = EnvFilter::try_new(format!("{NOISE},{}", args.log)).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
-    let colours = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    let installed = match args.log_format {
-        LogFormat::Text => builder.with_target(false).try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    };
-    installed.map_err(|why| anyhow::anyhow!("install the log: {why}"))
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    Ok(match args.log_format {
+        LogFormat::Text => {
+            Box::new(builder.with_target(false).fmt_fields(PrintableFields).with_writer(writer).finish())
+        }
+        LogFormat::Json => Box::new(builder.json().with_writer(PrintableJson(writer)).finish()),
+    })
+}
+
+/// The format of fields that is the library's default, with printable values.
+struct PrintableFields;
+
+impl<'writer> FormatFields<'writer> for PrintableFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut visitor = PrintableVisitor(DefaultVisitor::new(writer, true));
+        fields.record(&mut visitor);
+        visitor.0.finish()
+    }
+}
+
+struct PrintableVisitor<'writer>(DefaultVisitor<'writer>);
+
+impl Visit for PrintableVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.record_debug(field, &format_args!("{value}")),
+            _ => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        self.0.record_debug(field, &format_args!("{}", Printable(&text)));
+    }
+}
+
+/// A writer of JSON without colours. The library writes each event as a whole.
+struct PrintableJson<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for PrintableJson<W> {
+    type Writer = PrintableWriter<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        PrintableWriter(self.0.make_writer())
+    }
+}
+
+struct PrintableWriter<W>(W);
+
+impl<W: Write> Write for PrintableWriter<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable_json(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Installs a log for commands that print to standard output: only warnings of plugins.
@@ -33,4 +102,62 @@ pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
 /// A log is already installed.
 pub(crate) fn quiet() -> anyhow::Result<()> {
     install(&LogArgs { log: "off,pintle::plugin=warn".to_owned(), log_format: LogFormat::Text })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged of these events.
+    fn logged(log: &str, log_format: LogFormat, colours: bool, events: fn()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let args = LogArgs { log: log.to_owned(), log_format };
+        let subscriber = subscriber(&args, colours, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, events);
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    const HOSTILE: &str = "no\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{9b}m\u{202e}";
+
+    fn hostile_events() {
+        tracing::warn!(error = %HOSTILE, text = HOSTILE, debug = ?HOSTILE, n = 1, "{HOSTILE}");
+        tracing::warn!("second");
+    }
+
+    #[test]
+    fn no_word_of_others_forges_an_event_or_controls_a_terminal() {
+        for colours in [false, true] {
+            let text = logged("info", LogFormat::Text, colours, hostile_events);
+            let lines: Vec<&str> = text.split('\n').collect();
+            assert!(lines.len() == 3 && lines[1].ends_with("second") && lines[2].is_empty(), "{text:?}");
+            let shown = r"no\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{9b}m\u{202e}";
+            assert_eq!(lines[0].matches(shown).count(), 4, "{text}");
+            let harmful: &[char] = &['\r', '\u{9b}', '\u{202e}'];
+            assert!(!text.contains(harmful) && !text.contains("\u{1b}[2J"), "{text:?}");
+            assert_eq!(text.contains('\u{1b}'), colours, "colours are those of the log");
+        }
+        let text = logged("info", LogFormat::Json, false, hostile_events);
+        assert!(text.chars().all(|c| !c.is_control() || c == '\n') && !text.contains('\u{202e}'), "{text:?}");
+        let events: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(events.len(), 2);
+        for name in ["message", "error", "text"] {
+            assert_eq!(events[0]["fields"][name], HOSTILE, "the value is the same");
+        }
+    }
 }

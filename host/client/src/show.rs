@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
-use pintle_core::text::{age, table};
+use pintle_core::text::{Printable, age, table};
 use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
 use serde_json::Value;
 use similar::TextDiff;
@@ -66,6 +66,7 @@ pub fn description(found: &Description) -> String {
     if !found.problems.is_empty() {
         let _ = writeln!(text, "Not applied:");
         for Problem { source, reason, message, since, .. } in &found.problems {
+            let [source, reason, since, message] = [source, reason, since, message].map(|text| Printable(text));
             let _ = writeln!(text, "  {source}\n    {reason} since {since}: {message}");
         }
     }
@@ -74,7 +75,7 @@ pub fn description(found: &Description) -> String {
 
 fn about(text: &mut String, plugin: &PluginStatus) {
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{:<15}{value}", format!("{name}:"));
+        let _ = writeln!(text, "{:<15}{}", format!("{name}:"), Printable(value));
     };
     line("Name", &plugin.name);
     line("Phase", &format!("{:?}", plugin.phase));
@@ -154,7 +155,7 @@ pub fn report(report: &SwapReport) -> String {
     } else {
         String::new()
     };
-    let why = if report.message.is_empty() { String::new() } else { format!(": {}", report.message) };
+    let why = if report.message.is_empty() { String::new() } else { format!(": {}", Printable(&report.message)) };
     match report.result {
         SwapResult::Switched if report.from.is_none() => format!("loaded {way}; on probation"),
         // The previous version was proven.
@@ -268,6 +269,25 @@ mod tests {
             Not applied:
               /plugins/widgets.wasm
                 Invalid since 2026-01-02T03:04:05Z: /plugins/widgets.wasm: this is not WebAssembly"#]].assert_eq(&description(&found));
+    }
+
+    #[test]
+    fn no_word_of_a_server_or_plugin_looks_like_a_line_of_the_answer() {
+        let hostile = "no\nPhase:         Running\u{1b}[2J\u{202e}";
+        let mut plugin = plugin("p");
+        plugin.last_error = Some(hostile.to_owned());
+        plugin.conditions[0].message = hostile.to_owned();
+        plugin.faulting_keys[0].message = hostile.to_owned();
+        let swap = plugin.last_swap.as_mut().unwrap();
+        (swap.result, swap.message) = (SwapResult::Refused, hostile.to_owned());
+        let problem = Problem { message: hostile.to_owned(), ..problem() };
+        let all = Listing { items: vec![plugin.clone()], problems: vec![problem.clone()] };
+        let shown = r"no\nPhase:         Running\u{1b}[2J\u{202e}";
+        let listing = listing(&all, &"2026-01-02T03:09:05Z".parse().unwrap());
+        assert_eq!((listing.lines().count(), listing.matches(shown).count()), (5, 1), "{listing}");
+        let found = description(&Description { plugin: Some(plugin), problems: vec![problem] });
+        assert_eq!((found.matches("\nPhase:").count(), found.matches(shown).count()), (1, 5), "{found}");
+        assert!(found.chars().all(|c| c == '\n' || !c.is_control()), "{found:?}");
     }
 
     #[test]

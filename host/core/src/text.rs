@@ -80,9 +80,12 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// Columns as wide as their widest cell, three spaces between them, as kubectl prints tables.
+/// Columns as wide as their widest cell, three spaces between them, as kubectl prints tables. Each row is one line: cells are
+/// [`Printable`].
 pub fn table(rows: &[Vec<String>]) -> String {
     const GAP: usize = 3;
+    let printable = |row: &Vec<String>| row.iter().map(|cell| Printable(cell).to_string()).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = rows.iter().map(printable).collect();
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..n_columns).map(|column| width(column).unwrap_or(0)).collect();
@@ -149,6 +152,12 @@ mod tests {
         assert!(text.chars().all(|c| is_printable(c) || c == '\n'), "{text:?}");
         assert!(text.contains(r"\u009b\u001b\n\u202e\udb40\udc41") && text.contains('\u{1f600}'), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn a_row_of_a_table_is_one_line() {
+        let rows = [["NAME", "ERROR"], ["a\nb", "no\nb   none"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "NAME   ERROR\na\\nb   no\\nb   none");
     }
 
     #[test]

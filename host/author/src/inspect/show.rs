@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::text::{bytes, table};
+use pintle_core::text::{Printable, bytes, table};
 use pintle_wasm::Producer;
 
 use super::{Inspected, access};
@@ -13,11 +13,13 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
     let manifest = &found.manifest;
     let mut text = format!("{} {}\n", manifest.name, manifest.version);
     if !manifest.description.is_empty() {
-        let _ = writeln!(text, "{}", manifest.description.trim_end());
+        // One paragraph, so that no line of it looks like one of those below.
+        let words = manifest.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(text, "{}", Printable(&words));
     }
     text.push('\n');
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<11}{value}");
+        let _ = writeln!(text, "{name:<11}{}", Printable(value));
     };
     line("file", inspected.file);
     line("size", &bytes(found.size_bytes as u64));
@@ -72,14 +74,15 @@ fn describe(text: &mut String, manifest: &Manifest) {
     let _ = writeln!(text, "\n{}", table(&rows));
     let _ = writeln!(text, "\nqueues");
     for queue in &manifest.queues {
-        let _ = writeln!(text, "  {}, {} at once", queue.name, queue.concurrency);
+        let _ = writeln!(text, "  {}, {} at once", Printable(&queue.name), queue.concurrency);
     }
     if !manifest.config.is_empty() {
         let _ = writeln!(text, "\nsettings");
         for (name, setting) in &manifest.config {
             let default =
                 setting.default.as_ref().map_or_else(|| "required".to_owned(), |value| format!("default {value}"));
-            let _ = writeln!(text, "  {name}, {default}: {}", setting.description);
+            let _ =
+                writeln!(text, "  {}, {}: {}", Printable(name), Printable(&default), Printable(&setting.description));
         }
     }
 }
