@@ -37,7 +37,8 @@ fn failing(folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("PINTLE_LOG", "off")
+        // No line but the one of the command.
+        .env("PINTLE_LOG", "error")
         .env("PINTLE_CACHE_DIR", folder.join("cache"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
