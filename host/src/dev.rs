@@ -1,5 +1,6 @@
 //! `pintle dev`: the embedded cluster with the built-in controllers.
 
+mod access;
 mod hints;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,6 +15,7 @@ use pintle_sources::admin::socket;
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::access::{Access, write_private};
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
@@ -29,24 +31,26 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
     let has_socket = sources.socket().is_some();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let cluster = SimCluster::start(SimConfig { address, history_writes: 0, ..SimConfig::default() })
-        .await
-        .context("start the embedded cluster; choose another port with --port")?;
-    let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;
+    let access = Access::new()?;
+    let config = SimConfig { address, history_writes: 0, tls: Some(access.tls.clone()), ..SimConfig::default() };
+    let cluster =
+        SimCluster::start(config).await.context("start the embedded cluster; choose another port with --port")?;
+    let kubeconfig = access.kubeconfig(&cluster.base_url())?;
+    let connection = Connection::open(&Source::Text(kubeconfig.clone())).await?;
     if args.plugins.install_crd {
         install_crd(&connection).await?;
     }
-    Inputs { cluster_ca: Some(EMBEDDED_CA.to_owned()) }.fill(&mut choice.plugins);
+    Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, false).await?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
-        ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url()))
+        ..SimNodesConfig::new(Connect::Kubeconfig(kubeconfig.clone()))
     })
     .await
     .context("start the simulated nodes")?;
-    std::fs::write(&args.kubeconfig, cluster.kubeconfig())
+    write_private(&args.kubeconfig, &kubeconfig)
         .with_context(|| format!("write {}; choose another file with --kubeconfig", args.kubeconfig.display()))?;
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     host.manager
@@ -71,13 +75,11 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The embedded API server serves plain HTTP on loopback and has no certificate authority; Pods still expect the file.
-const EMBEDDED_CA: &str = "# The embedded cluster serves plain HTTP on loopback: there is no certificate authority.\n";
-
 fn greeting(args: &DevArgs, url: &str, serving: SocketAddr) -> String {
     let kubeconfig = args.kubeconfig.display();
     format!(
         "The embedded cluster runs at {url} with {} simulated nodes. Its objects are gone when it stops.
+Its API server answers only clients with the certificate in {kubeconfig}, which only you can read.
 
   export KUBECONFIG={kubeconfig}
   kubectl create deployment web --image=nginx --replicas=3

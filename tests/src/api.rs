@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -18,9 +19,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use serde_json::{Value, json};
 
 /// How long one request may take, a watch aside. A request that is stuck must fail its test, not
@@ -35,6 +37,9 @@ pub struct ApiClient {
     token: Option<String>,
     user_agent: String,
 }
+
+/// TLS of a client that has no certificate yet.
+type Unidentified = ConfigBuilder<ClientConfig, WantsClientCert>;
 
 /// The answer to one request, whatever its status.
 #[derive(Debug, Clone)]
@@ -82,6 +87,16 @@ impl ApiClient {
     /// A client for `base` (scheme, host and port). `ca_pem` is the authority that signed the
     /// server's certificate; none is needed for plain HTTP.
     pub fn new(base: &str, token: Option<&str>, ca_pem: Option<&str>) -> ApiClient {
+        let anonymous = |tls: Unidentified| Ok(tls.with_no_client_auth());
+        ApiClient::with_tls(base, token, ca_pem, anonymous).expect("there is no certificate to be wrong")
+    }
+
+    fn with_tls(
+        base: &str,
+        token: Option<&str>,
+        ca_pem: Option<&str>,
+        identify: impl FnOnce(Unidentified) -> Result<ClientConfig>,
+    ) -> Result<ApiClient> {
         let mut roots = RootCertStore::empty();
         if let Some(pem) = ca_pem {
             let certs = CertificateDer::pem_reader_iter(BufReader::new(pem.as_bytes()));
@@ -91,19 +106,19 @@ impl ApiClient {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map(|b| b.with_root_certificates(roots).with_no_client_auth())
             .expect("ring supports the default protocol versions");
+        let tls = identify(tls.with_root_certificates(roots))?;
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().enable_http2().build();
-        ApiClient {
+        Ok(ApiClient {
             http: Client::builder(TokioExecutor::new()).build(connector),
             base: base.trim_end_matches('/').to_owned(),
             token: token.map(str::to_owned),
             user_agent: "pintle-tests/1".to_owned(),
-        }
+        })
     }
 
-    /// A client for the current context of a kubeconfig file, with a token or no credentials.
+    /// A client for the current context of a kubeconfig file, with a token, a certificate in it, or no credentials.
     ///
     /// # Errors
     /// The file does not parse, or names a cluster that it does not hold.
@@ -132,12 +147,21 @@ impl ApiClient {
         let ca = match (cluster["certificate-authority"].as_str(), cluster["certificate-authority-data"].as_str()) {
             (Some(file), _) => Some(std::fs::read_to_string(file).context("read the CA")?),
             (None, Some(data)) => {
-                let bytes = base64::engine::general_purpose::STANDARD.decode(data).context("decode the CA")?;
+                let bytes = STANDARD.decode(data).context("decode the CA")?;
                 Some(String::from_utf8(bytes).context("the CA is not PEM")?)
             }
             (None, None) => None,
         };
-        Ok(ApiClient::new(server, user["token"].as_str(), ca.as_deref()))
+        ApiClient::with_tls(server, user["token"].as_str(), ca.as_deref(), |tls| {
+            let data = |name: &str| user[name].as_str().map(|data| STANDARD.decode(data)).transpose();
+            match (data("client-certificate-data")?, data("client-key-data")?) {
+                (Some(certificate), Some(key)) => {
+                    let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>()?;
+                    Ok(tls.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?)
+                }
+                _ => Ok(tls.with_no_client_auth()),
+            }
+        })
     }
 
     /// The same client under another user agent, which is also its default field manager.

@@ -20,7 +20,6 @@ pub mod clock;
 pub mod defaults;
 pub mod discovery;
 pub mod faults;
-pub mod kubeconfig;
 pub mod names;
 pub mod openapi;
 pub mod patch;
@@ -35,6 +34,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +58,8 @@ pub struct SimConfig {
     pub bookmark_interval: Duration,
     /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
     pub service_account_admission: bool,
+    /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Default for SimConfig {
@@ -68,6 +71,7 @@ impl Default for SimConfig {
             history_writes: 100_000,
             bookmark_interval: Duration::from_secs(60),
             service_account_admission: false,
+            tls: None,
         }
     }
 }
@@ -108,7 +112,7 @@ impl SimCluster {
     pub async fn start(config: SimConfig) -> Result<Self, SimError> {
         let address = config.address;
         let bind = |source| SimError::Bind { address, source };
-        let listener = server::bind(address).await.map_err(bind)?;
+        let listener = TcpListener::bind(address).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let clock = config.clock.clone();
         let api = Arc::new(server::Api::new(config, clock));
@@ -118,14 +122,17 @@ impl SimCluster {
         Ok(Self { api, address, stop, serving })
     }
 
-    /// `http://127.0.0.1:PORT`
+    /// `http://127.0.0.1:PORT`, or `https://...` with TLS.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http{}://{}", if self.api.config.tls.is_some() { "s" } else { "" }, self.address)
     }
 
-    /// A kubeconfig in YAML that kubectl works with.
+    /// A kubeconfig in YAML for a cluster without TLS. The token is a placeholder: kubectl asks for a password without credentials.
     pub fn kubeconfig(&self) -> String {
-        kubeconfig::kubeconfig(&self.base_url())
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: pintle\n  cluster:\n    server: {}\nusers:\n- name: pintle\n  user:\n    token: pintle\ncontexts:\n- name: pintle\n  context:\n    cluster: pintle\n    user: pintle\ncurrent-context: pintle\n",
+            self.base_url()
+        )
     }
 
     /// The fault script of this cluster.

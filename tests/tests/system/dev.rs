@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use pintle_tests::kubectl::cluster::Dev as Process;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::process::Guarded;
-use pintle_tests::{eventually, target_dir, workspace_dir};
+use pintle_tests::{ApiClient, eventually, target_dir, workspace_dir};
+use serde_json::json;
 use tempfile::TempDir;
 
 /// A build of the SDK on a busy machine.
@@ -133,4 +136,35 @@ async fn a_component_is_swapped_in_when_it_changes() -> Result<()> {
     dev.line(1, &["the running version stays", "this is not WebAssembly"]).await?;
     std::fs::copy(built("serviceaccount-controller"), &file)?;
     dev.line(2, &["serviceaccount-controller: read in", "swapped in"]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig() -> Result<()> {
+    let (dev, other) = tokio::try_join!(Process::start(), Process::start())?;
+    let file = dev.kubeconfig();
+    assert_eq!(std::fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file)?;
+
+    let of = |text: &str| serde_norway::from_str::<serde_json::Value>(text);
+    let (own, others) = (of(&text)?, of(&std::fs::read_to_string(other.kubeconfig())?)?);
+    let users = [
+        ("no credentials", json!({})),
+        ("a token", json!({"token": "pintle"})),
+        ("a certificate of another run", others["users"][0]["user"].clone()),
+    ];
+    for (name, user) in users {
+        let mut config = own.clone();
+        config["users"][0]["user"] = user;
+        let client = ApiClient::from_kubeconfig_text(&config.to_string())?;
+        for path in ["/api/v1/namespaces/kube-system/secrets", "/version", "/healthz", "/apis"] {
+            let answer = client.get(path).await;
+            ensure!(answer.is_err(), "{name}, {path}: {answer:?}");
+        }
+    }
+    let server = own["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    let plain = ApiClient::new(&server.replace("https://", "http://"), None, None);
+    assert!(plain.get("/version").await.is_err(), "there is no answer without TLS");
+    // The server is there.
+    ApiClient::from_kubeconfig_text(&text)?.get("/api/v1/namespaces/kube-system/secrets").await?;
+    Ok(())
 }

@@ -36,8 +36,8 @@ mod watch;
 mod write;
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
@@ -49,6 +49,7 @@ use hyper_util::server::conn::auto;
 use parking_lot::RwLock;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -65,6 +66,8 @@ use crate::table::IncludeObject;
 
 /// `User-Agent` under which the server's own writes are recorded.
 pub(crate) const OWN_AGENT: &str = "pintle-sim";
+/// How long a client may take for its part of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The API server without its sockets.
 pub(crate) struct Api {
@@ -422,7 +425,7 @@ pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, stop: Cancellati
             Err(error) => {
                 // Out of file handles: the open connections must go on, and the next accept would fail at once again.
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
@@ -436,12 +439,17 @@ async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: Cancella
     if stream.set_nodelay(true).is_err() || *down.borrow() {
         return;
     }
+    let tls = api.config.tls.clone().map(TlsAcceptor::from);
     let service = service_fn(move |request| {
         let api = Arc::clone(&api);
         async move { api.respond(request).await }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    let serving = async {
+        let Some(tls) = tls else { return builder.serve_connection(TokioIo::new(stream), service).await };
+        let stream = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await??;
+        builder.serve_connection(TokioIo::new(stream), service).await
+    };
     tokio::select! {
         result = serving => if let Err(error) = result {
             tracing::debug!(%error, "connection ended");
@@ -449,9 +457,4 @@ async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: Cancella
         () = stop.cancelled() => {}
         _ = down.wait_for(|down| *down) => {}
     }
-}
-
-/// Binds the server's socket.
-pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
 }

@@ -1,0 +1,138 @@
+//! Who may use the embedded API server: the owner of the kubeconfig of this run.
+//!
+//! Any local user can connect to a port of loopback, and everybody who is connected has all permissions. TLS decides who is: the server
+//! accepts one client certificate, whose key is in the kubeconfig. A bearer token would not do, because kubectl sends none without TLS.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::json;
+
+/// The certificates of one run of `pintle dev`.
+pub(super) struct Access {
+    /// Of the server.
+    pub(super) tls: Arc<ServerConfig>,
+    /// The authority of both sides, in PEM. Nobody has its key: it signs these two certificates only.
+    pub(super) authority: String,
+    certificate: String,
+    key: String,
+}
+
+/// A certificate and its key.
+struct Issued {
+    pem: String,
+    der: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+impl Access {
+    /// New keys and certificates.
+    ///
+    /// # Errors
+    /// There is no randomness.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Self::issue().context("make the certificates of the embedded API server")
+    }
+
+    fn issue() -> anyhow::Result<Self> {
+        let mut params = named("pintle dev", &[])?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let issue = |name, addresses: &[&str], usage| -> anyhow::Result<Issued> {
+            let mut params = named(name, addresses)?;
+            params.extended_key_usages = vec![usage];
+            let key = KeyPair::generate()?;
+            let issued = params.signed_by(&key, &authority)?;
+            Ok(Issued { pem: issued.pem(), der: issued.der().clone(), key })
+        };
+        let server = issue("pintle-sim", &["127.0.0.1", "localhost"], ExtendedKeyUsagePurpose::ServerAuth)?;
+        let client = issue("pintle", &[], ExtendedKeyUsagePurpose::ClientAuth)?;
+
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone())?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?;
+        let key = PrivateKeyDer::try_from(server.key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let mut tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(vec![server.der], key)?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let (certificate, key) = (client.pem, client.key.serialize_pem());
+        Ok(Self { tls: Arc::new(tls), authority: authority.pem(), certificate, key })
+    }
+
+    /// The kubeconfig of this run for the server at this URL, in YAML.
+    pub(super) fn kubeconfig(&self, server: &str) -> anyhow::Result<String> {
+        let data = |pem: &str| STANDARD.encode(pem);
+        let cluster = json!({"server": server, "certificate-authority-data": data(&self.authority)});
+        let user = json!({"client-certificate-data": data(&self.certificate), "client-key-data": data(&self.key)});
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "pintle", "cluster": cluster}],
+            "users": [{"name": "pintle", "user": user}],
+            "contexts": [{"name": "pintle", "context": {"cluster": "pintle", "user": "pintle"}}],
+            "current-context": "pintle",
+        });
+        serde_norway::to_string(&config).context("write the kubeconfig")
+    }
+}
+
+fn named(name: &str, addresses: &[&str]) -> anyhow::Result<CertificateParams> {
+    let mut params = CertificateParams::new(addresses.iter().map(|address| (*address).to_owned()).collect::<Vec<_>>())?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
+}
+
+/// Writes a file that only its owner can read (mode 0600), as a whole: it replaces what is there, whatever its mode or owner.
+pub(super) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    // Unlike `tempfile_in`, its errors do not name the temporary file.
+    let mut file = tempfile::Builder::new().prefix(".pintle-").make_in(folder, create)?;
+    file.as_file_mut().write_all(text.as_bytes())?;
+    file.persist(path).map(drop).map_err(|why| why.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_is_readable_for_its_owner_alone_whatever_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kubeconfig");
+        let other = folder.path().join("other");
+        for kind in ["nothing", "open", "link"] {
+            match kind {
+                "open" => fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap(),
+                "link" => {
+                    fs::write(&other, "").unwrap();
+                    fs::remove_file(&file).unwrap();
+                    std::os::unix::fs::symlink(&other, &file).unwrap();
+                }
+                _ => {}
+            }
+            write_private(&file, "secret").unwrap();
+            let about = fs::symlink_metadata(&file).unwrap();
+            assert!(about.is_file(), "{kind}");
+            assert_eq!(about.permissions().mode() & 0o777, 0o600, "{kind}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), "secret", "{kind}");
+        }
+        assert_eq!(fs::read_to_string(other).unwrap(), "", "a link is replaced, not followed");
+    }
+}
