@@ -17,9 +17,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{LogArgs, LogFormat};
 
-/// Targets of libraries: a warning about folders that no longer exist, and a line for each request that fails, which the host reports
-/// with what it was for. A filter that names the target shows them.
-const NOISE: &str = "notify=warn,kube_client::client::builder=off";
+/// Target of a library that warns about folders that no longer exist.
+const NOISE: &str = "notify=warn";
 
 /// Installs the log for the process.
 ///
@@ -160,13 +159,5 @@ mod tests {
         for name in ["message", "error", "text"] {
             assert_eq!(events[0]["fields"][name], HOSTILE, "the value is the same");
         }
-    }
-
-    #[test]
-    fn a_request_that_fails_is_logged_by_the_host_alone() {
-        let failed = || tracing::error!(target: "kube_client::client::builder", "failed with error");
-        assert_eq!(logged("info", LogFormat::Text, false, failed), "");
-        let named = logged("info,kube_client::client::builder=error", LogFormat::Text, false, failed);
-        assert!(named.ends_with("ERROR failed with error\n"), "{named}");
     }
 }
