@@ -65,3 +65,46 @@ fn ready(manager: &Manager) -> (StatusCode, String) {
         (StatusCode::SERVICE_UNAVAILABLE, format!("caches are not synced yet for: {}", waiting.join(", ")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_core::contract::outcome::Outcome;
+    use pintle_runtime::manager::{ManagerConfig, PluginOptions};
+    use pintle_testing::server::eventually;
+    use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, manifest};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    async fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (status, body) = (answer.lines().next().unwrap_or_default(), answer.lines().last().unwrap_or_default());
+        format!("{status}: {body}")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn liveness_fails_when_a_task_keeps_panicking() {
+        let server = FakeServer::listing(|_| panic!("boom"));
+        server.state().streams = false;
+        let writers = Arc::new(FakeWriters(FakeWriter::agreeable()));
+        let manager = Arc::new(Manager::new(server, writers, ManagerConfig::default()));
+        let guest = FakeGuest::new(manifest(|_| {}), |_, _| Ok(Ok(Outcome::default())));
+        manager.add(Arc::new(guest), PluginOptions::default()).unwrap();
+        let address = start("127.0.0.1:0".parse().unwrap(), manager.clone()).await.unwrap();
+        assert_eq!(get(address, "/livez").await, "HTTP/1.0 200 OK: ok");
+        let running = manager.clone();
+        let running = tokio::spawn(async move { running.run(std::future::pending()).await });
+        let panicked = |n: u64| format!("pintle_task_panics_total{{task=\"informer\"}} {n}\n");
+        eventually("four panics", || manager.metrics_text().contains(&panicked(4))).await;
+        assert_eq!(live(&manager), (StatusCode::OK, "ok".to_owned()));
+        eventually("five panics", || manager.metrics_text().contains(&panicked(5))).await;
+        for path in ["/livez", "/healthz"] {
+            let failing = "HTTP/1.0 500 Internal Server Error: tasks that panic repeatedly: informer; see the log";
+            assert_eq!(get(address, path).await, failing);
+        }
+        running.abort();
+    }
+}

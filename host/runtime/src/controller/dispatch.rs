@@ -49,8 +49,6 @@ pub(super) fn now() -> Instant {
 /// Work that the dispatcher does without the lock.
 #[derive(Default)]
 struct Due {
-    /// (queue, key) pairs for which workers start.
-    starts: Vec<(usize, Taken<Key>)>,
     /// Queues whose resync is due.
     resyncs: Vec<usize>,
     /// Keys whose writes the caches have not shown for longer than the bound.
@@ -62,19 +60,19 @@ struct Due {
 }
 
 impl Controller {
-    /// Starts workers until the controller stops.
-    pub(super) async fn dispatch(self: Arc<Self>) {
+    /// Starts workers until the controller stops. After a restart every key is enqueued, because what was due may be lost.
+    pub(super) async fn dispatch(self: Arc<Self>, is_restart: bool) {
         if !self.filled().await {
             return;
+        }
+        if is_restart {
+            self.enqueue(self.cache().all_keys(), Priority::Low);
         }
         tracing::info!(plugin = %self.name, "caches are synced");
         self.mark_changed();
         self.inner.lock().start_clocks(now());
         while !self.stopped.is_cancelled() {
             let due = self.due();
-            for (queue, taken) in due.starts {
-                self.tasks.spawn(self.clone().work(queue, taken));
-            }
             for queue in due.resyncs {
                 self.resync(queue);
             }
@@ -111,7 +109,8 @@ impl Controller {
         }
     }
 
-    fn due(&self) -> Due {
+    /// Starts workers for the keys that are ready, and returns what else is due.
+    fn due(self: &Arc<Self>) -> Due {
         let now = now();
         let mut due = Due::default();
         let mut inner = self.inner.lock();
@@ -120,8 +119,9 @@ impl Controller {
             if inner.queues[i].clocks_due(now) {
                 due.resyncs.push(i);
             }
+            // At once: a key that is taken and has no worker would never run again.
             while let Some(taken) = inner.take(i, now) {
-                due.starts.push((i, taken));
+                self.tasks.spawn(self.clone().work(i, taken));
             }
         }
         self.check_probation(&mut inner, now);

@@ -175,7 +175,7 @@ impl Controller {
         self.version().attach(subscription.clone());
         subscription.sink.activate();
         self.spawn_supervised("changes", |controller, is_restart| controller.take_changes(is_restart));
-        self.spawn_supervised("dispatcher", |controller, _| controller.dispatch());
+        self.spawn_supervised("dispatcher", |controller, is_restart| controller.dispatch(is_restart));
         self.spawn_supervised("mapping", |controller, _| controller.map_changes());
         self.mark_changed();
     }

@@ -36,6 +36,8 @@ pub(crate) struct FakeCache {
     pub(crate) selects: Mutex<Selected>,
     /// The next call of `sees` panics.
     pub(crate) is_fragile: AtomicBool,
+    /// The next call of `reopen` panics.
+    pub(crate) is_fragile_to_reopen: AtomicBool,
     /// Arguments of `reopen`.
     pub(crate) reopened: Mutex<Vec<Kind>>,
 }
@@ -52,6 +54,7 @@ impl FakeCache {
             refreshed: Mutex::default(),
             selects: Mutex::default(),
             is_fragile: AtomicBool::new(false),
+            is_fragile_to_reopen: AtomicBool::new(false),
             reopened: Mutex::default(),
         })
     }
@@ -112,6 +115,7 @@ impl PluginCache for FakeCache {
     }
 
     fn reopen(&self, kind: &Kind) {
+        assert!(!self.is_fragile_to_reopen.swap(false, Ordering::Relaxed), "boom");
         self.reopened.lock().push(kind.clone());
     }
 

@@ -127,6 +127,29 @@ async fn every_key_runs_after_the_task_that_takes_changes_has_panicked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_key_runs_after_the_dispatcher_has_panicked_and_a_held_key_stays_held() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    *fixture.cache.all_keys.lock() = vec![key("a"), key("lost")];
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.cache.is_fragile_to_reopen.store(true, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    // The bound passes, so that the dispatcher has a watch reopened.
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(fixture.controller.supervisor.panics(), [("dispatcher", 1)]);
+    let ran = || calls.lock().iter().map(|(_, key, _)| key.clone()).collect::<Vec<String>>();
+    assert_eq!(ran(), ["a", "lost"]);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(*fixture.cache.reopened.lock(), [pod()], "the next deadline of the held key");
+    fixture.cache.version.store(101, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(ran(), ["a", "lost", "a"]);
+    assert!(fixture.controller.supervisor.failing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_whose_result_cannot_be_handled_runs_again_after_the_bound() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
