@@ -9,6 +9,7 @@
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
 //! | [`crash`] | a rollout during which something fails |
+//! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
 //! | [`hostile_objects`] | objects that would harm a controller which trusts them |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
@@ -34,6 +35,7 @@ pub mod pintle;
 pub mod process;
 pub mod registry;
 pub mod scenarios;
+pub mod silence;
 pub mod tutorial;
 pub mod webapps;
 

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 enum Fate {
     Alive,
     Silent,
+    Deaf,
     Cut,
 }
 
@@ -40,8 +41,8 @@ impl Gate {
                 let Ok(server) = TcpStream::connect(target).await else { continue };
                 drop((client.set_nodelay(true), server.set_nodelay(true)));
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-                tokio::spawn(copy(from_client, to_server, fates.subscribe()));
-                tokio::spawn(copy(from_server, to_client, fates.subscribe()));
+                tokio::spawn(copy(from_client, to_server, fates.subscribe(), false));
+                tokio::spawn(copy(from_server, to_client, fates.subscribe(), true));
             }
         });
         Self { address, fate, n_connections }
@@ -62,19 +63,31 @@ impl Gate {
         self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Silent));
     }
 
+    /// As [`Gate::go_silent`], but what clients send still arrives: the server acts, and its answers are lost.
+    pub fn lose_answers(&self) {
+        self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Deaf));
+    }
+
     /// Closes the connections that exist.
     pub fn cut(&self) {
         self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Cut));
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut fate: watch::Receiver<(usize, Fate)>) {
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut fate: watch::Receiver<(usize, Fate)>,
+    has_answers: bool,
+) {
     let mut buffer = vec![0; 1 << 16];
     loop {
         tokio::select! {
             biased;
             Ok(()) = fate.changed() => match fate.borrow().1 {
                 Fate::Silent => break,
+                Fate::Deaf if has_answers => break,
+                Fate::Deaf => {}
                 Fate::Cut | Fate::Alive => return,
             },
             n = from.read(&mut buffer) => match n {

@@ -25,7 +25,7 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 8] = [
+pub(crate) const SHARES: [Share; 9] = [
     Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
         tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
@@ -41,6 +41,7 @@ pub(crate) const SHARES: [Share; 8] = [
     Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
     Share { tests: &[&["languages::"], &["webapp::"]], checks: &[] },
     Share { tests: &[&["mistakes::"]], checks: &[] },
+    Share { tests: &[&["silence::"]], checks: &[] },
     Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
     Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
 ];

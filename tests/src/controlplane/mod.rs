@@ -258,6 +258,16 @@ impl ControlPlane {
         ApiClient::new(&self.base_url(), Some(&token(user)), Some(&self.pki.ca_pem))
     }
 
+    /// The authority that signed the certificate of the API server, as PEM.
+    pub fn authority(&self) -> &str {
+        &self.pki.ca_pem
+    }
+
+    /// The files with the certificate of the API server, for 127.0.0.1 and any port, and its key.
+    pub fn serving(&self) -> (&Path, &Path) {
+        (&self.pki.serving_cert, &self.pki.serving_key)
+    }
+
     /// The folder that holds logs, keys and data while the value lives.
     pub fn folder(&self) -> &Path {
         &self.run.path

@@ -8,6 +8,7 @@ mod kubectl_real;
 mod languages;
 mod mistakes;
 mod recordings;
+mod silence;
 mod snippets;
 mod storm;
 mod takeover;

@@ -20,6 +20,7 @@ mod kubectl;
 mod least_privilege;
 mod namespaces;
 mod oci;
+mod orphans;
 mod preconditions;
 mod rbac;
 mod scenarios;
