@@ -43,15 +43,15 @@ mod tests {
     #[test]
     fn a_plugin_name_cannot_select_the_account_of_another_controller() {
         let carried = json!({
-            "name": "garbage-collector-controller", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
-            "builtIn": {"serviceAccount": "generic-garbage-collector"},
+            "name": "widget-controller", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "builtIn": {"serviceAccount": "generic-widgets"},
         });
         let carried = Manifest::parse(carried.to_string().as_bytes()).unwrap();
         let accounts = Accounts::of_built_ins([&carried]);
-        assert_eq!(accounts.of("garbage-collector-controller"), "generic-garbage-collector");
-        // An account that may grant any permission.
-        assert_eq!(accounts.of("clusterrole-aggregation-controller"), "pintle-clusterrole-aggregation-controller");
-        assert_eq!(accounts.of("generic-garbage-collector"), "pintle-generic-garbage-collector");
-        assert_eq!(Accounts::default().of("garbage-collector-controller"), "pintle-garbage-collector-controller");
+        assert_eq!(accounts.of("widget-controller"), "generic-widgets");
+        // An account that a controller of another program has.
+        assert_eq!(accounts.of("gadget-controller"), "pintle-gadget-controller");
+        assert_eq!(accounts.of("generic-widgets"), "pintle-generic-widgets");
+        assert_eq!(Accounts::default().of("widget-controller"), "pintle-widget-controller");
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn enabled(flag: &str, name: &str, on_by_default: bool) -> bool {
-        flag.parse::<ControllersFlag>().unwrap().enabled(name, &["deployment".into()], on_by_default)
+        flag.parse::<ControllersFlag>().unwrap().enabled(name, &["widget".into()], on_by_default)
     }
 
     #[test]
@@ -103,29 +103,29 @@ mod tests {
         let cases = [
             ("*", true, true),
             ("*", false, false),
-            ("*,-deployment-controller", true, false),
-            ("-deployment,*", true, false),
-            ("deployment,-deployment-controller", false, true),
-            ("-deployment-controller,deployment", true, false),
-            ("*, deployment-controller", false, true),
+            ("*,-widget-controller", true, false),
+            ("-widget,*", true, false),
+            ("widget,-widget-controller", false, true),
+            ("-widget-controller,widget", true, false),
+            ("*, widget-controller", false, true),
             ("other", true, false),
             ("-other", true, false),
         ];
         for (flag, on_by_default, expected) in cases {
-            assert_eq!(enabled(flag, "deployment-controller", on_by_default), expected, "{flag}");
+            assert_eq!(enabled(flag, "widget-controller", on_by_default), expected, "{flag}");
         }
         assert!(ControllersFlag::default().enabled("a", &[], true));
     }
 
     #[test]
     fn unknown_names_are_rejected_with_the_valid_ones() {
-        let aliases = ["deployment".to_owned()];
-        let known = || [("deployment-controller", aliases.as_slice()), ("job-controller", &[])].into_iter();
-        "*,-deployment,job-controller".parse::<ControllersFlag>().unwrap().check(known()).unwrap();
-        let error = "*,-deplyoment".parse::<ControllersFlag>().unwrap().check(known()).unwrap_err();
+        let aliases = ["widget".to_owned()];
+        let known = || [("widget-controller", aliases.as_slice()), ("gadget-controller", &[])].into_iter();
+        "*,-widget,gadget-controller".parse::<ControllersFlag>().unwrap().check(known()).unwrap();
+        let error = "*,-wigdet".parse::<ControllersFlag>().unwrap().check(known()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--controllers: deplyoment not known; known are deployment-controller, job-controller"
+            "--controllers: wigdet not known; known are widget-controller, gadget-controller"
         );
         assert!("a,,b".parse::<ControllersFlag>().is_err());
         assert!("".parse::<ControllersFlag>().is_err());

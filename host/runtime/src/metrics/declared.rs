@@ -135,7 +135,7 @@ impl DeclaredRegistry {
             check(metric)?;
             let taken = self
                 .loaded(&metric.name)
-                .find(|known| &*known.plugin != plugin && !(shares && known.is_shared && alike(&known.metric, metric)));
+                .find(|known| &*known.plugin != plugin && !(shares && known.is_shared && known.metric == *metric));
             if let Some(known) = taken {
                 return Err(DeclaredError::Taken { metric: metric.name.clone(), plugin: known.plugin.clone() });
             }
@@ -145,7 +145,7 @@ impl DeclaredRegistry {
         self.usage.insert(plugin.clone(), Arc::downgrade(&usage));
         let mut by_name = HashMap::new();
         for metric in metrics {
-            let known = self.loaded(&metric.name).find(|known| alike(&known.metric, metric));
+            let known = self.loaded(&metric.name).find(|known| known.metric == *metric);
             let declared = known.unwrap_or_else(|| {
                 let declared = Arc::new(Declared::new(&plugin, shares, metric, usage.clone()));
                 self.by_name.entry(family(&metric.name).to_owned()).or_default().push(Arc::downgrade(&declared));
@@ -185,10 +185,6 @@ impl DeclaredRegistry {
 /// The name that the encoder uses: it adds the suffix of counters.
 fn family(metric: &str) -> &str {
     metric.strip_suffix("_total").unwrap_or(metric)
-}
-
-fn alike(a: &Metric, b: &Metric) -> bool {
-    a == b
 }
 
 fn check(metric: &Metric) -> Result<(), DeclaredError> {

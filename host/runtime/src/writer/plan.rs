@@ -141,11 +141,13 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                 Go::Denied(denial)
             }
             (Ok(_), None) => Go::NoKind,
-            (Ok(_), Some(_)) if write.impossible.is_some() => write.impossible.map_or(Go::NoKind, Go::Impossible),
-            (Ok(pin), Some(resource)) => {
-                let request = write.render(&resource, self.name, pin.as_ref())?;
-                Go::Send { request, pinned: pin.is_some() }
-            }
+            (Ok(pin), Some(resource)) => match &write.impossible {
+                Some(error) => Go::Impossible(error.clone()),
+                None => {
+                    let request = write.render(&resource, self.name, pin.as_ref())?;
+                    Go::Send { request, pinned: pin.is_some() }
+                }
+            },
         };
         Ok((Some((target, go)), n_refused))
     }

@@ -200,7 +200,6 @@ mod tests {
         queue("backoff", json!({"maxMs": 4}), expect!["queues[0].backoff.maxMs: 4 is too little, at least 5"]);
         queue("backoff", json!({"baseMs": 4}), expect!["queues[0].backoff.baseMs: 4 is too little, at least 5"]);
         queue("backoff", json!({"maxMs": 5}), expect!["ok"]);
-        queue("backoff", json!({"maxMs": 4}), expect!["queues[0].backoff.maxMs: 4 is too little, at least 5"]);
         queue(
             "backoff",
             json!({"qps": -1.0}),
