@@ -32,4 +32,4 @@ pub use caches::{Caches, InformerStats};
 pub use snapshot::Snapshot;
 pub use subscription::Subscription;
 pub use supervisor::{Supervisor, panic_text};
-pub use types::{CachesConfig, ChangeHandler, Delta, Enqueued, RunContext};
+pub use types::{CachesConfig, ChangeHandler, Delta, Enqueued, MAX_WORK, RunContext};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use pintle_core::object::Object;
 use pintle_core::object::texts::{Projection, Reader, Source, TextSet};
+use pintle_core::object::work::Work;
+use pintle_core::ports::view::ViewError;
 
 /// Reads one projection of objects, whatever texts they were taken in with.
 pub(crate) struct ObjectReader {
@@ -23,17 +25,41 @@ impl ObjectReader {
         self.reader.read(self.source(&object.text_set)?, &object.texts)
     }
 
-    /// The same of many objects.
-    pub(crate) fn read_all(&self, objects: &[&Arc<Object>]) -> Vec<Arc<str>> {
-        let Some(first) = objects.first() else { return Vec::new() };
+    /// Units of work of [`read`](Self::read).
+    pub(crate) fn cost(&self, object: &Object) -> u64 {
+        self.source(&object.text_set).map_or(1, |source| self.reader.cost(source, &object.texts))
+    }
+
+    /// The same of many objects, as long as the work and the bytes suffice.
+    ///
+    /// # Errors
+    /// One of the two does not suffice; a retry does not help.
+    pub(crate) fn read_all(
+        &self,
+        objects: &[&Arc<Object>],
+        work: &Work,
+        max_bytes: u64,
+    ) -> Result<Vec<Arc<str>>, ViewError> {
+        let Some(first) = objects.first() else { return Ok(Vec::new()) };
         // Objects of a store have one text set.
         let source_of_first = self.source(&first.text_set);
-        let read = |object: &&Arc<Object>| {
+        let mut texts = Vec::with_capacity(objects.len());
+        let mut n_bytes = 0;
+        for object in objects {
             let same = Arc::ptr_eq(&object.text_set, &first.text_set);
             let source = if same { source_of_first } else { self.source(&object.text_set) };
-            self.reader.read(source?, &object.texts)
-        };
-        objects.iter().filter_map(read).collect()
+            let Some(source) = source else { continue };
+            if !work.charge(self.reader.cost(source, &object.texts)) {
+                return Err(ViewError::TooMuchWork);
+            }
+            let Some(text) = self.reader.read(source, &object.texts) else { continue };
+            n_bytes += text.len() as u64;
+            if n_bytes > max_bytes {
+                return Err(ViewError::TooManyBytes(max_bytes));
+            }
+            texts.push(text);
+        }
+        Ok(texts)
     }
 
     /// A text that has what is declared, and perhaps more. Not for plugins.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::version::Uid;
+use pintle_core::object::work::Work;
 use pintle_core::object::{Meta, Object};
 use pintle_core::policy::rules::{Delta, Enqueued, RuleCache};
 
@@ -113,11 +114,13 @@ pub(crate) fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
     slot: usize,
     namespace: &'q str,
     label: L,
+    work: &'q Work,
 ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q, 'l, L> {
     store.in_namespace(namespace).filter(move |object| {
         let selector = object.selectors.get(slot).and_then(Option::as_ref);
         // Nobody who writes nothing means everything.
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
+        work.charge(1 + selector.map_or(0, |selector| selector.cost()))
+            && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
     })
 }
 
@@ -150,7 +153,9 @@ impl RuleCache for Snapshot {
         let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
         let selects = &self.0.plugin.watches[bound.watch].demand.selects;
         let Some(slot) = selects.as_ref().and_then(|selects| store.plan().selector(selects)) else { return Vec::new() };
-        let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key));
+        // Rules run in the plugin's own task, and a key that they miss is lost: they are never cut short.
+        let work = Work::new(u64::MAX);
+        let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key), &work);
         found.map(|object| object.meta.key.clone()).collect()
     }
 

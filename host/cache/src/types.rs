@@ -55,6 +55,9 @@ pub trait ChangeHandler: Send + Sync {
     }
 }
 
+/// Maximum work of one read: a second at most. A selector of 64 requirements for 100,000 Pods needs a tenth of it.
+pub const MAX_WORK: u64 = 1 << 27;
+
 /// What a run sees besides the caches.
 #[derive(Clone, Debug)]
 pub struct RunContext {
@@ -70,6 +73,10 @@ pub struct RunContext {
     pub failures: Vec<MutationFailure>,
     /// To the needs of this run's previous round.
     pub answers: Answers,
+    /// Maximum bytes of the texts that one read returns.
+    pub max_read_bytes: u64,
+    /// Maximum work of one read, in units of [`Work`](pintle_core::object::work::Work). Default [`MAX_WORK`].
+    pub max_work: u64,
 }
 
 /// Of somebody who looks without a run: no time, no state, an empty configuration.
@@ -82,6 +89,8 @@ impl Default for RunContext {
             attempt: 0,
             failures: Vec::new(),
             answers: Answers::new(),
+            max_read_bytes: u64::MAX,
+            max_work: MAX_WORK,
         }
     }
 }

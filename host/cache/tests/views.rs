@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Caches, Subscription};
+use pintle_cache::{Caches, RunContext, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::selection::Selected;
@@ -221,6 +221,74 @@ async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
         list(&*view, POD, Query { namespace: Some("b".into()), ..query() }).starts_with("error: reading v1/Pod in")
     );
     assert!(view.get(&kind(POD), &ObjectKey::new("b", "p1")).is_err());
+}
+
+/// A selector with so many requirements.
+fn requirements(n: usize) -> String {
+    (0..n).map(|i| format!("!l{i}")).collect::<Vec<_>>().join(",")
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_of_plugins_are_bounded() {
+    let (_server, _caches, subscription) = world().await;
+    let view = subscription.snapshot().view(context());
+    let by = |selector: String| list(&*view, POD, Query { label_selector: Some(selector), ..Query::default() });
+    assert_eq!(by(requirements(64)), "a/p2 a/p3 a/p4 b/p1");
+    let error = by(requirements(65));
+    assert!(error.ends_with("is not valid: it has 65 requirements, at most 64"), "{error}");
+    let long = |n_bytes: usize| format!("app!={}", "x".repeat(n_bytes - "app!=".len()));
+    assert_eq!(by(long(16 << 10)), "a/p2 a/p3 a/p4 b/p1");
+    let error = by(long((16 << 10) + 1));
+    assert!(error.ends_with("is not valid: it has 16385 bytes, at most 16384"), "{error}");
+    assert!(error.len() < 512, "the error does not repeat the selector");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_call_of_the_lister_ends_however_much_it_is_asked_to_compare() {
+    const N_OWNERS: usize = 20_000;
+    let server = FakeServer::new();
+    let owner = |i: usize| json!({"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": format!("u{i}")});
+    let owners: Vec<Value> = (0..N_OWNERS).map(owner).collect();
+    let selector: Vec<Value> =
+        (0..N_OWNERS).map(|i| json!({"key": format!("k{i}"), "operator": "DoesNotExist"})).collect();
+    for i in 0..2 {
+        server.put("pods", "a", &format!("p{i}"), json!({"metadata": {"ownerReferences": owners}}));
+        let spec = json!({"selector": {"matchExpressions": selector}});
+        server.put("replicasets", "a", &format!("rs{i}"), json!({"spec": spec}));
+    }
+    let caches = caches(&server);
+    let watches = json!([
+        {"kind": POD, "fields": []},
+        {"kind": RS, "fields": [], "selects": {"field": "spec.selector", "form": "labelSelector"}},
+    ]);
+    let (subscription, _) = subscribe(&caches, watches).await;
+    let view = |max_work| subscription.snapshot().view(RunContext { max_work, ..context() });
+    let owned =
+        || Query { owner: Some(OwnedBy::Any("u5".into())), label_selector: Some("!x".into()), ..Query::default() };
+    let labels = [("app".to_owned(), "web".to_owned())];
+    let n_units = N_OWNERS as u64;
+    assert_eq!(list(&*view(3 * n_units), POD, owned()), "a/p0 a/p1");
+    assert_eq!(names(&view(5 * n_units).selecting(&kind(RS), "a", &labels).unwrap()), "a/rs0 a/rs1");
+    let too_much = "the call of the lister takes too much work: too many objects for so many requirements; ask for a namespace, an owner or \
+                    an index";
+    assert_eq!(list(&*view(n_units), POD, owned()), format!("error: {too_much}"));
+    assert_eq!(view(n_units).count(&kind(POD), &owned()).unwrap_err().to_string(), too_much);
+    assert_eq!(view(3 * n_units).selecting(&kind(RS), "a", &labels).unwrap_err().to_string(), too_much);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_call_of_the_lister_returns_no_more_bytes_than_a_run_may_read() {
+    let (_server, _caches, subscription) = world().await;
+    let view = |max_read_bytes| subscription.snapshot().view(RunContext { max_read_bytes, ..context() });
+    let n_bytes = |texts: Vec<Arc<str>>| texts.iter().map(|text| text.len() as u64).sum::<u64>();
+    let all = n_bytes(view(u64::MAX).list(&kind(POD), &Query::default()).unwrap());
+    assert_eq!(list(&*view(all), POD, Query::default()), "a/p2 a/p3 a/p4 b/p1");
+    let too_many =
+        format!("error: the lister was asked for more than {} bytes (limits.readBytes of the manifest)", all - 1);
+    assert_eq!(list(&*view(all - 1), POD, Query::default()), too_many);
+    let owned = n_bytes(view(u64::MAX).dependents("uid-rs1").unwrap());
+    assert_eq!(names(&view(owned).dependents("uid-rs1").unwrap()), "a/p2 b/p1");
+    assert!(view(owned - 1).dependents("uid-rs1").is_err());
 }
 
 #[tokio::test(start_paused = true)]

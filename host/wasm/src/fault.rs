@@ -41,6 +41,7 @@ impl HostTrap {
             Self::StaleLister => FaultKind::Trap,
             Self::HostCalls | Self::ReadBytes | Self::Argument { .. } | Self::Panic(_) => FaultKind::HostCall,
             Self::View(ViewError::BadSelector(..)) => FaultKind::Output,
+            Self::View(ViewError::TooMuchWork | ViewError::TooManyBytes(_)) => FaultKind::HostCall,
             Self::View(_) => FaultKind::Grant,
         }
     }

@@ -61,6 +61,8 @@ impl CaseCluster {
             attempt: input.attempt,
             failures: input.failures.iter().map(|failure| failure.failure()).collect(),
             answers: Answers::new(),
+            max_read_bytes: manifest.limits.effective().read_bytes,
+            ..RunContext::default()
         };
         let server = Arc::new(Server::new(input, manifest)?);
         let caches = Caches::new(server.clone(), CachesConfig::default());

@@ -7,6 +7,7 @@
 mod read_log;
 mod read_set;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +16,9 @@ use pintle_core::lifecycle::read_set::ReadSet;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::object::version::Uid;
+use pintle_core::object::work::Work;
 use pintle_core::object::{Meta, Object};
+use pintle_core::policy::correlator::cut;
 use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
@@ -27,6 +30,13 @@ use crate::reader::ObjectReader;
 use crate::snapshot::{Snapshot, selecting};
 use crate::store::Store;
 use crate::types::RunContext;
+
+/// Maximum bytes of a label selector that a plugin passes.
+const MAX_SELECTOR_BYTES: usize = 16 << 10;
+/// Maximum bytes of a bad selector in an error.
+const MAX_SHOWN_BYTES: usize = 256;
+/// Maximum requirements of a label selector that a plugin passes.
+const MAX_REQUIREMENTS: usize = 64;
 
 impl Snapshot {
     /// What a run sees.
@@ -87,7 +97,7 @@ impl RunView {
         Ok(Readable { bound, watched, objects })
     }
 
-    fn select<'s>(&'s self, kind: &Kind, query: &Query) -> Result<Found<'s>, ViewError> {
+    fn select<'s>(&'s self, kind: &Kind, query: &Query, work: &Work) -> Result<Found<'s>, ViewError> {
         let readable = self.readable(kind, query.namespace.as_deref())?;
         let watch = &readable.watched.watch;
         if query.whole && !watch.whole {
@@ -100,10 +110,7 @@ impl RunView {
         }
         let selector = match query.label_selector.as_deref() {
             None => None,
-            Some(text) => {
-                let parsed = Selector::parse(text);
-                Some(parsed.map_err(|why| ViewError::BadSelector(text.to_owned(), why.to_string()))?)
-            }
+            Some(text) => Some(parse(text)?),
         };
         let Some((listener, store)) = readable.objects else { return Ok((None, Vec::new())) };
         let reader = if query.whole { listener.whole.as_ref() } else { Some(&listener.fields) };
@@ -116,6 +123,10 @@ impl RunView {
         });
         let fits = |object: &Arc<Object>| {
             let meta = &object.meta;
+            let n_owners = if owner.is_some() { meta.owners.len() as u64 } else { 0 };
+            if !work.charge(1 + n_owners + selector.as_ref().map_or(0, Selector::cost)) {
+                return false;
+            }
             namespace.is_none_or(|namespace| *meta.key.namespace == *namespace)
                 && owner.as_ref().is_none_or(|owner| owner.owns(meta))
                 && selector.as_ref().is_none_or(|selector| selector.matches(|key| meta.label(key)))
@@ -143,7 +154,11 @@ impl RunView {
             (None, None, Some(namespace)) => store.in_namespace(namespace).filter(|object| fits(object)).collect(),
             (None, None, None) => store.iter().filter(|object| fits(object)).collect(),
         };
-        Ok((reader, objects))
+        if work.is_exhausted() { Err(ViewError::TooMuchWork) } else { Ok((reader, objects)) }
+    }
+
+    fn texts(&self, (reader, objects): Found<'_>, work: &Work) -> Result<Vec<Arc<str>>, ViewError> {
+        reader.map_or_else(|| Ok(Vec::new()), |reader| reader.read_all(&objects, work, self.context.max_read_bytes))
     }
 
     /// Objects whose own selector matches the labels.
@@ -152,6 +167,7 @@ impl RunView {
         kind: &Kind,
         namespace: &str,
         labels: &[(String, String)],
+        work: &Work,
     ) -> Result<Found<'s>, ViewError> {
         let readable = self.readable(kind, Some(namespace))?;
         let Some(selects) = &readable.watched.demand.selects else {
@@ -159,8 +175,9 @@ impl RunView {
         };
         let Some((listener, store)) = readable.objects else { return Ok((None, Vec::new())) };
         let Some(slot) = store.plan().selector(selects) else { return Ok((None, Vec::new())) };
-        let label = |key: &str| labels.iter().find(|(ours, _)| ours == key).map(|(_, value)| value.as_str());
-        Ok((Some(&listener.fields), selecting(store, slot, namespace, label).collect()))
+        let labels: HashMap<&str, &str> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let objects = selecting(store, slot, namespace, |key| labels.get(key).copied(), work).collect();
+        if work.is_exhausted() { Err(ViewError::TooMuchWork) } else { Ok((Some(&listener.fields), objects)) }
     }
 }
 
@@ -182,8 +199,16 @@ impl Owner {
     }
 }
 
-fn texts((reader, objects): Found<'_>) -> Vec<Arc<str>> {
-    reader.map_or_else(Vec::new, |reader| reader.read_all(&objects))
+fn parse(text: &str) -> Result<Selector, ViewError> {
+    let bad = |why: String| ViewError::BadSelector(cut(text, MAX_SHOWN_BYTES).to_owned(), why);
+    if text.len() > MAX_SELECTOR_BYTES {
+        return Err(bad(format!("it has {} bytes, at most {MAX_SELECTOR_BYTES}", text.len())));
+    }
+    let selector = Selector::parse(text).map_err(|why| bad(why.to_string()))?;
+    match selector.n_requirements() {
+        n if n > MAX_REQUIREMENTS => Err(bad(format!("it has {n} requirements, at most {MAX_REQUIREMENTS}"))),
+        _ => Ok(selector),
+    }
 }
 
 impl View for RunView {
@@ -201,7 +226,8 @@ impl View for RunView {
 
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError> {
         self.read_log.bulk_read(BulkRead::List(kind.clone(), query.clone()));
-        self.select(kind, query).map(texts)
+        let work = Work::new(self.context.max_work);
+        self.select(kind, query, &work).and_then(|found| self.texts(found, &work))
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError> {
@@ -211,7 +237,7 @@ impl View for RunView {
             let readable = self.readable(kind, None)?;
             return Ok(readable.objects.map_or(0, |(_, store)| store.len()));
         }
-        Ok(self.select(kind, query)?.1.len())
+        Ok(self.select(kind, query, &Work::new(self.context.max_work))?.1.len())
     }
 
     fn selecting(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Result<Vec<Arc<str>>, ViewError> {
@@ -220,17 +246,24 @@ impl View for RunView {
             namespace: namespace.to_owned(),
             labels: labels.to_vec(),
         });
-        self.selecting_objects(kind, namespace, labels).map(texts)
+        let work = Work::new(self.context.max_work);
+        self.selecting_objects(kind, namespace, labels, &work).and_then(|found| self.texts(found, &work))
     }
 
     fn dependents(&self, uid: &str) -> Result<Vec<Arc<str>>, ViewError> {
         self.read_log.bulk_read(BulkRead::Dependents(uid.to_owned()));
         self.reads_dependents.store(true, Ordering::Release);
         let uid = Uid::parse(uid);
+        let work = Work::new(self.context.max_work);
         let mut found = Vec::new();
+        let mut n_bytes = 0;
         for (bound, store) in self.snapshot.kinds() {
             let Some(listener) = bound.listener() else { continue };
-            found.extend(store.owned_by(&uid).filter_map(|object| listener.fields.read(object)));
+            let objects: Vec<&Arc<Object>> = store.owned_by(&uid).collect();
+            let texts =
+                listener.fields.read_all(&objects, &work, self.context.max_read_bytes.saturating_sub(n_bytes))?;
+            n_bytes += texts.iter().map(|text| text.len() as u64).sum::<u64>();
+            found.extend(texts);
         }
         Ok(found)
     }

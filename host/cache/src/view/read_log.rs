@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::ports::view::Query;
+use pintle_core::ports::view::{OwnedBy, Query};
 
 /// Maximum bytes of a run's log: some ten thousand reads of single objects.
 const MAX_BYTES: usize = 1 << 20;
@@ -54,7 +54,7 @@ impl ReadLog {
     }
 
     pub(super) fn object(&self, kind: &Kind, object: &ObjectKey) {
-        let n_bytes = object.namespace.len() + object.name.len();
+        let n_bytes = kind_bytes(kind) + object.namespace.len() + object.name.len();
         let mut reads = self.0.lock();
         let is_last = reads.objects.last().is_some_and(|(of, last)| last == object && of == kind);
         if !is_last && reads.has_room(n_bytes) {
@@ -106,17 +106,23 @@ impl LoggedReads {
     }
 }
 
+fn kind_bytes(kind: &Kind) -> usize {
+    kind.group.len() + kind.version.len() + kind.name.len()
+}
+
 impl BulkRead {
     /// Bytes of its texts.
     fn n_bytes(&self) -> usize {
         match self {
-            Self::List(_, Query { namespace, label_selector, index, .. }) => {
-                let texts = [namespace.as_ref(), label_selector.as_ref(), index.as_ref().map(|(_, value)| value)];
-                texts.into_iter().flatten().map(String::len).sum::<usize>() + ENTRY_BYTES
+            Self::List(kind, Query { namespace, label_selector, owner, index, whole: _ }) => {
+                let owner = owner.as_ref().map(OwnedBy::uid);
+                let (index, value) = index.as_ref().map(|(index, value)| (index.as_str(), value.as_str())).unzip();
+                let texts = [namespace.as_deref(), label_selector.as_deref(), owner, index, value];
+                kind_bytes(kind) + texts.into_iter().flatten().map(str::len).sum::<usize>() + ENTRY_BYTES
             }
-            Self::Selecting { namespace, labels, .. } => {
+            Self::Selecting { kind, namespace, labels } => {
                 let labels = labels.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES);
-                namespace.len() + labels.sum::<usize>()
+                kind_bytes(kind) + namespace.len() + labels.sum::<usize>()
             }
             Self::Dependents(uid) => uid.len(),
         }
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn the_log_is_bounded_in_bytes() {
         let log = ReadLog::default();
-        let fitting = MAX_BYTES / (ENTRY_BYTES + 8);
+        let fitting = MAX_BYTES / (ENTRY_BYTES + "v1Pod".len() + 8);
         for i in 0..fitting {
             let object = ObjectKey::new("ns", &format!("{i:06}"));
             log.object(&pod(), &object);
@@ -148,6 +154,35 @@ mod tests {
         let reads = log.reads();
         assert_eq!((reads.uids.len(), reads.state.len(), reads.bulk_reads.len()), (0, 0, 0));
         assert!(reads.is_incomplete);
+    }
+
+    #[test]
+    fn every_text_of_a_bulk_read_counts() {
+        let long = || "x".repeat(MAX_BYTES);
+        let query = Query::default;
+        let lists = [
+            Query { namespace: Some(long()), ..query() },
+            Query { label_selector: Some(long()), ..query() },
+            Query { owner: Some(OwnedBy::Controller(long())), ..query() },
+            Query { owner: Some(OwnedBy::ControllerOrOrphan(long())), ..query() },
+            Query { owner: Some(OwnedBy::Any(long())), ..query() },
+            Query { index: Some((long(), String::new())), ..query() },
+            Query { index: Some((String::new(), long())), ..query() },
+        ];
+        let selecting = |kind, namespace: String, labels| BulkRead::Selecting { kind, namespace, labels };
+        let others = [
+            BulkRead::List(Kind::new("", "v1", &long()), query()),
+            selecting(Kind::new(&long(), "v1", "A"), String::new(), Vec::new()),
+            selecting(pod(), long(), Vec::new()),
+            selecting(pod(), String::new(), vec![(long(), String::new())]),
+            selecting(pod(), String::new(), vec![(String::new(), long())]),
+            BulkRead::Dependents(long()),
+        ];
+        for (i, bulk_read) in lists.map(|query| BulkRead::List(pod(), query)).into_iter().chain(others).enumerate() {
+            let log = ReadLog::default();
+            log.bulk_read(bulk_read);
+            assert_eq!((log.reads().bulk_reads.len(), log.reads().is_incomplete), (0, true), "{i}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use pintle_core::lifecycle::read_set::{Form, ReadObject, ReadSet};
 use pintle_core::object::Object;
 use pintle_core::object::field::FieldPath;
 use pintle_core::object::version::Uid;
+use pintle_core::object::work::Work;
 
 use super::RunView;
 use super::read_log::BulkRead;
@@ -18,6 +19,9 @@ use crate::store::Store;
 /// Maximum bytes of the objects and answers of one run: a larger case is not useful for debugging.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
+/// Maximum work of repeating the reads of one run, which nobody waits for.
+const MAX_WORK: u64 = 1 << 24;
+
 /// The reads that were replayed so far.
 struct Replay<'v> {
     snapshot: &'v Snapshot,
@@ -27,6 +31,7 @@ struct Replay<'v> {
     forms: Vec<Arc<Form>>,
     n_bytes: usize,
     is_full: bool,
+    work: Work,
 }
 
 impl RunView {
@@ -66,8 +71,10 @@ impl RunView {
     fn replay_bulk_read(&self, bulk_read: &BulkRead, replay: &mut Replay<'_>) {
         // A rejected read has returned nothing.
         let (kind, objects) = match bulk_read {
-            BulkRead::List(kind, query) => (kind, self.select(kind, query)),
-            BulkRead::Selecting { kind, namespace, labels } => (kind, self.selecting_objects(kind, namespace, labels)),
+            BulkRead::List(kind, query) => (kind, self.select(kind, query, &replay.work)),
+            BulkRead::Selecting { kind, namespace, labels } => {
+                (kind, self.selecting_objects(kind, namespace, labels, &replay.work))
+            }
             BulkRead::Dependents(uid) => {
                 let uid = Uid::parse(uid);
                 for (bound, store) in self.snapshot.kinds() {
@@ -79,6 +86,7 @@ impl RunView {
         if let (Some((bound, Some(store))), Ok((_, objects))) = (self.snapshot.kind(kind), objects) {
             replay.add(bound, store, objects);
         }
+        replay.read_set.is_incomplete |= replay.work.is_exhausted();
     }
 }
 
@@ -91,6 +99,7 @@ impl<'v> Replay<'v> {
             forms: Vec::new(),
             n_bytes: 0,
             is_full: false,
+            work: Work::new(MAX_WORK),
         }
     }
 
@@ -104,6 +113,10 @@ impl<'v> Replay<'v> {
             }
             if !self.known.insert(Arc::as_ptr(object)) {
                 continue;
+            }
+            if !self.work.charge(listener.fullest().cost(object)) {
+                self.read_set.is_incomplete = true;
+                return;
             }
             let Some(text) = listener.fullest().read(object) else { continue };
             let object = ReadObject { form: form.clone(), object: object.clone(), text };

@@ -356,6 +356,11 @@ impl Interner {
                 while let Some((Name(key), Name(value))) = map.next_entry()? {
                     labels.push((self.0.intern(&key), self.0.intern(&value)));
                 }
+                // The API server sends them sorted.
+                if !labels.is_sorted_by(|(a, _), (b, _)| a < b) {
+                    labels.sort_by(|(a, _): &(Arc<str>, _), (b, _)| a.cmp(b));
+                    labels.dedup_by(|(later, _), (first, _)| later == first);
+                }
                 Ok(labels.into())
             }
         }

@@ -13,6 +13,7 @@ mod project;
 pub mod selector;
 pub mod texts;
 pub mod version;
+pub mod work;
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::object::selector::Selector;
 use crate::object::texts::TextSet;
 use crate::object::version::{ResourceVersion, Uid};
 
-/// Labels of an object, in the server's order (sorted by key).
+/// Labels of an object, sorted by key.
 pub type Labels = Box<[(Arc<str>, Arc<str>)]>;
 
 /// The metadata that the host uses of every object.
@@ -62,7 +63,8 @@ impl Meta {
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
+        let at = self.labels.binary_search_by(|(ours, _)| (**ours).cmp(key)).ok()?;
+        Some(&*self.labels[at].1)
     }
 }
 

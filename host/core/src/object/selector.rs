@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::contract::manifest::SelectorForm;
@@ -16,6 +16,8 @@ use crate::contract::manifest::SelectorForm;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Box<[Requirement]>,
+    /// Of one evaluation, in units of [`Work`](crate::object::work::Work).
+    cost: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +43,29 @@ impl Requirement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Equals(Box<str>),
-    In(Box<[Box<str>]>),
+    In(Values),
     /// Also holds if the label is missing.
-    NotIn(Box<[Box<str>]>),
+    NotIn(Values),
     Exists,
     Missing,
     Greater(i64),
     Less(i64),
+}
+
+/// A set of values: sorted, each once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Values(Box<[Box<str>]>);
+
+impl Values {
+    fn new(mut values: Vec<Box<str>>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self(values.into())
+    }
+
+    fn contains(&self, value: &str) -> bool {
+        self.0.binary_search_by(|ours| (**ours).cmp(value)).is_ok()
+    }
 }
 
 /// A selector that is not valid. The message contains the cause.
@@ -78,7 +96,7 @@ impl Selector {
                 return Err(SelectorError("nothing follows the last ','".into()));
             }
         }
-        Ok(Self { requirements: requirements.into() })
+        Ok(Self::new(requirements))
     }
 
     /// From the JSON of a selector inside an object; `None` for JSON null.
@@ -121,6 +139,21 @@ impl Selector {
         Value::Object(selector)
     }
 
+    fn new(requirements: Vec<Requirement>) -> Self {
+        let cost = requirements.iter().map(|requirement| requirement.test.cost()).sum();
+        Self { requirements: requirements.into(), cost }
+    }
+
+    /// Number of requirements.
+    pub fn n_requirements(&self) -> usize {
+        self.requirements.len()
+    }
+
+    /// Units of [`Work`](crate::object::work::Work) of one call of [`matches`](Self::matches), at most.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
     /// Whether everything is selected.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
@@ -138,7 +171,7 @@ impl Selector {
 
     fn equal(labels: BTreeMap<Box<str>, Box<str>>) -> Self {
         let requirements = labels.into_iter().map(|(key, value)| Requirement { key, test: Test::Equals(value) });
-        Self { requirements: requirements.collect() }
+        Self::new(requirements.collect())
     }
 
     fn from_parts(parts: LabelSelector) -> Result<Self, SelectorError> {
@@ -146,8 +179,8 @@ impl Selector {
         for expression in parts.match_expressions.unwrap_or_default() {
             let values = expression.values.unwrap_or_default();
             let test = match (&*expression.operator, values.is_empty()) {
-                ("In", false) => Test::In(values),
-                ("NotIn", false) => Test::NotIn(values),
+                ("In", false) => Test::In(Values::new(values)),
+                ("NotIn", false) => Test::NotIn(Values::new(values)),
                 ("Exists", true) => Test::Exists,
                 ("DoesNotExist", true) => Test::Missing,
                 ("In" | "NotIn", true) => {
@@ -164,7 +197,7 @@ impl Selector {
             };
             requirements.push(Requirement { key: expression.key, test });
         }
-        Ok(Self { requirements: requirements.into() })
+        Ok(Self::new(requirements))
     }
 }
 
@@ -172,8 +205,8 @@ impl Test {
     fn holds(&self, value: Option<&str>) -> bool {
         match self {
             Self::Equals(wanted) => value == Some(&**wanted),
-            Self::In(wanted) => value.is_some_and(|value| wanted.iter().any(|w| **w == *value)),
-            Self::NotIn(unwanted) => value.is_none_or(|value| unwanted.iter().all(|w| **w != *value)),
+            Self::In(wanted) => value.is_some_and(|value| wanted.contains(value)),
+            Self::NotIn(unwanted) => value.is_none_or(|value| !unwanted.contains(value)),
             Self::Exists => value.is_some(),
             Self::Missing => value.is_none(),
             Self::Greater(bound) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *bound),
@@ -181,10 +214,17 @@ impl Test {
         }
     }
 
+    fn cost(&self) -> u64 {
+        match self {
+            Self::In(values) | Self::NotIn(values) => 2 + u64::from(values.0.len().max(1).ilog2()),
+            _ => 2,
+        }
+    }
+
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Equals(value) => value.len(),
-            Self::In(values) | Self::NotIn(values) => values.iter().map(|v| size_of::<Box<str>>() + v.len()).sum(),
+            Self::In(values) | Self::NotIn(values) => values.0.iter().map(|v| size_of::<Box<str>>() + v.len()).sum(),
             _ => 0,
         }
     }
@@ -201,7 +241,7 @@ struct LabelSelector {
 struct Expression {
     key: Box<str>,
     operator: Arc<str>,
-    values: Option<Box<[Box<str>]>>,
+    values: Option<Vec<Box<str>>>,
 }
 
 struct Parser<'a> {
@@ -246,7 +286,7 @@ impl<'a> Parser<'a> {
         let test = if self.eat("==") || self.eat("=") {
             Test::Equals(self.word().into())
         } else if self.eat("!=") {
-            Test::NotIn(Box::new([self.word().into()]))
+            Test::NotIn(Values::new(vec![self.word().into()]))
         } else if self.eat(">") {
             Test::Greater(self.number()?)
         } else if self.eat("<") {
@@ -276,7 +316,7 @@ impl<'a> Parser<'a> {
         word.parse().map_err(|_| SelectorError(format!("{word:?} is not an integer")))
     }
 
-    fn values(&mut self) -> Result<Box<[Box<str>]>, SelectorError> {
+    fn values(&mut self) -> Result<Values, SelectorError> {
         if !self.eat("(") {
             return Err(SelectorError(format!("expected '(' before {:?}", self.rest)));
         }
@@ -284,7 +324,7 @@ impl<'a> Parser<'a> {
         loop {
             values.push(self.word().into());
             if self.eat(")") {
-                return Ok(values.into());
+                return Ok(Values::new(values));
             }
             if !self.eat(",") {
                 return Err(SelectorError(format!("expected ',' or ')' before {:?}", self.rest)));
@@ -338,6 +378,16 @@ mod tests {
     }
 
     #[test]
+    fn the_cost_of_a_selector_counts_every_requirement_and_hardly_its_values() {
+        let cost = |text: &str| Selector::parse(text).unwrap().cost();
+        assert_eq!([cost(""), cost("a"), cost("a=b,!c"), cost("a in (b)")], [0, 2, 4, 2]);
+        let values: Vec<String> = (0..1024).map(|i| format!("v{i}")).collect();
+        assert_eq!(cost(&format!("a notin ({})", values.join(","))), 12);
+        let map = Selector::from_json(r#"{"a":"b","c":"d"}"#, SelectorForm::Map).unwrap().unwrap();
+        assert_eq!(map.cost(), 4);
+    }
+
+    #[test]
     fn a_bad_selector_says_what_is_wrong() {
         for (text, why) in [
             ("app in db", "expected '(' before \"db\""),
@@ -379,7 +429,7 @@ mod tests {
     #[test]
     fn selectors_inside_objects_are_written_as_they_were_read() {
         let expressions = r#"{"matchLabels":{"app":"web","x":"y"},"matchExpressions":[
-            {"key":"tier","operator":"In","values":["front","back"]},{"key":"a","operator":"NotIn","values":["b"]},
+            {"key":"tier","operator":"In","values":["back","front"]},{"key":"a","operator":"NotIn","values":["b"]},
             {"key":"c","operator":"Exists"},{"key":"d","operator":"DoesNotExist"}]}"#;
         for (text, form) in [
             (expressions, SelectorForm::LabelSelector),

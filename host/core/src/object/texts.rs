@@ -113,6 +113,13 @@ impl Reader {
         texts.source(&self.projection)
     }
 
+    /// Units of [`Work`](crate::object::work::Work) of [`read`](Self::read): a text that has more than is read must be parsed.
+    pub fn cost(&self, source: Source, texts: &[Arc<str>]) -> u64 {
+        const BYTES_PER_UNIT: u64 = 8;
+        let n_bytes = source.of(texts).filter(|_| !source.is_exact).map_or(0, |text| text.len() as u64);
+        1 + n_bytes / BYTES_PER_UNIT
+    }
+
     /// What it reads, and nothing else.
     pub fn read(&self, source: Source, texts: &[Arc<str>]) -> Option<Arc<str>> {
         let text = source.of(texts)?;

@@ -19,6 +19,15 @@ pub enum OwnedBy {
     Any(String),
 }
 
+impl OwnedBy {
+    /// The uid.
+    pub fn uid(&self) -> &str {
+        match self {
+            Self::Controller(uid) | Self::ControllerOrOrphan(uid) | Self::Any(uid) => uid,
+        }
+    }
+}
+
 /// All conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
@@ -68,6 +77,14 @@ pub enum ViewError {
     /// The watch declares no `selects`.
     #[error("watch of {0} does not declare `selects`")]
     NoSelector(Kind),
+    /// One call looked at more than it may. Fewer objects (a namespace, an index, an owner) or a shorter selector help.
+    #[error(
+        "the call of the lister takes too much work: too many objects for so many requirements; ask for a namespace, an owner or an index"
+    )]
+    TooMuchWork,
+    /// One call found more bytes than the run may read.
+    #[error("the lister was asked for more than {0} bytes (limits.readBytes of the manifest)")]
+    TooManyBytes(u64),
     /// The manifest does not declare discovery.
     #[error("the manifest does not declare `discovery: true`")]
     NoDiscovery,

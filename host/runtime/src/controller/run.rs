@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use pintle_cache::RunContext;
+use pintle_cache::{MAX_WORK, RunContext};
 use pintle_core::contract::check;
 use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
 use pintle_core::lifecycle::probation::Ended;
@@ -227,6 +227,8 @@ impl Controller {
             attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
             failures: key.and_then(|key| inner.failures.get(key)).cloned().unwrap_or_default(),
             answers,
+            max_read_bytes: version.limits.read_bytes,
+            max_work: MAX_WORK,
         }
     }
 
@@ -276,7 +278,11 @@ fn views(
     match candidate.and_then(|candidate| Some((candidate, candidate.cache()?))) {
         None => (cache.view(context), None),
         Some((candidate, others)) => {
-            let of_other = RunContext { config: candidate.config.clone(), ..context.clone() };
+            let of_other = RunContext {
+                config: candidate.config.clone(),
+                max_read_bytes: candidate.limits.read_bytes,
+                ..context.clone()
+            };
             let (own, other) = cache.views(context, &*others, of_other);
             (own, Some(other))
         }

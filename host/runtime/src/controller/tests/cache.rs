@@ -70,7 +70,7 @@ impl PluginCache for FakeCache {
     }
 
     fn view(&self, context: RunContext) -> Arc<dyn View> {
-        let RunContext { now, config, state, attempt, failures, answers } = context;
+        let RunContext { now, config, state, attempt, failures, answers, max_read_bytes: _, max_work: _ } = context;
         let state = state.into_iter().collect();
         Arc::new(FakeView { now, config, state, attempt, failures, answers, objects: Vec::new() })
     }

@@ -1,0 +1,52 @@
+//! A bound on what one read of a cache may do.
+//!
+//! Work is counted in units rather than in time, so that the same read of the same objects always ends in the same way.
+
+use std::cell::Cell;
+
+/// Units of work that a read has left. One unit is about one comparison of short texts: some nanoseconds.
+#[derive(Debug)]
+pub struct Work {
+    left: Cell<u64>,
+    is_exhausted: Cell<bool>,
+}
+
+impl Work {
+    /// Allows this many units.
+    pub fn new(units: u64) -> Self {
+        Self { left: Cell::new(units), is_exhausted: Cell::new(false) }
+    }
+
+    /// Charges units; returns whether the read may go on. Once it may not, it never may again.
+    pub fn charge(&self, units: u64) -> bool {
+        match self.left.get().checked_sub(units).filter(|_| !self.is_exhausted.get()) {
+            Some(left) => {
+                self.left.set(left);
+                true
+            }
+            None => {
+                self.is_exhausted.set(true);
+                false
+            }
+        }
+    }
+
+    /// Whether a charge was rejected.
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejected_charge_ends_the_work() {
+        let work = Work::new(3);
+        assert!(work.charge(1) && work.charge(2) && work.charge(0));
+        assert!(!work.is_exhausted());
+        assert!(!work.charge(1));
+        assert!(work.is_exhausted() && !work.charge(0));
+    }
+}
