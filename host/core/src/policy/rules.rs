@@ -3,9 +3,14 @@
 //! Flow: a change of the cache -> the rules of the object's watch -> keys for the work queue. Both old and new state are
 //! mapped, so that a key that lost the object is enqueued as well.
 //!
+//! What many rules ask of one change is found out once: the fields that any of them compares, and the keys that several of them lead to.
+//!
 //! Not here: `to: plugin`, which only the plugin can map.
 
+mod sight;
+
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +20,7 @@ use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::version::Uid;
 use crate::object::{Meta, Object, OwnerRef};
 use crate::policy::queue::Priority;
+use sight::{Sight, State};
 
 /// A key to add to its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,21 +77,39 @@ pub trait RuleCache {
 #[derive(Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
+    /// Everything that any rule compares.
+    compared: Option<Projector>,
+    /// Number of distinct sets of fields that rules compare.
+    n_masks: usize,
     /// What the rules look at.
     fields: FieldMask,
 }
 
-#[derive(Debug)]
-struct Rule {
+/// Which keys a rule leads to. Rules with equal targets lead to the same ones.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Target {
     to: To,
     queue: Arc<str>,
     kind: Option<Kind>,
     via: Vec<Kind>,
     field: Option<FieldPath>,
     label: Option<String>,
+}
+
+/// Fields of which one must differ between the states of an update.
+#[derive(Debug)]
+struct Changed {
+    fields: Projector,
+    /// Rules that compare the same fields have the same number.
+    mask: usize,
+}
+
+#[derive(Debug)]
+struct Rule {
+    target: Target,
     on: Vec<Change>,
     /// Of an update, only these fields; absent if all updates count.
-    changed: Option<Projector>,
+    changed: Option<Changed>,
     orphans: bool,
     dangling: bool,
     present: Option<FieldPath>,
@@ -100,23 +124,35 @@ impl Rules {
     pub fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
         let first = manifest.queues.first().map_or("", |queue| queue.name.as_str());
         let mut fields = FieldMask::default();
+        let mut compared = FieldMask::default();
+        let mut masks: Vec<Vec<FieldPath>> = Vec::new();
         let mut rule = |rule: &Enqueue| {
             let field = match rule.to {
                 To::Field => rule.field.as_deref().map(str::parse).transpose()?,
                 _ => None,
             };
             let present: Option<FieldPath> = rule.present.as_deref().map(str::parse).transpose()?;
-            let changed: Vec<FieldPath> = rule.changed.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+            let mut changed: Vec<FieldPath> = rule.changed.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+            changed.sort_unstable();
             fields.extend(field.iter().chain(&present).chain(&changed).cloned());
-            Ok(Rule {
+            compared.extend(changed.iter().cloned());
+            let mask = masks.iter().position(|mask| *mask == changed).unwrap_or_else(|| {
+                masks.push(changed.clone());
+                masks.len() - 1
+            });
+            let target = Target {
                 to: rule.to,
                 queue: rule.queue.as_deref().unwrap_or(first).into(),
                 kind: rule.kind.clone(),
                 via: rule.via.clone(),
                 field,
                 label: rule.field.clone().filter(|_| rule.to == To::Label),
+            };
+            Ok(Rule {
+                target,
                 on: rule.on.clone(),
-                changed: (!changed.is_empty()).then(|| Projector::new(&FieldMask::new(changed))),
+                changed: (!changed.is_empty())
+                    .then(|| Changed { fields: Projector::new(&FieldMask::new(changed)), mask }),
                 orphans: rule.orphans,
                 dangling: rule.dangling,
                 present,
@@ -124,7 +160,9 @@ impl Rules {
             })
         };
         let rules = watch.enqueue.iter().map(&mut rule).collect::<Result<_, _>>()?;
-        Ok(Self { rules, fields })
+        let n_masks = masks.len();
+        let compared = masks.iter().any(|mask| !mask.is_empty()).then(|| Projector::new(&compared));
+        Ok(Self { rules, compared, n_masks, fields })
     }
 
     /// Fields that the rules read; the watch must keep them.
@@ -134,27 +172,38 @@ impl Rules {
 
     /// Queues whose keys are objects of the watch.
     pub fn own_queues(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.rules.iter().filter(|rule| rule.to == To::This).map(|rule| &rule.queue)
+        self.rules.iter().map(|rule| &rule.target).filter(|target| target.to == To::This).map(|target| &target.queue)
     }
 
     /// Whether the plugin maps this change.
     pub fn wants_mapping(&self, delta: &Delta, cache: &dyn RuleCache) -> bool {
-        self.rules.iter().any(|rule| {
-            rule.to == To::Plugin && rule.applies(delta, cache) && rule.states(delta, cache).next().is_some()
-        })
+        let mut rules = self.rules.iter().filter(|rule| rule.target.to == To::Plugin).peekable();
+        if rules.peek().is_none() {
+            return false;
+        }
+        let sight = Sight::new(delta, cache, self.compared.as_ref(), self.n_masks);
+        rules.any(|rule| rule.applies(&sight) && rule.states(&sight).next().is_some())
     }
 
     /// Keys of a change, each once per queue (with the shortest delay).
     pub fn keys(&self, delta: &Delta, cache: &dyn RuleCache) -> Vec<Enqueued> {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
-        let mut keys: Vec<Enqueued> = Vec::new();
-        for rule in self.rules.iter().filter(|rule| rule.to != To::Plugin && rule.applies(delta, cache)) {
-            for object in rule.states(delta, cache) {
-                rule.map(&delta.kind, object, cache, &mut |kind, object| {
-                    let key = Key { queue: rule.queue.clone(), kind, object };
-                    keys.push(Enqueued { key, delay: rule.delay, priority });
-                });
+        let sight = Sight::new(delta, cache, self.compared.as_ref(), self.n_masks);
+        // With the shortest delay. A delay that is absent is shorter than any other.
+        let mut targets: BTreeMap<(&Target, State), Option<Duration>> = BTreeMap::new();
+        for rule in self.rules.iter().filter(|rule| rule.target.to != To::Plugin && rule.applies(&sight)) {
+            for state in rule.states(&sight) {
+                let state = if rule.target.sees_no_difference(delta) { State::New } else { state };
+                let delay = targets.entry((&rule.target, state)).or_insert(rule.delay);
+                *delay = (*delay).min(rule.delay);
             }
+        }
+        let mut keys: Vec<Enqueued> = Vec::new();
+        for ((target, state), delay) in targets {
+            target.map(&sight, state, &mut |kind, object| {
+                let key = Key { queue: target.queue.clone(), kind, object };
+                keys.push(Enqueued { key, delay, priority });
+            });
         }
         if keys.len() > 1 {
             keys.sort_by(|a, b| a.key.cmp(&b.key).then(a.delay.cmp(&b.delay)));
@@ -165,46 +214,53 @@ impl Rules {
 }
 
 impl Rule {
-    fn applies(&self, delta: &Delta, cache: &dyn RuleCache) -> bool {
+    fn applies(&self, sight: &Sight<'_>) -> bool {
         let on = |change| self.on.is_empty() || self.on.contains(&change);
-        match (&delta.old, &delta.new) {
+        match (&sight.delta.old, &sight.delta.new) {
             (None, Some(_)) => on(Change::Add),
             (Some(_), None) => on(Change::Delete),
             // Another object with the same name: the changes in between were missed.
             (Some(old), Some(new)) if old.meta.uid != new.meta.uid => on(Change::Delete) || on(Change::Add),
-            (Some(old), Some(new)) => on(Change::Update) && self.differs(&delta.kind, old, new, cache),
+            (Some(_), Some(_)) => {
+                on(Change::Update)
+                    && self.changed.as_ref().is_none_or(|Changed { fields, mask }| sight.differs(fields, *mask))
+            }
             (None, None) => false,
         }
     }
 
-    fn differs(&self, kind: &Kind, old: &Object, new: &Object, cache: &dyn RuleCache) -> bool {
-        let Some(changed) = &self.changed else { return true };
-        match (cache.text(kind, old), cache.text(kind, new)) {
-            (Some(old), Some(new)) => match (changed.project(&old), changed.project(&new)) {
-                (Ok(old), Ok(new)) => old != new,
-                _ => true,
-            },
-            _ => true,
+    /// Old and new state, as far as the rule applies to them.
+    fn states<'s>(&'s self, sight: &'s Sight<'_>) -> impl Iterator<Item = State> {
+        [State::Old, State::New].into_iter().filter(move |state| self.is_about(sight, *state))
+    }
+
+    fn is_about(&self, sight: &Sight<'_>, state: State) -> bool {
+        let Some(object) = sight.object(state) else { return false };
+        let has = |field: &FieldPath| sight.text(state).is_some_and(|text| field.is_present(text));
+        let dangles = |owner| is_dangling(&object.meta, owner, sight.cache);
+        (!self.orphans || object.meta.controller().is_none())
+            && (!self.dangling || object.meta.owners.iter().any(dangles))
+            && self.present.as_ref().is_none_or(has)
+    }
+}
+
+impl Target {
+    /// Whether both states of a change lead to the same keys, because they are equal in all that decides.
+    fn sees_no_difference(&self, delta: &Delta) -> bool {
+        let (Some(old), Some(new)) = (&delta.old, &delta.new) else { return false };
+        let (old, new) = (&old.meta, &new.meta);
+        match self.to {
+            To::This | To::Namespace | To::NamespaceKeys => true,
+            To::Dependents => old.uid == new.uid,
+            To::Selecting | To::Label => old.labels == new.labels,
+            To::Owners | To::Controller => old.owners == new.owners,
+            To::Field | To::Plugin => false,
         }
     }
 
-    /// Old and new state, as far as the rule applies to them.
-    fn states<'d>(&'d self, delta: &'d Delta, cache: &'d dyn RuleCache) -> impl Iterator<Item = &'d Object> {
-        [&delta.old, &delta.new]
-            .into_iter()
-            .filter_map(|state| state.as_deref())
-            .filter(move |object| self.is_about(&delta.kind, object, cache))
-    }
-
-    fn is_about(&self, kind: &Kind, object: &Object, cache: &dyn RuleCache) -> bool {
-        let has = |field: &FieldPath| cache.text(kind, object).is_some_and(|text| field.is_present(&text));
-        (!self.orphans || object.meta.controller().is_none())
-            && (!self.dangling || object.meta.owners.iter().any(|owner| is_dangling(&object.meta, owner, cache)))
-            && self.present.as_ref().is_none_or(has)
-    }
-
-    fn map(&self, kind: &Kind, object: &Object, cache: &dyn RuleCache, add: &mut dyn FnMut(Kind, ObjectKey)) {
-        let meta = &object.meta;
+    fn map(&self, sight: &Sight<'_>, state: State, add: &mut dyn FnMut(Kind, ObjectKey)) {
+        let Some(object) = sight.object(state) else { return };
+        let (kind, meta, cache) = (&sight.delta.kind, &object.meta, sight.cache);
         match (self.to, &self.kind) {
             (To::This, _) => add(kind.clone(), meta.key.clone()),
             (To::Controller, Some(wanted)) => {
@@ -224,8 +280,8 @@ impl Rule {
                 cache.selecting(wanted, meta).into_iter().for_each(|key| add(wanted.clone(), key));
             }
             (To::Field, Some(wanted)) => {
-                let values = match (&self.field, cache.text(kind, object)) {
-                    (Some(field), Some(text)) => field.values(&text),
+                let values = match (&self.field, sight.text(state)) {
+                    (Some(field), Some(text)) => field.values(text),
                     _ => Vec::new(),
                 };
                 values

@@ -8,6 +8,10 @@ use super::{Backoff, Manifest, Metric, Queue, Watch};
 /// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
 const MAX_QUEUES: usize = 16;
+/// Maximum rules of a watch. Each is evaluated for every change.
+const MAX_RULES: usize = 64;
+/// Maximum fields that the rules of a watch compare, all rules together.
+const MAX_CHANGED: usize = 256;
 /// Maximum concurrent runs of a queue.
 const MAX_CONCURRENCY: u32 = 1_000;
 /// Longest name that becomes a metric label or an event source, in bytes.
@@ -73,12 +77,11 @@ fn at_least(of: &str, found: Option<u32>, least: u32) -> Result<(), String> {
 fn check_watch(watch: &Watch) -> Result<(), String> {
     items("fields", watch.fields.len(), MAX_ITEMS)?;
     items("indexes", watch.indexes.len(), MAX_ITEMS)?;
-    items("enqueue", watch.enqueue.len(), MAX_ITEMS)?;
+    items("enqueue", watch.enqueue.len(), MAX_RULES)?;
     for (i, rule) in watch.enqueue.iter().enumerate() {
         items("via", rule.via.len(), MAX_ITEMS).map_err(|why| format!("enqueue[{i}].{why}"))?;
-        items("changed", rule.changed.len(), MAX_ITEMS).map_err(|why| format!("enqueue[{i}].{why}"))?;
     }
-    Ok(())
+    items("enqueue[*].changed", watch.enqueue.iter().map(|rule| rule.changed.len()).sum(), MAX_CHANGED)
 }
 
 fn check_metric(metric: &Metric) -> Result<(), String> {
@@ -148,9 +151,16 @@ mod tests {
         check(|m| m["queues"] = queues(16), expect!["ok"]);
         check(|m| m["queues"] = queues(17), expect!["queues: 17 are too many, at most 16"]);
         let rules = |n| many(n, |_| json!({"to": "self"}));
+        check(|m| m["watches"][0]["enqueue"] = rules(65), expect!["watches[0].enqueue: 65 are too many, at most 64"]);
+        check(|m| m["watches"][0]["enqueue"] = rules(64), expect!["ok"]);
+        let comparing = |n: usize| {
+            let rule = |n: usize| json!({"to": "self", "changed": many(n, |i| json!(format!("spec.f{i}")))});
+            json!([rule(n / 2), rule(n - n / 2)])
+        };
+        check(|m| m["watches"][0]["enqueue"] = comparing(256), expect!["ok"]);
         check(
-            |m| m["watches"][0]["enqueue"] = rules(257),
-            expect!["watches[0].enqueue: 257 are too many, at most 256"],
+            |m| m["watches"][0]["enqueue"] = comparing(257),
+            expect!["watches[0].enqueue[*].changed: 257 are too many, at most 256"],
         );
         let labels =
             |n| json!([{"name": "x", "help": "", "type": "gauge", "labels": many(n, |i| json!(i.to_string()))}]);
