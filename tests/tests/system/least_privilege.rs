@@ -96,7 +96,13 @@ fn manifests() -> Result<Vec<Manifest>> {
 fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<Permission>, BTreeSet<Permission>) {
     let mut permissions = [BTreeSet::new(), BTreeSet::new()];
     for (i, grant) in asked_by(manifest).into_iter().enumerate() {
-        assert!(grant.paths.is_empty(), "no built-in plugin reads paths");
+        // Everybody may discover: the role system:discovery is of all authenticated users.
+        assert!(
+            grant.paths.is_empty() || grant.paths == ["/api", "/apis"],
+            "{} reads {:?}",
+            manifest.name,
+            grant.paths
+        );
         let of = &mut permissions[usize::from(i >= manifest.watches.len())];
         for kind in &grant.kinds {
             let (group, plural) = match kind.as_str() {
@@ -122,14 +128,7 @@ fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<P
             }
         }
     }
-    let [watches, mut writes] = permissions;
-    if manifest.events {
-        for verb in ["create", "patch"] {
-            let (group, resource) = (String::new(), "events".to_owned());
-            writes.insert(Permission { verb: verb.into(), group, resource, name: None });
-        }
-    }
-    (watches, writes)
+    permissions.into()
 }
 
 fn surplus(asked: &BTreeSet<Permission>, given: &[&[Rule]]) -> Vec<Permission> {

@@ -20,7 +20,7 @@ use crate::object::id::Kind;
 
 pub use denial::Denial;
 use denial::Why;
-pub use missing::{Missing, asked_by};
+pub use missing::{Missing, asked_by, events_line, gives_discovery};
 
 /// A request, as grants see it.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,9 @@ impl Rule {
         self.verbs.matches("get")
             && self.paths.iter().any(|pattern| match pattern {
                 PathPattern::Exact(exact) => path == exact,
-                PathPattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
+                PathPattern::Prefix(prefix) => {
+                    path.starts_with(prefix.as_str()) && prefix.len() >= must_be_spelled(path)
+                }
             })
     }
 }
@@ -152,13 +154,20 @@ pub struct Grants {
     asked: Vec<Rule>,
     /// The operator's grants, if any were given.
     given: Option<Vec<Rule>>,
+    withholds_events: bool,
 }
 
 impl Grants {
     /// The manifest's requests, restricted to the operator's grants (unrestricted if absent).
     pub fn new(asked: &[Grant], given: Option<&[Grant]>) -> Self {
         let rules = |grants: &[Grant]| grants.iter().map(Rule::new).collect();
-        Self { asked: rules(asked), given: given.map(rules) }
+        let withholds_events = given.is_some_and(|given| !missing::gives_events(given));
+        Self { asked: rules(asked), given: given.map(rules), withholds_events }
+    }
+
+    /// Whether the operator gives no permission to record events. The plugin's events are dropped then, which fails nothing.
+    pub fn withholds_events(&self) -> bool {
+        self.withholds_events
     }
 
     /// Checks whether the request may be sent. `owned` returns whether the object is [`Of::Key`] or [`Of::Controlled`], or
@@ -222,6 +231,36 @@ impl Grants {
     pub fn allow_path(&self, path: &str) -> bool {
         self.check_path(path).is_ok()
     }
+}
+
+/// Segments of paths that lead into a Pod, or from the API server to another one.
+const INTO_PODS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+/// Parameters of answers that do not end, or end when the caller says so.
+const STREAMING: [&str; 3] = ["follow", "timeoutSeconds", "watch"];
+
+/// How much of a path a grant must spell out, in bytes: up to the last part that streams, or leads into a Pod. A pattern with `*`
+/// covers the rest only.
+fn must_be_spelled(path: &str) -> usize {
+    let (route, query) = path.split_once('?').unwrap_or((path, ""));
+    let mut end = 0;
+    let mut most = 0;
+    for segment in route.split('/') {
+        end += segment.len();
+        if INTO_PODS.contains(&segment) {
+            most = end;
+        }
+        end += 1;
+    }
+    for parameter in query.split('&') {
+        end += parameter.len();
+        let name = parameter.split('=').next().unwrap_or_default();
+        // An escaped name may be any.
+        if STREAMING.contains(&name) || name.contains('%') {
+            most = end;
+        }
+        end += 1;
+    }
+    most
 }
 
 /// Whether the path starts with `/`, is printable ASCII, and does not normalise to another path.

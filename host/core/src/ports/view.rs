@@ -86,7 +86,7 @@ pub enum ViewError {
     #[error("the lister was asked for more than {0} bytes (limits.readBytes of the manifest)")]
     TooManyBytes(u64),
     /// The manifest does not declare discovery.
-    #[error("the manifest does not declare `discovery: true`")]
+    #[error("the manifest does not declare `discovery: true`, or the operator does not grant it")]
     NoDiscovery,
 }
 

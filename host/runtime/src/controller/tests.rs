@@ -137,6 +137,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
     };
     Version::new(VersionParts {
+        manifest: manifest.clone(),
         digest: format!("digest of {}", manifest.version),
         origin: "test".into(),
         spec: Spec::default(),

@@ -17,6 +17,8 @@ use crate::metrics::{DeclaredMetrics, QueueMetrics};
 /// The parts of a version.
 pub(crate) struct VersionParts {
     pub(crate) guest: Arc<dyn Guest>,
+    /// The guest's manifest, without what the operator withholds.
+    pub(crate) manifest: Arc<Manifest>,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub(crate) digest: String,
     /// Origin of the component.
@@ -44,6 +46,7 @@ pub(crate) struct QueueConfig {
 /// A version of a plugin, compiled.
 pub(crate) struct Version {
     pub(crate) guest: Arc<dyn Guest>,
+    manifest: Arc<Manifest>,
     pub(crate) spec: Spec,
     pub(super) limits: EffectiveLimits,
     pub(super) config: Arc<str>,
@@ -67,6 +70,7 @@ impl Version {
     pub(crate) fn new(parts: VersionParts) -> Arc<Self> {
         Arc::new(Self {
             limits: parts.guest.limits(),
+            manifest: parts.manifest,
             guest: parts.guest,
             spec: parts.spec,
             config: parts.config,
@@ -79,15 +83,16 @@ impl Version {
         })
     }
 
+    /// The manifest, without what the operator withholds.
     pub(crate) fn manifest(&self) -> &Arc<Manifest> {
-        self.guest.manifest()
+        &self.manifest
     }
 
     /// Whether this spec grants everything that the version was granted. Permissions that an operator has removed are not
     /// restored automatically.
     pub(super) fn keeps_its_grants(&self, spec: &Spec) -> bool {
         let missing = |spec: &Spec| match &spec.grants {
-            Some(given) => Grants::missing(self.manifest(), given),
+            Some(given) => Grants::missing(self.guest.manifest(), given),
             None => Vec::new(),
         };
         let before = missing(&self.spec);

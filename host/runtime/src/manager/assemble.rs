@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_core::contract::manifest::{Grant, Manifest, To};
 use pintle_core::contract::settings;
-use pintle_core::policy::grants::Grants;
+use pintle_core::policy::grants::{self, Grants};
 use pintle_core::ports::guest::Guest;
 
 use super::{Manager, ManagerError, PluginOptions};
@@ -14,7 +14,7 @@ use crate::controller::{QueueConfig, Version, VersionParts};
 
 impl Manager {
     /// Assembles a version from a compiled component. `given`: the operator's grants; if absent, everything that the manifest
-    /// requests.
+    /// requests. A manifest's `discovery` that is not granted counts as not declared.
     ///
     /// # Errors
     /// [`ManagerError`]; nothing has changed.
@@ -24,7 +24,10 @@ impl Manager {
         options: PluginOptions,
         given: Option<&[Grant]>,
     ) -> Result<Arc<Version>, ManagerError> {
-        let manifest = guest.manifest().clone();
+        let mut manifest = guest.manifest().clone();
+        if manifest.discovery && given.is_some_and(|given| !grants::gives_discovery(given)) {
+            Arc::make_mut(&mut manifest).discovery = false;
+        }
         let name = &manifest.name;
         let maps = manifest.watches.iter().flat_map(|watch| &watch.enqueue).any(|rule| rule.to == To::Plugin);
         if maps && !guest.maps() {
@@ -44,9 +47,18 @@ impl Manager {
             concurrency,
             resync,
         });
+        let grants = Grants::new(&manifest.grants, given);
+        if manifest.events && grants.withholds_events() {
+            tracing::warn!(
+                plugin = name,
+                "the plugin records no events, because they are not granted: {}",
+                grants::events_line(name)
+            );
+        }
         Ok(Version::new(VersionParts {
             queues: queues.collect(),
-            grants: Grants::new(&manifest.grants, given),
+            grants,
+            manifest,
             guest,
             digest: options.digest,
             origin: options.origin,

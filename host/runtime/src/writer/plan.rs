@@ -96,8 +96,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                 if let Action::Event(event) = &mutation.action
                     && !self.rights.may_record(event)
                 {
-                    self.refused_events.push(self.event_refusal(event));
-                    n_denied += 1;
+                    n_denied += self.refuse(event);
                     continue;
                 }
                 // Steps after a failed one are carried out only if they are `always`.
@@ -125,8 +124,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         let mut n_refused = 0;
         for told in [&mut mutation.on_success, &mut mutation.on_failure] {
             if let Some(event) = told.take_if(|event| !rights.may_record(event)) {
-                self.refused_events.push(self.event_refusal(&event));
-                n_refused += 1;
+                n_refused += self.refuse(&event);
             }
         }
         let resource = kind_of(&mutation.action).and_then(&self.resolve);
@@ -150,6 +148,15 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
             },
         };
         Ok((Some((target, go)), n_refused))
+    }
+
+    /// Drops an event; returns the number of denials. What the operator withholds is reported once, when the plugin is loaded.
+    fn refuse(&mut self, event: &Event) -> usize {
+        if self.rights.manifest.events && self.rights.grants.withholds_events() {
+            return 0;
+        }
+        self.refused_events.push(self.event_refusal(event));
+        1
     }
 
     fn event_refusal(&self, event: &Event) -> String {

@@ -54,7 +54,7 @@ impl Rights<'_> {
         }
     }
 
-    /// Checks whether a need may be answered. The manifest has decided on `discovery` already.
+    /// Checks whether a need may be answered. A manifest without `discovery` has been a fault before.
     ///
     /// # Errors
     /// [`Denial`]; for objects, a later run may see another owner.
@@ -63,7 +63,8 @@ impl Rights<'_> {
             Need::LiveObject { kind, object } => self.get(kind, object),
             Need::LiveList { kind, namespace, .. } => self.list(kind, namespace),
             Need::RawPath(path) => self.grants.check_path(path),
-            Need::Discovery => Ok(()),
+            Need::Discovery if self.manifest.discovery => Ok(()),
+            Need::Discovery => Err(Denial::of_discovery()),
         }
     }
 
@@ -103,7 +104,8 @@ impl Rights<'_> {
             };
             kind && watch.namespace.as_deref().is_none_or(|ours| ours == namespace)
         });
-        self.manifest.events && (watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace))
+        let is_allowed = self.manifest.events && !self.grants.withholds_events();
+        is_allowed && (watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace))
     }
 
     /// Whether a write, if carried out, makes the key's object the controller of an object without one.

@@ -57,8 +57,14 @@ impl Denial {
 
     pub(super) fn of_path(path: &str, why: Why) -> Self {
         let route = path.split('?').next().unwrap_or_default();
-        let grant = Grant { verbs: vec!["get".into()], paths: vec![format!("{route}*")], ..Grant::default() };
+        let (spelled, _) = path.split_at(super::must_be_spelled(path).max(route.len()));
+        let grant = Grant { verbs: vec!["get".into()], paths: vec![format!("{spelled}*")], ..Grant::default() };
         Self { request: format!("get {path}"), why, grant: grant.into() }
+    }
+
+    /// Of a need of discovery.
+    pub fn of_discovery() -> Self {
+        Self { request: "discovery".to_owned(), why: Why::Ungiven, grant: super::missing::of_discovery().into() }
     }
 
     /// The message in one line, for this plugin.

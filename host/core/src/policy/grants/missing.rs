@@ -17,9 +17,43 @@ pub struct Missing {
     pub watch: bool,
 }
 
-/// All requests of a manifest: `list` and `watch` for each of its watches, then its grants.
+/// All requests of a manifest: `list` and `watch` for each of its watches, its grants, discovery, events.
 pub fn asked_by(manifest: &Manifest) -> Vec<Grant> {
-    manifest.watches.iter().map(of_watch).chain(manifest.grants.iter().cloned()).collect()
+    let discovery = manifest.discovery.then(of_discovery);
+    let events = manifest.events.then(of_events);
+    manifest
+        .watches
+        .iter()
+        .map(of_watch)
+        .chain(manifest.grants.iter().cloned())
+        .chain(discovery)
+        .chain(events)
+        .collect()
+}
+
+/// What `discovery: true` requests.
+pub(super) fn of_discovery() -> Grant {
+    Grant { verbs: vec!["get".into()], paths: vec!["/api".into(), "/apis".into()], ..Grant::default() }
+}
+
+/// What a manifest requests that records events.
+fn of_events() -> Grant {
+    Grant { verbs: vec!["create".into(), "patch".into()], kinds: vec!["v1/Event".into()], ..Grant::default() }
+}
+
+/// Whether the operator's grants allow discovery.
+pub fn gives_discovery(given: &[Grant]) -> bool {
+    uncovered(&of_discovery(), given).is_empty()
+}
+
+/// Whether the operator's grants allow events, which are never limited to some namespaces or to objects of the key.
+pub(super) fn gives_events(given: &[Grant]) -> bool {
+    uncovered(&of_events(), given).is_empty()
+}
+
+/// The grant of events, as an entry of a YAML list, and where an operator adds it.
+pub fn events_line(plugin: &str) -> String {
+    format!("add `{}` to {}", line(&of_events()), place(plugin))
 }
 
 fn of_watch(watch: &Watch) -> Grant {
@@ -53,12 +87,14 @@ impl Missing {
 
 impl Grants {
     /// The manifest's requests that the operator's grants do not cover. This includes requests that would only be denied one
-    /// by one at run time, so that an operator learns of them before the plugin is loaded.
+    /// by one at run time, so that an operator learns of them before the plugin is loaded. Events are not among them: a plugin
+    /// works without.
     pub fn missing(manifest: &Manifest, given: &[Grant]) -> Vec<Missing> {
         let watches = manifest.watches.iter().map(|watch| (of_watch(watch), true));
         let grants = manifest.grants.iter().map(|grant| (grant.clone(), false));
         let mut missing: Vec<Missing> = Vec::new();
-        for (asked, watch) in watches.chain(grants) {
+        let discovery = manifest.discovery.then(|| (of_discovery(), false));
+        for (asked, watch) in watches.chain(grants).chain(discovery) {
             for grant in uncovered(&asked, given) {
                 let one = Missing { grant, watch };
                 if !missing.contains(&one) {

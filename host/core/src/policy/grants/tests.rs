@@ -1,11 +1,11 @@
 use expect_test::expect;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::manifest::Manifest;
 
-fn grants(asked: serde_json::Value, given: Option<serde_json::Value>) -> Grants {
+fn grants(asked: Value, given: Option<Value>) -> Grants {
     let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
     let given: Option<Vec<Grant>> = given.map(|given| serde_json::from_value(given).unwrap());
     Grants::new(&asked, given.as_deref())
@@ -71,6 +71,68 @@ fn the_operator_can_only_restrict() {
     assert!(!allows(&grants, "create v1/Pod b/b"));
     assert!(!allows(&grants, "create v1/Secret a/b"));
     assert!(!allows(&super::tests::grants(asked, Some(json!([]))), "create v1/Pod a/b"));
+}
+
+#[test]
+fn a_path_that_streams_or_leads_into_a_pod_must_be_spelled_out() {
+    let with = |path: &str| grants(json!([{"verbs": ["get"], "kinds": [], "paths": [path]}]), None);
+    let all = with("/*");
+    for path in [
+        "/api/v1/namespaces/a/pods/p/log",
+        "/api/v1/namespaces/a/pods/p/exec?command=sh",
+        "/api/v1/namespaces/a/pods/p/attach",
+        "/api/v1/namespaces/a/pods/p/portforward",
+        "/api/v1/namespaces/a/services/s/proxy/admin",
+        "/api/v1/nodes/n/proxy",
+        "/api/v1/pods?watch=true",
+        "/api/v1/pods?limit=1&watch",
+        "/api/v1/pods?w%61tch=1",
+        "/logs/x?follow=true",
+        "/api/v1/pods?timeoutSeconds=3600",
+    ] {
+        assert!(!all.allow_path(path), "{path}");
+        assert!(with(path).allow_path(path), "{path} is spelled out");
+        assert!(with(&format!("{path}*")).allow_path(&format!("{path}&a=b")), "{path} with a star behind it");
+    }
+    for path in ["/api/v1/pods?limit=5", "/logs", "/apis/x/proxies", "/api/v1/pods?labelSelector=watch%3Dtrue"] {
+        assert!(all.allow_path(path), "{path}");
+    }
+    let why = all.check_path("/api/v1/namespaces/a/pods/p/log?tailLines=5").unwrap_err().message("widgets");
+    assert!(why.contains(r#"add `- {verbs: [get], paths: ["/api/v1/namespaces/a/pods/p/log*"]}`"#), "{why}");
+}
+
+#[test]
+fn discovery_and_events_are_the_operators_to_give() {
+    let manifest = |discovery: bool| {
+        let manifest = json!({
+            "name": "widgets", "version": "1", "contract": "0.1", "queues": [{"name": "q"}], "watches": [], "discovery": discovery,
+        });
+        Manifest::parse(manifest.to_string().as_bytes()).unwrap()
+    };
+    let given = |grants: Value| serde_json::from_value::<Vec<Grant>>(grants).unwrap();
+    let missing = |given: &[Grant]| Missing::message(&Grants::missing(&manifest(true), given), "widgets");
+    assert_eq!(
+        missing(&[]),
+        "plugin widgets asks for more than it is given; add `- {verbs: [get], paths: [/api]}` and `- {verbs: [get], paths: [/apis]}` to \
+         `grants` of ControllerPlugin/widgets or of the plugin's spec file"
+    );
+    assert_eq!(Missing::message(&Grants::missing(&manifest(false), &[]), "widgets"), "", "events are not required");
+    let discovery = given(json!([{"verbs": ["get"], "paths": ["/api", "/apis"]}]));
+    assert_eq!(missing(&discovery), "");
+    assert!(gives_discovery(&discovery) && !gives_discovery(&given(json!([{"verbs": ["get"], "paths": ["/api"]}]))));
+
+    let withholds = |grants: Value| Grants::new(&[], Some(&given(grants))).withholds_events();
+    assert!(!Grants::new(&[], None).withholds_events());
+    assert!(!withholds(json!([{"verbs": ["create", "patch"], "kinds": ["v1/Event"]}])));
+    assert!(!withholds(json!([{"verbs": ["*"], "kinds": ["*"]}])));
+    assert!(withholds(json!([])));
+    assert!(withholds(json!([{"verbs": ["create"], "kinds": ["v1/Event"]}])));
+    assert!(withholds(json!([{"verbs": ["create", "patch"], "kinds": ["v1/Event"], "namespaces": ["a"]}])));
+    assert_eq!(
+        events_line("widgets"),
+        "add `- {verbs: [create, patch], kinds: [v1/Event]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"
+    );
+    assert_eq!(asked_by(&manifest(true)).len(), 2);
 }
 
 #[test]
@@ -166,7 +228,7 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
         .assert_eq(&path("/apis/../x"));
 }
 
-fn manifest(watches: serde_json::Value, grants: serde_json::Value) -> Manifest {
+fn manifest(watches: serde_json::Value, grants: Value) -> Manifest {
     let manifest = json!({
         "name": "widgets", "version": "1.0.0", "contract": "0.1",
         "watches": watches, "queues": [{"name": "widgets"}], "grants": grants,
