@@ -40,7 +40,7 @@ pub(crate) const SHARES: [Share; 9] = [
     },
     Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
     Share { tests: &[&["languages::"], &["webapp::"]], checks: &[] },
-    Share { tests: &[&["mistakes::"]], checks: &[] },
+    Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
     Share { tests: &[&["silence::"]], checks: &[] },
     Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
     Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },

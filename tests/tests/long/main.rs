@@ -4,6 +4,7 @@
 
 mod behaviour_itself;
 mod crash_everywhere;
+mod hostile_objects;
 mod kubectl_real;
 mod languages;
 mod mistakes;

@@ -1,0 +1,90 @@
+//! What a plugin can make the host hold.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pintle_core::ports::api::{ApiError, WriteRequest};
+
+use super::*;
+use crate::held::Account;
+
+fn failure_of(name: &str) -> MutationFailure {
+    MutationFailure {
+        step: 0,
+        position: 0,
+        verb: "create",
+        kind: pod(),
+        object: ObjectKey::new("ns", name),
+        subresource: None,
+        code: 403,
+        reason: "Forbidden".into(),
+        message: "x".repeat(1000),
+        causes: Vec::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failures_that_a_key_keeps_are_bounded() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
+        let lengths = view.failures().iter().map(|failure| (failure.message.len(), failure.causes.len()));
+        log.lock().push(lengths.collect::<Vec<_>>());
+        if view.attempt() > 0 {
+            return done();
+        }
+        let creates = (0..300).map(|i| create(&format!("p{i}"))).collect();
+        Ok(Ok(steps(vec![step(Order::Parallel, creates)])))
+    });
+    let long = |_: &str, _: &WriteRequest| {
+        Err(ApiError { message: "x".repeat(1 << 20), causes: vec!["Cause".into(); 100], ..refusal(422) })
+    };
+    let fixture = Fixture::new(guest, FakeWriter::new(long));
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!(*seen.lock(), [vec![], vec![(1024, 16); 256]]);
+    let left = fixture.metric("pintle_plugin_held_bytes{plugin=\"widgets\"}");
+    assert_eq!(left, 0, "nothing is left of a key that succeeded");
+}
+
+#[test]
+fn failures_that_do_not_fit_the_account_are_not_kept() {
+    let failure = failure_of("a");
+    let n_bytes = failure.n_bytes() as u64;
+    let account = Account::new(3 * n_bytes - 1);
+    let kept = KeptFailures::new(vec![failure.clone(); 2], &account);
+    assert_eq!((kept.failures.len(), account.n_bytes()), (2, 2 * n_bytes));
+    assert_eq!(KeptFailures::new(vec![failure.clone()], &account).failures.len(), 0);
+    drop(kept);
+    assert_eq!(KeptFailures::new(vec![failure; 4], &account).failures.len(), 2);
+    assert_eq!(account.n_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
+    let (n_changes, n_keys) = (40, 16);
+    // A made-up key never succeeds, so the queue remembers it.
+    let (guest, calls) =
+        scripted(manifest(|_| {}), |_| Err(PluginFault { kind: FaultKind::Trap, message: "made up".into() }));
+    let n_mapped = AtomicUsize::new(0);
+    let guest = guest.mapping(move |_, _| {
+        let n = n_mapped.fetch_add(1, Ordering::Relaxed);
+        Ok((0..n_keys).map(|i| key(&format!("made-up-{n}-{i}"))).collect())
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    *fixture.cache.all_keys.lock() = vec![key("real")];
+    let handler = ChangeSink::new(&fixture.controller);
+    fixture.start_with(handler.clone());
+    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
+    handler.on_changes(&(0..n_changes).map(|_| delta()).collect::<Vec<_>>().into());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let n_known: usize = {
+        let inner = fixture.controller.inner.lock();
+        inner.queues.iter().map(|queue| queue.work_queue.n_known() + queue.limiter.n_failing()).sum()
+    };
+    // A key that fails has three entries, and the last mapping found room.
+    assert!((64..3 * (64 + n_keys)).contains(&n_known), "{n_known}");
+    assert!(calls.lock().iter().any(|(_, name, _)| name == "real"));
+    let faults = fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}");
+    assert!(faults > 0, "{faults}");
+    let error = fixture.controller.status().conditions.into_iter().find(|one| one.reason == "MappingFaults").unwrap();
+    assert!(error.message.contains("the mapping has returned too many keys"), "{}", error.message);
+}

@@ -1,0 +1,84 @@
+//! The bytes that the host holds for the runs of one plugin: needs and their answers, failures that the next run sees.
+//!
+//! Each has a bound of its own, but a plugin has thousands of workers and keys. The account bounds their sum.
+//!
+//! Not here: the memory of instances (`pintle-wasm`), keyed state, metrics, which have bounds for the whole plugin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Maximum bytes that the host holds for the runs of one plugin.
+pub(crate) const MAX_HELD_BYTES: u64 = 256 << 20;
+
+/// The account of one plugin.
+#[derive(Debug)]
+pub(crate) struct Account {
+    max_bytes: u64,
+    n_bytes: AtomicU64,
+}
+
+/// Bytes that are held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    account: Arc<Account>,
+    n_bytes: u64,
+}
+
+impl Account {
+    pub(crate) fn new(max_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { max_bytes, n_bytes: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.n_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds nothing yet.
+    pub(crate) fn open(self: &Arc<Self>) -> Held {
+        Held { account: self.clone(), n_bytes: 0 }
+    }
+}
+
+impl Held {
+    /// Holds so many bytes more; returns whether there was room.
+    #[must_use]
+    pub(crate) fn grow(&mut self, n_bytes: u64) -> bool {
+        let account = &self.account;
+        let grown = account.n_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+            held.checked_add(n_bytes).filter(|held| *held <= account.max_bytes)
+        });
+        if grown.is_ok() {
+            self.n_bytes += n_bytes;
+        }
+        grown.is_ok()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.account.n_bytes.fetch_sub(self.n_bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_full_until_something_is_dropped() {
+        let account = Account::new(10);
+        let (mut one, mut other) = (account.open(), account.open());
+        assert!(one.grow(6) && other.grow(4));
+        assert!(!other.grow(1) && !one.grow(u64::MAX));
+        assert_eq!(account.n_bytes(), 10);
+        drop(one);
+        assert_eq!(account.n_bytes(), 4);
+        assert!(other.grow(6) && !other.grow(1));
+        drop(other);
+        assert_eq!(account.n_bytes(), 0);
+    }
+}
