@@ -16,6 +16,7 @@ mod account;
 mod connect;
 mod discover;
 mod error;
+mod limit;
 mod path;
 mod read;
 mod settings;

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use parking_lot::Mutex;
 use pintle_core::contract::outcome::{PatchType, Preconditions, Propagation};
-use pintle_core::policy::ratelimit::TokenBucket;
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -21,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::connect::Connection;
 use crate::error;
+use crate::limit::{Limit, LimitedReader};
 use crate::path::{self, Place};
 use crate::read::Failed;
 
@@ -36,21 +34,20 @@ struct Writer {
     connection: Connection,
     user_agent: String,
     field_manager: String,
-    limit: Option<Mutex<TokenBucket>>,
+    limit: Arc<Limit>,
 }
 
 impl ApiWriters for Connection {
-    fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter> {
-        Arc::new(Writer {
-            connection: self.of(identity),
+    fn client(&self, identity: &WriterIdentity) -> ApiClient {
+        let (connection, limit) = (self.of(identity), Limit::of(identity));
+        let reader = LimitedReader { connection: connection.clone(), limit: limit.clone() };
+        let writer = Writer {
+            connection,
             user_agent: format!("pintle/{} {}", env!("CARGO_PKG_VERSION"), identity.name),
             field_manager: identity.name.clone(),
-            limit: identity.qps.map(|qps| Mutex::new(TokenBucket::new(f64::from(qps), identity.burst))),
-        })
-    }
-
-    fn live_reader(&self, identity: &WriterIdentity) -> Option<Arc<dyn ApiReader>> {
-        identity.account.is_some().then(|| self.of(identity).reader())
+            limit,
+        };
+        ApiClient { writer: Arc::new(writer), reader: Some(Arc::new(reader)) }
     }
 }
 
@@ -82,24 +79,15 @@ impl Writer {
     /// Sends the write; returns the body of the last attempt's answer.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
         let method = method_of(&write.verb).1;
-        self.wait_for_turn(method).await;
+        self.limit.wait(method, &self.connection).await;
         let answer = match self.send(write).await {
             Err(failed) if failed.renewed => {
-                self.wait_for_turn(method).await;
+                self.limit.wait(method, &self.connection).await;
                 self.send(write).await
             }
             result => result,
         };
         answer.map_err(|failed| failed.error)
-    }
-
-    async fn wait_for_turn(&self, method: &'static str) {
-        let Some(limit) = &self.limit else { return };
-        let delay = limit.lock().reserve(Instant::now().into_std());
-        if delay > Duration::ZERO {
-            tokio::time::sleep(delay).await;
-        }
-        self.connection.report(|observer| observer.delayed(method, &self.connection.host, delay));
     }
 
     async fn send(&self, write: &WriteRequest) -> Result<Bytes, Failed> {

@@ -15,8 +15,8 @@ use hyper_util::rt::TokioIo;
 use pintle_core::contract::outcome::Preconditions;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, ListWatchTarget, WriteRequest, WriteVerb,
-    WriterIdentity,
+    ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, ListWatchTarget, RequestObserver,
+    WriteRequest, WriteVerb, WriterIdentity,
 };
 use pintle_kube::{Connection, Source};
 use serde_json::json;
@@ -149,6 +149,26 @@ fn delete() -> WriteRequest {
     WriteRequest { resource: Arc::new(pods()), namespace: "ns".into(), name: "p".into(), subresource: None, verb }
 }
 
+/// Notes how long requests waited for their limits.
+#[derive(Default)]
+struct Delays(std::sync::Mutex<Vec<Duration>>);
+
+impl Delays {
+    fn take(&self) -> Vec<Duration> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl RequestObserver for Delays {
+    fn attempted(&self, _: &'static str, _: &str, _: Option<u16>, _: Option<usize>) {}
+
+    fn delayed(&self, _: &'static str, _: &str, waited: Duration) {
+        self.0.lock().unwrap().push(waited);
+    }
+
+    fn finished(&self, _: &'static str, _: &str, _: Duration, _: Option<usize>) {}
+}
+
 async fn write(writer: &Arc<dyn ApiWriter>) -> Result<(), (ApiErrorClass, String)> {
     writer.write(&delete()).await.map(|_| ()).map_err(|error| (error.class, error.message))
 }
@@ -156,7 +176,7 @@ async fn write(writer: &Arc<dyn ApiWriter>) -> Result<(), (ApiErrorClass, String
 #[tokio::test]
 async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     let (server, connection) = Server::start().await;
-    let writer = connection.writer(&identity());
+    let writer = connection.client(&identity()).writer;
     assert_eq!(server.log(), [""; 0], "no token is fetched before the first write");
     write(&writer).await.unwrap();
     assert_eq!(
@@ -169,8 +189,8 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
         ]
     );
     // Events and live reads have the same identity.
-    write(&connection.writer(&identity())).await.unwrap();
-    let live = connection.live_reader(&identity()).unwrap();
+    write(&connection.client(&identity()).writer).await.unwrap();
+    let live = connection.client(&identity()).reader.unwrap();
     live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
     assert_eq!(server.log(), ["DELETE pods/p mine-1 200", "GET pods/p mine-1 200"]);
     let target = ListWatchTarget {
@@ -183,16 +203,38 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     };
     ApiReader::list(&connection, &target, 1, None).await.unwrap();
     let host = WriterIdentity { account: None, ..identity() };
-    write(&connection.writer(&host)).await.unwrap();
-    assert!(connection.live_reader(&host).is_none());
-    assert_eq!(server.log(), ["GET pods host 200", "DELETE pods/p host 200"]);
+    write(&connection.client(&host).writer).await.unwrap();
+    let live = connection.client(&host).reader.unwrap();
+    live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    assert_eq!(server.log(), ["GET pods host 200", "DELETE pods/p host 200", "GET pods/p host 200"]);
+}
+
+#[tokio::test]
+async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
+    let (_server, connection) = Server::start().await;
+    let observer = Arc::new(Delays::default());
+    connection.observe(observer.clone());
+    let slow = |burst| WriterIdentity { qps: Some(20.0), burst, account: None, ..identity() };
+    let client = connection.client(&slow(4));
+    let reader = client.reader.unwrap();
+    write(&client.writer).await.unwrap();
+    reader.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    reader.raw("/api/v1/namespaces/ns/pods/p", 1 << 20).await.unwrap();
+    reader.turn().await;
+    let delayed = |delays: Vec<Duration>| delays.iter().map(|delay| *delay > Duration::ZERO).collect::<Vec<_>>();
+    assert_eq!(delayed(observer.take()), [false; 4]);
+    // The burst is used up: the next request of any sort waits, and only of this client.
+    reader.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    write(&client.writer).await.unwrap();
+    write(&connection.client(&slow(1)).writer).await.unwrap();
+    assert_eq!(delayed(observer.take()), [true, true, false]);
 }
 
 #[tokio::test]
 async fn a_token_is_renewed_before_it_expires() {
     let (server, connection) = Server::start().await;
     server.state().accounts.insert("mine".into());
-    let writer = connection.writer(&identity());
+    let writer = connection.client(&identity()).writer;
     write(&writer).await.unwrap();
     let later = async |seconds| {
         tokio::time::pause();
@@ -213,7 +255,7 @@ async fn a_token_is_renewed_before_it_expires() {
 #[tokio::test]
 async fn a_rejected_token_is_replaced_and_a_deleted_account_is_created_again() {
     let (server, connection) = Server::start().await;
-    let writer = connection.writer(&identity());
+    let writer = connection.client(&identity()).writer;
     write(&writer).await.unwrap();
     server.log();
     server.state().tokens.clear();
@@ -225,7 +267,7 @@ async fn a_rejected_token_is_replaced_and_a_deleted_account_is_created_again() {
     // Deleting the account invalidates its tokens.
     server.state().tokens.clear();
     server.state().accounts.clear();
-    let live = connection.live_reader(&identity()).unwrap();
+    let live = connection.client(&identity()).reader.unwrap();
     live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
     assert_eq!(
         server.log(),
@@ -250,7 +292,7 @@ async fn a_rejected_token_is_replaced_and_a_deleted_account_is_created_again() {
 async fn without_a_token_nothing_is_sent_and_the_write_fails() {
     let (server, connection) = Server::start().await;
     server.state().forbids_tokens = true;
-    let writer = connection.writer(&identity());
+    let writer = connection.client(&identity()).writer;
     let (class, message) = write(&writer).await.unwrap_err();
     assert_eq!(class, ApiErrorClass::Unauthorized);
     assert!(

@@ -290,17 +290,18 @@ impl Manager {
             idle_signal: self.idle_signal.clone(),
         };
         // One client for both: with a second one the plugin could exceed its limit.
-        let api = self.writers.writer(&identity);
+        let client = self.writers.client(&identity);
+        let api = client.writer;
         // The account of a plugin that declares no events may not record any, and the host still records the plugin's faults.
         let telling = match manifest.events {
             true => api.clone(),
-            false => self.writers.writer(&WriterIdentity { account: None, ..identity.clone() }),
+            false => self.writers.client(&WriterIdentity { account: None, ..identity.clone() }).writer,
         };
         let (recorder, recording) = Recorder::start(telling, recorder, metrics.clone());
         let disabled = version.spec.disabled;
         let parts = ControllerParts {
             reader: self.reader.clone(),
-            live: self.writers.live_reader(&identity).unwrap_or_else(|| self.reader.clone()),
+            live: client.reader.unwrap_or_else(|| self.reader.clone()),
             writer: Writer { name, api, recorder, metrics: metrics.clone(), stopped: CancellationToken::new() },
             metrics,
             clock: self.config.clock.clone(),

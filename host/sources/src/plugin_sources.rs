@@ -115,7 +115,7 @@ impl PluginSources {
 
 /// Identity of the host's own writes.
 fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
-    connection.writer(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None })
+    connection.client(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None }).writer
 }
 
 /// Creates or updates the resource's definition.

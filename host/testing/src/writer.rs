@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use pintle_core::ports::api::{ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written};
+use pintle_core::ports::api::{
+    ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+};
 use tokio::sync::watch;
 
 use crate::FakeServer;
@@ -132,7 +134,7 @@ impl ApiWriter for FakeWriter {
 pub struct FakeWriters(pub Arc<FakeWriter>);
 
 impl ApiWriters for FakeWriters {
-    fn writer(&self, _: &WriterIdentity) -> Arc<dyn ApiWriter> {
-        self.0.clone()
+    fn client(&self, _: &WriterIdentity) -> ApiClient {
+        ApiClient { writer: self.0.clone(), reader: None }
     }
 }

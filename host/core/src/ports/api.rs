@@ -139,6 +139,10 @@ pub trait ApiReader: Send + Sync {
     -> BoxFuture<'a, Result<Box<str>, ApiError>>;
     /// GET of a path (beginning with `/`); reads at most `limit_bytes` of the body.
     fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
+    /// Waits until the client's rate limit admits a request that is sent on its behalf in another way.
+    fn turn(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A write request that has passed the check of grants.
@@ -205,14 +209,18 @@ pub struct WriterIdentity {
     pub account: Option<String>,
 }
 
-/// Creates writers.
+/// Creates clients.
 pub trait ApiWriters: Send + Sync {
-    /// Creates a writer for this identity.
-    fn writer(&self, identity: &WriterIdentity) -> Arc<dyn ApiWriter>;
-    /// A reader for this identity's live reads. If absent, live reads use the host's identity, as informers always do.
-    fn live_reader(&self, _identity: &WriterIdentity) -> Option<Arc<dyn ApiReader>> {
-        None
-    }
+    /// Creates a client for this identity. Its writes and live reads share one rate limit.
+    fn client(&self, identity: &WriterIdentity) -> ApiClient;
+}
+
+/// A client of the API server with an identity and a rate limit.
+pub struct ApiClient {
+    /// Writes.
+    pub writer: Arc<dyn ApiWriter>,
+    /// Live reads. If absent, they use the host's identity without a limit, as informers always do.
+    pub reader: Option<Arc<dyn ApiReader>>,
 }
 
 /// Observes every request to the API server, for metrics. It is called on the request path: it must be fast and never block.
