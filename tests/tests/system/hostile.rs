@@ -51,6 +51,61 @@ fn no_attack_harms_the_host_or_a_neighbour() -> Result<()> {
     Ok(())
 }
 
+/// Every attack at once, until each has run several times.
+#[test]
+fn all_attacks_at_once_are_bounded_in_memory_and_leave_the_neighbour_alone() -> Result<()> {
+    // The peak of memory is that of a process, and other tests run in this one.
+    if std::env::var_os("ALONE").is_none() {
+        let name = "hostile::all_attacks_at_once_are_bounded_in_memory_and_leave_the_neighbour_alone";
+        let mut alone = std::process::Command::new(std::env::current_exe()?);
+        let output = alone.args(["--exact", name, "--nocapture"]).env("ALONE", "1").output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|line| line.contains("attacks at once")).unwrap_or_default();
+        println!("{line}");
+        ensure!(output.status.success() && !line.is_empty(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        return Ok(());
+    }
+    /// What the process may take more than at rest. Alone, the attack that takes most has 16 calls of 64 MiB.
+    const MAX_MORE: u64 = 2 << 30;
+    let fixture = Fixture::start()?;
+    let calm = fixture.probe()?;
+    let at_rest = memory("VmRSS")?;
+    for attack in &ATTACKS {
+        fixture.add(attack.name, &attack.component()?)?;
+    }
+    for attack in &ATTACKS {
+        let is_met = |status: &PluginStatus| status.n_runs >= 4;
+        fixture.wait(attack.name, "four runs", is_met)?;
+    }
+    let attacked = fixture.probe()?;
+    let peak = memory("VmHWM")?;
+    let mib = |n_bytes: u64| n_bytes >> 20;
+    println!(
+        "{} attacks at once: {} MiB at rest, at most {} MiB, bound {} MiB; neighbour {:.2?} at rest, {:.2?} attacked",
+        ATTACKS.len(),
+        mib(at_rest),
+        mib(peak),
+        mib(at_rest + MAX_MORE),
+        calm.median,
+        attacked.median
+    );
+    let neighbour = fixture.status("echo")?;
+    ensure!(neighbour.n_faults == 0, "the neighbour has faults: {neighbour:?}");
+    ensure!(peak < at_rest + MAX_MORE, "{} MiB", mib(peak));
+    for attack in &ATTACKS {
+        fixture.remove(attack.name)?;
+    }
+    fixture.stop()
+}
+
+/// A size of this process in bytes.
+fn memory(field: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let kib: u64 = line.and_then(|line| line.trim().strip_suffix("kB")).context(field.to_owned())?.trim().parse()?;
+    Ok(kib << 10)
+}
+
 /// Adds the plugin, looks at what becomes of it and how long the neighbour takes meanwhile, and removes it.
 fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
     let name = attack.name;

@@ -62,8 +62,11 @@ impl bindings::Guest for Hostile {
             "memory-growth" => memory_growth(),
             "metric-labels" => metric_labels(&key),
             "mutation-flood" => writing(vec![create("hostile", r#"{"generateName":"flood-"}"#); 1_001]),
+            "needs-crowd" => needs_crowd(&key, &lister),
+            "needs-denied" => needs_denied(&key, &lister),
             "needs-flood" => Outcome { needs: vec![Need::RawPath("/version".into()); 257], ..nothing() },
             "needs-without-end" => Outcome { needs: vec![Need::RawPath("/version".into())], ..nothing() },
+            "need-that-streams" => ask(&lister, Need::RawPath("/api/v1/configmaps?watch=true".into())),
             "path-name" => path_name(key),
             "path-need" => ask(&lister, Need::RawPath("/version/../api/v1/secrets".into())),
             "recursion" => {
@@ -74,6 +77,14 @@ impl bindings::Guest for Hostile {
             "secret-need" => {
                 let object = object("calm", "token");
                 ask(&lister, Need::LiveObject(LiveObject { kind: kind("Secret"), object }))
+            }
+            "selector-of-many-requirements" => {
+                select(&key, &lister, &requirements(65));
+                nothing()
+            }
+            "selector-of-many-values" => {
+                select(&key, &lister, &format!("k notin ({})", ",".repeat(1 << 19)));
+                nothing()
             }
             "state-flood" => {
                 let value = Some("x".repeat(600_000));
@@ -147,10 +158,33 @@ fn log_flood() -> Outcome {
 
 /// Lists with the most expensive selector possible.
 fn loop_in_host_calls(key: &Key, lister: &Lister) -> ! {
-    let label_selector = Some((0..50_000).map(|i| format!("!k{i},")).collect::<String>() + "!k");
+    let selector = requirements(64);
     loop {
-        black_box(lister.list(&key.kind, &Query { label_selector: label_selector.clone(), ..all() }));
+        select(key, lister, &selector);
     }
+}
+
+fn requirements(n: usize) -> String {
+    (0..n).map(|i| format!("!k{i}")).collect::<Vec<_>>().join(",")
+}
+
+fn select(key: &Key, lister: &Lister, label_selector: &str) {
+    black_box(lister.list(&key.kind, &Query { label_selector: Some(label_selector.into()), ..all() }));
+}
+
+/// Has the host hold as many needs and answers as it lets a run.
+fn needs_crowd(key: &Key, lister: &Lister) -> Outcome {
+    let path = |round: usize, i: usize| format!("/version/{}-{round}-{i}-{}", key.object.name, "x".repeat(1_000_000));
+    match (0..7).find(|round| lister.answer(&Need::RawPath(path(*round, 0))).is_none()) {
+        Some(round) => Outcome { needs: (0..30).map(|i| Need::RawPath(path(round, i))).collect(), ..nothing() },
+        None => again(),
+    }
+}
+
+/// Has the host hold and repeat needs that it denies.
+fn needs_denied(key: &Key, lister: &Lister) -> Outcome {
+    let need = Need::RawPath(format!("/secret/{}", key.object.name.repeat(900_000 / key.object.name.len())));
+    if lister.answer(&need).is_none() { Outcome { needs: vec![need], ..nothing() } } else { again() }
 }
 
 /// One instruction that nothing interrupts.

@@ -52,6 +52,11 @@ const CREATE: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMa
 const CREATE_OWN: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
 const DELETE: &str = r#"{"grants": [{"verbs": ["delete"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
 const READ_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version"]}]}"#;
+const READ_API: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/api/*"]}]}"#;
+const LARGE_NEEDS: &str = r#"{
+    "limits": {"outcomeBytes": 33554432},
+    "grants": [{"verbs": ["get"], "paths": ["/version/*"]}]
+}"#;
 const READ_BELOW_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version/*"]}]}"#;
 const OWN_STATUS: &str = r#"{
     "watches": [{"kind": "v1/Service", "namespace": "hostile", "enqueue": [{"to": "self"}]}],
@@ -66,7 +71,7 @@ const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
 const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
 const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
 
-pub(crate) const ATTACKS: [Attack; 39] = [
+pub(crate) const ATTACKS: [Attack; 44] = [
     attack("event-flood", Allowed),
     with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
     with(CREATE_OWN, attack("foreign-owner", Fault("grant", "create"))),
@@ -88,6 +93,9 @@ pub(crate) const ATTACKS: [Attack; 39] = [
         CREATE,
         attack("mutation-flood", Fault("output", "the outcome has 1001 mutations, more than the limit of 1000")),
     ),
+    with(READ_API, attack("need-that-streams", Denied("/api/v1/configmaps?watch=true"))),
+    with(LARGE_NEEDS, attack("needs-crowd", Fault("host_call", "the runs of the plugin hold 268435456 bytes already"))),
+    attack("needs-denied", Denied("get /secret/")),
     attack("needs-flood", Fault("output", "the outcome has 257 needs, more than 256")),
     with(READ_VERSION, attack("needs-without-end", Fault("output", "the run still had needs after 8 rounds"))),
     with(DELETE, attack("path-name", Failed("no object can have the name"))),
@@ -95,6 +103,8 @@ pub(crate) const ATTACKS: [Attack; 39] = [
     attack("recursion", Fault("memory", "call stack exhausted")),
     attack("requeue-storm", Allowed),
     attack("secret-need", Denied("get v1/Secret")),
+    attack("selector-of-many-requirements", Fault("output", "it has 65 requirements, at most 64")),
+    attack("selector-of-many-values", Fault("output", "it has 524298 bytes, at most 16384")),
     attack("state-flood", Fault("output", "the keyed state would have")),
     attack("trap", Fault("trap", "unreachable")),
     attack("undeclared-kind", Fault("grant", "kind v1/Secret is not watched by this plugin")),
