@@ -70,7 +70,7 @@ pub struct RunContext {
     /// Failures of the key in a row.
     pub attempt: u32,
     /// Of the key's previous outcome.
-    pub failures: Vec<MutationFailure>,
+    pub failures: Arc<[MutationFailure]>,
     /// To the needs of this run's previous round.
     pub answers: Answers,
     /// Maximum bytes of the texts that one read returns.
@@ -87,7 +87,7 @@ impl Default for RunContext {
             config: "{}".into(),
             state: imbl::OrdMap::new(),
             attempt: 0,
-            failures: Vec::new(),
+            failures: Arc::from([]),
             answers: Answers::new(),
             max_read_bytes: u64::MAX,
             max_work: MAX_WORK,

@@ -105,7 +105,10 @@ impl FailedRun {
     /// Upper bound of the bytes that it costs.
     pub fn n_bytes(&self) -> usize {
         let objects = self.read_set.objects.iter().map(|seen| seen.n_bytes());
-        let answers = self.read_set.answers.iter().map(|(_, answer)| answer.as_ref().map_or(0, |text| text.len()));
+        let answers = self.read_set.answers.iter().map(|(need, answer)| {
+            need.n_bytes()
+                + answer.as_ref().map_or_else(|error| error.reason.len() + error.message.len(), |text| text.len())
+        });
         let state = self.read_set.state.iter().map(|(name, value)| name.len() + value.len());
         let failures = self.failures.iter().map(|failure| failure.message.len() + size_of::<MutationFailure>());
         let log = self.log.iter().map(|line| line.message.len() + size_of::<LogLine>());

@@ -1,6 +1,6 @@
 //! The bytes that the host holds for the runs of one plugin: needs and their answers, failures that the next run sees.
 //!
-//! Each has a bound of its own, but a plugin has thousands of workers and keys. The account bounds their sum.
+//! Each has a bound, but a plugin has thousands of workers and keys. The account bounds their sum.
 //!
 //! Not here: the memory of instances (`pintle-wasm`), keyed state, metrics, which have bounds for the whole plugin.
 

@@ -12,6 +12,7 @@
 
 mod controller;
 pub mod failures;
+mod held;
 pub mod manager;
 mod metrics;
 mod recorder;

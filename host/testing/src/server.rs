@@ -50,6 +50,8 @@ pub struct State {
     pub late: Duration,
     /// No answer to anything.
     pub down: bool,
+    /// Raw paths are never answered.
+    pub stuck: bool,
     /// Answers to the next lists and watches, by plural.
     pub failures: BTreeMap<String, VecDeque<ApiError>>,
     /// Answers to all lists and watches, by plural.
@@ -364,6 +366,9 @@ impl ApiReader for FakeServer {
     /// The path itself.
     fn raw<'a>(&'a self, path: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         let state = self.state();
+        if state.stuck {
+            return futures::future::pending().boxed();
+        }
         let text = state.garbage.get(path).cloned().unwrap_or_else(|| path.to_owned());
         async move { Ok(text.into()) }.boxed()
     }

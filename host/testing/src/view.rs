@@ -21,7 +21,7 @@ pub struct FakeView {
     /// Failures of the key in a row.
     pub attempt: u32,
     /// Of the key's previous outcome.
-    pub failures: Vec<MutationFailure>,
+    pub failures: Arc<[MutationFailure]>,
     /// To the needs of the run's previous round.
     pub answers: Answers,
     /// What the host finds in the caches.

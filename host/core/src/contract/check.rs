@@ -22,6 +22,8 @@ const MAX_OBSERVATIONS: usize = 1_000;
 const MAX_STATE_WRITES: usize = 1_000;
 /// Maximum keys for the change of one object.
 const MAX_MAPPED_KEYS: usize = 10_000;
+/// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
+const MAX_KEY_BYTES: usize = 1024;
 /// Maximum tolerated failures of one mutation: each class once.
 const MAX_TOLERATED: usize = 6;
 /// Longest name in the keyed state, in bytes.
@@ -150,8 +152,13 @@ pub fn mapped_keys(keys: Vec<Key>, manifest: &Manifest) -> Result<MappedKeys, St
         }
     }
     // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
-    let is_possible = |key: &Key| is_kind(&key.kind) && is_object(&key.object);
+    let is_possible = |key: &Key| is_kind(&key.kind) && is_object(&key.object) && key_bytes(key) <= MAX_KEY_BYTES;
     Ok(MappedKeys(keys.into_iter().filter(is_possible).collect()))
+}
+
+fn key_bytes(key: &Key) -> usize {
+    let (kind, object) = (&key.kind, &key.object);
+    kind.group.len() + kind.version.len() + kind.name.len() + object.namespace.len() + object.name.len()
 }
 
 fn is_kind(kind: &Kind) -> bool {
@@ -231,12 +238,7 @@ fn size(outcome: &Outcome) -> u64 {
     let of = |conditions: &Preconditions| optional(&conditions.uid) + optional(&conditions.resource_version);
     let mut bytes = 0;
     for need in &outcome.needs {
-        bytes += match need {
-            Need::LiveObject { object, .. } => object.name.len() + object.namespace.len(),
-            Need::LiveList { namespace, label_selector, .. } => namespace.len() + optional(label_selector),
-            Need::RawPath(path) => path.len(),
-            Need::Discovery => 0,
-        };
+        bytes += need.n_bytes();
     }
     for mutation in outcome.steps.iter().flat_map(|step| &step.mutations) {
         bytes += mutation.on_success.iter().chain(&mutation.on_failure).map(event).sum::<usize>();
@@ -356,6 +358,11 @@ mod tests {
             kind: Kind::new("", "v1", kind),
             object: ObjectKey::new(namespace, name),
         };
+        let long = |n: usize| key("Pod", "ns", &"x".repeat(n - "v1Podns".len()));
+        assert_eq!(
+            mapped_keys(vec![long(1025), long(1024)], &manifest()).map(|keys| keys.into_inner()),
+            Ok(vec![long(1024)])
+        );
         let keys = vec![key("Pod", "ns", "a/b"), key("Pod", "ns", "a b"), key("Pod", "..", "c"), key("a/b", "ns", "d")];
         assert_eq!(mapped_keys(keys, &manifest()).map(|keys| keys.into_inner()), Ok(vec![key("Pod", "ns", "a b")]));
     }

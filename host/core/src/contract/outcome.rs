@@ -251,6 +251,21 @@ pub enum Need {
     Discovery,
 }
 
+impl Need {
+    /// Bytes of its texts.
+    pub fn n_bytes(&self) -> usize {
+        let of_kind = |kind: &Kind| kind.group.len() + kind.version.len() + kind.name.len();
+        match self {
+            Self::LiveObject { kind, object } => of_kind(kind) + object.namespace.len() + object.name.len(),
+            Self::LiveList { kind, namespace, label_selector, limit: _ } => {
+                of_kind(kind) + namespace.len() + label_selector.as_ref().map_or(0, String::len)
+            }
+            Self::RawPath(path) => path.len(),
+            Self::Discovery => 0,
+        }
+    }
+}
+
 /// The failed answer to a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedError {
@@ -288,4 +303,13 @@ pub struct MutationFailure {
     pub message: String,
     /// Reasons of the causes in the Status' details.
     pub causes: Vec<String>,
+}
+
+impl MutationFailure {
+    /// Bytes that it takes.
+    pub fn n_bytes(&self) -> usize {
+        let texts = [&self.reason, &self.message].into_iter().chain(&self.subresource).chain(&self.causes);
+        let names = [&self.kind.group, &self.kind.version, &self.kind.name, &self.object.namespace, &self.object.name];
+        size_of::<Self>() + texts.map(String::len).sum::<usize>() + names.map(|name| name.len()).iter().sum::<usize>()
+    }
 }

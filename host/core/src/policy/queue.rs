@@ -459,6 +459,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         unfinished
     }
 
+    /// Number of keys that the queue knows: those that will run, run, are held or are suspects.
+    pub fn n_known(&self) -> usize {
+        self.items.len() + self.delays.len() + self.suspects.len()
+    }
+
     /// All keys that will run: ready, delayed and dirty.
     pub fn keys(&self) -> BTreeSet<K>
     where

@@ -158,6 +158,11 @@ impl<K: Clone + Eq + Hash> RateLimiter<K> {
         self.failures.remove(key);
     }
 
+    /// Number of keys that have failed.
+    pub fn n_failing(&self) -> usize {
+        self.failures.len()
+    }
+
     /// Consecutive failures so far.
     #[doc(alias = "NumRequeues")]
     pub fn failures(&self, key: &K) -> u32 {

@@ -29,8 +29,10 @@ use super::cache::PluginCache;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
 /// shadow for long, pays with a run of every key. As many objects are merged, so that memory is bounded.
 pub(super) const MAX_WAITING: usize = 65_536;
-/// Changes that go through the rules before other tasks get their turn.
-const AT_ONCE: usize = 256;
+/// Changes that go through the rules under one lock.
+const AT_ONCE: usize = 32;
+/// Changes and keys after which other tasks get their turn: one change can lead to every key.
+const TURN: usize = 512;
 
 /// The end of a subscription that the caches call. Versions that share a subscription share it.
 pub(crate) struct ChangeSink {
@@ -277,11 +279,13 @@ impl Controller {
     }
 
     async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
-        for (i, some) in batch.chunks(AT_ONCE).enumerate() {
-            if i > 0 {
+        let mut done = 0;
+        for some in batch.chunks(AT_ONCE) {
+            if done >= TURN {
                 tokio::task::yield_now().await;
+                done = 0;
             }
-            self.changed(cache, some);
+            done += some.len() + self.changed(cache, some);
         }
     }
 }

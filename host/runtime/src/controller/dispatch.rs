@@ -33,7 +33,7 @@ use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::queue::ControllerQueue;
 use super::run::RunResult;
-use super::{Controller, ControllerState, Version};
+use super::{Controller, ControllerState, KeptFailures, Version};
 use crate::panic_text;
 use crate::writer::NOT_GRANTED;
 
@@ -283,7 +283,7 @@ impl Controller {
                     return if requeue_after.is_some() { "requeue_after" } else { "success" };
                 }
                 let first = &report.failures[0];
-                let n_failures = report.failures.len();
+                let n_failures = report.n_failed;
                 if report.only_conflicts {
                     tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is requeued");
                 } else {
@@ -300,7 +300,7 @@ impl Controller {
                     let text = format!("{}: {}", FaultKind::Grant, denied.message);
                     self.run_faulted(inner, key, FaultKind::Grant, &text, suspect);
                 }
-                inner.failures.insert(key.clone(), report.failures);
+                inner.failures.insert(key.clone(), KeptFailures::new(report.failures, &self.held));
                 self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
                 "error"
             }

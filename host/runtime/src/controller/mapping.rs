@@ -8,7 +8,8 @@
 //!    deleted states of each object remain.
 //! 2. The plugin maps the first and the last state of every changed object, including deleted ones. Merging loses
 //!    intermediate states; to cover keys that only those affect, all keys that are objects themselves are enqueued.
-//! 3. A mapping that faults is tried [`MAX_TRIES`] times in all, then dropped.
+//! 3. Keys that the plugin invents are bounded.
+//! 4. A mapping that faults is tried [`MAX_TRIES`] times in all, then dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -23,13 +24,15 @@ use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::sync::Notify;
 
 use super::Controller;
-use super::cache::Mappable;
+use super::cache::{Mappable, PluginCache};
 use crate::panic_text;
 
 /// Maximum waiting changes before merging starts. Each holds two references to cached texts.
 const QUEUE: usize = 65_536;
 /// Maximum separate changes of one object: a change, its deletion, and a new object of that name.
 const PER_OBJECT: usize = 3;
+/// Entries of the queues from which on mapped keys are a fault, unless the caches have so many objects.
+const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
 /// Maximum tries of one change.
 const MAX_TRIES: u32 = 5;
 
@@ -177,7 +180,34 @@ impl Controller {
         let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
         let view = cache.view(self.context(&version, None, Vec::new()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
-        Ok(keys.into_inner())
+        let keys = keys.into_inner();
+        match self.room_for_keys(&*cache) {
+            Ok(()) => Ok(keys),
+            Err(why) => {
+                // Its objects run, whatever was invented.
+                self.enqueue(cache.all_keys(), Priority::Low);
+                Err(PluginFault { kind: FaultKind::Output, message: why })
+            }
+        }
+    }
+
+    /// Checks whether the queues may take more keys than their objects: a mapping can invent any.
+    fn room_for_keys(&self, cache: &dyn PluginCache) -> Result<(), String> {
+        let n_known: usize = {
+            let inner = self.inner.lock();
+            inner.queues.iter().map(|queue| queue.work_queue.n_known() + queue.limiter.n_failing()).sum()
+        };
+        if n_known < MAX_KEYS {
+            return Ok(());
+        }
+        // A key may be delayed, suspect and failing at once.
+        let limit = MAX_KEYS.max(4 * cache.all_keys().len());
+        match n_known < limit {
+            true => Ok(()),
+            false => Err(format!(
+                "the queues have {n_known} entries, at most {limit}: the mapping has returned too many keys"
+            )),
+        }
     }
 }
 

@@ -43,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
+use crate::held::{Account, Held, MAX_HELD_BYTES};
 use crate::metrics::PluginMetrics;
 use crate::recorder::WallClock;
 use crate::writer::Writer;
@@ -93,6 +94,8 @@ pub(crate) struct Controller {
     clock: WallClock,
     stale_bound: Duration,
     failures: Arc<Failures>,
+    /// What the host holds for the runs.
+    held: Arc<Account>,
     supervisor: Arc<Supervisor>,
     inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
@@ -109,12 +112,28 @@ pub(crate) struct Controller {
     tasks: TaskTracker,
 }
 
+/// Failures of a key's last outcome, as far as they fit the plugin's account.
+struct KeptFailures {
+    failures: Arc<[MutationFailure]>,
+    _held: Held,
+}
+
+impl KeptFailures {
+    fn new(failures: Vec<MutationFailure>, account: &Arc<Account>) -> Self {
+        let mut held = account.open();
+        let mut failures = failures;
+        let n_kept = failures.iter().take_while(|failure| held.grow(failure.n_bytes() as u64)).count();
+        failures.truncate(n_kept);
+        Self { failures: failures.into(), _held: held }
+    }
+}
+
 /// Mutable state under one lock.
 struct ControllerState {
     queues: Vec<queue::ControllerQueue>,
     pending: Pending<Key>,
     /// Failures of each key's last outcome, until it succeeds.
-    failures: HashMap<Key, Vec<MutationFailure>>,
+    failures: HashMap<Key, KeptFailures>,
     state: state::KeyedState,
     health: health::Health,
     history: swap::History,
@@ -157,6 +176,7 @@ impl Controller {
             clock: parts.clock,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
+            held: Account::new(MAX_HELD_BYTES),
             supervisor: parts.supervisor,
             mapping: mapping::Mapping::default(),
             probing: Semaphore::new(lost_writes::MAX_PROBES),
@@ -253,6 +273,7 @@ impl Controller {
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
         let inner = self.inner.lock();
+        self.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
         self.metrics.stale_held.set(i64::try_from(inner.pending.n_overdue()).unwrap_or(i64::MAX));
         for queue in &inner.queues {
             let unfinished = queue.work_queue.unfinished(now);
@@ -267,9 +288,10 @@ impl Controller {
         }
     }
 
-    /// Enqueues the keys that changes map to, by this cache's rules.
-    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+    /// Enqueues the keys that changes map to, by this cache's rules; returns their number.
+    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> usize {
         let keys = cache.keys(batch);
+        let n_keys = keys.len();
         let now = dispatch::now();
         if !keys.is_empty() {
             let mut inner = self.inner.lock();
@@ -281,6 +303,7 @@ impl Controller {
         if self.version().guest.maps() {
             self.mapping.push(cache.mappable(batch));
         }
+        n_keys
     }
 
     /// Handles progress of a kind's caches: keys that waited for it may run.

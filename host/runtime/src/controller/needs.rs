@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //! 1. A read that is not granted does not leave the process; its answer is `NotGranted`.
-//! 2. Answers are bounded in bytes.
+//! 2. Answers are bounded in bytes: each, those of a run, and those of all runs of the plugin.
+//! 3. A read has a deadline.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -17,17 +19,20 @@ use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatc
 use tokio_util::sync::CancellationToken;
 
 use super::PluginCache;
+use crate::held::{Account, Held};
 use crate::throttle::patiently;
 use crate::writer::{Members, Rights, quote};
 
 /// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
-/// Longest text of a guest in a log line.
-const MAX_LOGGED_BYTES: usize = 1024;
 /// Maximum bytes of one answer.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Maximum bytes of all answers of a run, which the host holds in memory.
 const MAX_RUN_BYTES: usize = 64 << 20;
+/// How long one read may take, all pages of a list and all repetitions included.
+const READ_DEADLINE: Duration = Duration::from_secs(30);
+/// Maximum bytes of a denial: it repeats the guest's texts.
+const MAX_DENIAL_BYTES: usize = 1024;
 /// Page size of a live list.
 const PAGE: u32 = 500;
 
@@ -38,6 +43,52 @@ pub(crate) struct Source<'a> {
     pub(crate) cache: &'a dyn PluginCache,
     /// The controller stops: reads in flight end.
     pub(crate) stopped: &'a CancellationToken,
+}
+
+/// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
+pub(crate) struct Answered {
+    pub(crate) answers: Answers,
+    held: Held,
+    max_held_bytes: u64,
+}
+
+/// The runs of the plugin hold as many bytes as they may, so that not even the needs fit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Crowded(String);
+
+impl std::fmt::Display for Crowded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Answered {
+    pub(crate) fn new(account: &Arc<Account>) -> Self {
+        Self { answers: Answers::new(), held: account.open(), max_held_bytes: account.max_bytes() }
+    }
+
+    /// Adds an answer, or, if there is no room for it, an error instead.
+    fn push(&mut self, need: Need, answer: Result<String, NeedError>) {
+        let n_bytes = match &answer {
+            Ok(text) => text.len(),
+            Err(error) => error.reason.len() + error.message.len(),
+        };
+        let answer = match self.held.grow(n_bytes as u64) {
+            true => answer.map(Into::into),
+            false => Err(self.crowded()),
+        };
+        self.answers.push((need, answer));
+    }
+
+    fn crowded(&self) -> NeedError {
+        NeedError { code: 0, reason: "TooLarge".into(), message: crowded(self.max_held_bytes) }
+    }
+}
+
+fn crowded(max_bytes: u64) -> String {
+    format!(
+        "the runs of the plugin hold {max_bytes} bytes already: fewer or smaller needs at once, or fewer workers, help"
+    )
 }
 
 impl Source<'_> {
@@ -57,12 +108,20 @@ impl Source<'_> {
 }
 
 /// Appends answers in the order of the needs; returns how many were not granted.
+///
+/// # Errors
+/// [`Crowded`]; a later run may find room.
 pub(crate) async fn perform(
     needs: Vec<Need>,
-    answers: &mut Answers,
+    answered: &mut Answered,
     source: &Source<'_>,
     rights: &Rights<'_>,
-) -> usize {
+) -> Result<usize, Crowded> {
+    // Each text is held here and in the view of the last round.
+    let n_need_bytes: usize = needs.iter().map(|need| 2 * need.n_bytes() + size_of::<Need>()).sum();
+    if !answered.held.grow(n_need_bytes as u64) {
+        return Err(Crowded(crowded(answered.max_held_bytes)));
+    }
     let mut n_denied = 0;
     let needs: Vec<_> = needs
         .into_iter()
@@ -73,17 +132,20 @@ pub(crate) async fn perform(
         })
         .collect();
     if let Some(denied) = needs.iter().find_map(|(_, denied)| denied.as_ref()) {
-        let error = cut(&denied.message, MAX_LOGGED_BYTES);
-        tracing::warn!(plugin = rights.manifest.name, n_denied, error, "needs are not granted");
+        tracing::warn!(plugin = rights.manifest.name, n_denied, error = denied.message, "needs are not granted");
     }
     // A repeated need is read again.
+    let answers = &mut answered.answers;
     answers.retain(|(answered, _)| needs.iter().all(|(need, _)| need != answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
         .map(|(need, denied)| async move {
             let answer = match denied {
                 Some(denial) => Err(denial),
-                None => read(&need, source).await,
+                None => match tokio::time::timeout(READ_DEADLINE, read(&need, source)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(too_slow()),
+                },
             };
             (need, answer)
         })
@@ -95,21 +157,25 @@ pub(crate) async fn perform(
                 return Err(too_long(room));
             }
             n_bytes += text.len();
-            Ok(text.into())
+            Ok(text)
         });
-        answers.push((need, answer));
+        answered.push(need, answer);
     }
-    n_denied
+    Ok(n_denied)
 }
 
 /// The denial of a need, if it is not granted.
 fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
     let plugin = &rights.manifest.name;
-    rights.ask(need).err().map(|denial| NeedError {
-        code: 0,
-        reason: "NotGranted".into(),
-        message: denial.message(plugin),
+    rights.ask(need).err().map(|denial| {
+        let message = cut(&denial.message(plugin), MAX_DENIAL_BYTES).to_owned();
+        NeedError { code: 0, reason: "NotGranted".into(), message }
     })
+}
+
+fn too_slow() -> NeedError {
+    let message = format!("the API server has not answered within {READ_DEADLINE:?}");
+    NeedError { code: 0, reason: "Timeout".into(), message }
 }
 
 fn refused(error: ApiError) -> NeedError {
@@ -165,7 +231,12 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             list(&resource, namespace, label_selector.as_deref(), *limit, source).await?
         }
         Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
-        Need::Discovery => serde_json::Value::from(source.read(|| cache.refreshed(Duration::ZERO)).await?).to_string(),
+        Need::Discovery => {
+            // Aggregated discovery is two requests.
+            source.reader.turn().await;
+            source.reader.turn().await;
+            serde_json::Value::from(source.read(|| cache.refreshed(Duration::ZERO)).await?).to_string()
+        }
     };
     if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
 }
@@ -221,8 +292,6 @@ async fn list(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use expect_test::expect;
     use pintle_core::object::id::ObjectKey;
     use pintle_core::policy::grants::Grants;
@@ -231,6 +300,67 @@ mod tests {
 
     use super::super::tests::cache::FakeCache;
     use super::*;
+
+    /// Answers to reads of these paths, which are granted but for `/denied`.
+    async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer) -> Result<Vec<String>, Crowded> {
+        let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["get"], "kinds": [], "paths": ["/a*"]}]));
+        let grants = Grants::new(&manifest.grants, None);
+        let view = FakeView::showing(Vec::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+        let source = Source { reader: server, cache: &*cache, stopped: &stopped };
+        let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
+        perform(needs, answered, &source, &rights).await?;
+        let text = |answer: &Result<Arc<str>, NeedError>| match answer {
+            Ok(text) => text.to_string(),
+            Err(error) => error.reason.clone(),
+        };
+        Ok(answered.answers.iter().map(|(_, answer)| text(answer)).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_without_an_answer_ends() {
+        let server = FakeServer::new();
+        let account = Account::new(1 << 20);
+        assert_eq!(read_paths(&["/a"], &mut Answered::new(&account), &server).await, Ok(vec!["/a".into()]));
+        server.state().stuck = true;
+        let started = tokio::time::Instant::now();
+        assert_eq!(read_paths(&["/a"], &mut Answered::new(&account), &server).await, Ok(vec!["Timeout".into()]));
+        assert_eq!(started.elapsed(), READ_DEADLINE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_denials_and_needs_of_all_runs_share_one_account() {
+        let server = FakeServer::new();
+        let account = Account::new(1 << 20);
+        let long = |name: &str, n_bytes: usize| format!("/{name}{}", "x".repeat(n_bytes));
+        // An answer repeats the path, so that each byte of a path takes three.
+        let (fits, too_long) = (long("a", 200 << 10), long("a", 400 << 10));
+        let mut first = Answered::new(&account);
+        assert_eq!(read_paths(&[&fits], &mut first, &server).await, Ok(vec![fits.clone()]));
+        let before = account.n_bytes();
+        assert!((600 << 10..602 << 10).contains(&before), "{before}");
+        // The need fits, the answer does not.
+        let mut second = Answered::new(&account);
+        assert_eq!(read_paths(&[&fits], &mut second, &server).await, Ok(vec!["TooLarge".into()]));
+        drop(second);
+        assert_eq!(account.n_bytes(), before);
+        // Not even the need fits, whether it is granted or not.
+        for path in [&too_long, &long("denied", 400 << 10)] {
+            let error = read_paths(&[path], &mut Answered::new(&account), &server).await.unwrap_err();
+            assert!(error.to_string().starts_with("the runs of the plugin hold 1048576 bytes already"), "{error}");
+        }
+        drop(first);
+        // A denial does not repeat what it denies.
+        let mut denied = Answered::new(&account);
+        assert_eq!(
+            read_paths(&[&long("denied", 400 << 10)], &mut denied, &server).await,
+            Ok(vec!["NotGranted".into()])
+        );
+        assert!((800 << 10..802 << 10).contains(&account.n_bytes()), "{}", account.n_bytes());
+        drop(denied);
+        assert_eq!(account.n_bytes(), 0);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn only_granted_reads_are_performed() {
@@ -273,13 +403,13 @@ mod tests {
             get("v1/Unknown", "one", "n"),
             list("v1/Secret", "one/../two"),
         ];
-        let mut answers = Answers::new();
+        let mut answered = Answered::new(&Account::new(1 << 20));
         let cache = FakeCache::new();
         let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
         let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped };
-        let n_denied = perform(needs, &mut answers, &source, &rights).await;
-        assert_eq!(n_denied, 6);
-        let lines: Vec<String> = answers
+        assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
+        let lines: Vec<String> = answered
+            .answers
             .into_iter()
             .map(|(need, answer)| {
                 let need = match need {

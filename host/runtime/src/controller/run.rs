@@ -26,7 +26,7 @@ use pintle_core::policy::pending::PendingWrite;
 use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault};
 use pintle_core::ports::view::View;
 
-use super::needs::{self, Source};
+use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version};
 use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
@@ -151,10 +151,10 @@ impl Controller {
         sample: &mut Option<Sample>,
         last: &mut Option<LastCall>,
     ) -> RunResult {
-        let mut answers: Answers = Vec::new();
+        let mut answered = Answered::new(&self.held);
         let source = Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped };
         for _ in 0..MAX_ROUNDS {
-            let context = self.context(version, Some(key), answers.clone());
+            let context = self.context(version, Some(key), answered.answers.clone());
             let (view, beside) = views(&**cache, context, sample.as_ref());
             let run = version.guest.reconcile(key, view.clone()).await;
             self.metrics.host_calls.inc_by(run.usage.host_calls.into());
@@ -178,12 +178,15 @@ impl Controller {
                 Need::RawPath(_) | Need::Discovery => None,
             });
             know(&**cache, kinds).await;
-            let n_denied = needs::perform(outcome.needs, &mut answers, &source, &rights).await;
+            let n_denied = match needs::perform(outcome.needs, &mut answered, &source, &rights).await {
+                Ok(n_denied) => n_denied,
+                Err(crowded) => return fault(FaultKind::HostCall, crowded.to_string()),
+            };
             for _ in 0..n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
             if n_denied > 0 {
-                self.read_denied(key, &answers);
+                self.read_denied(key, &answered.answers);
             }
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
@@ -225,7 +228,7 @@ impl Controller {
             config: version.config.clone(),
             state: inner.state.snapshot(),
             attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
-            failures: key.and_then(|key| inner.failures.get(key)).cloned().unwrap_or_default(),
+            failures: key.and_then(|key| inner.failures.get(key)).map(|kept| kept.failures.clone()).unwrap_or_default(),
             answers,
             max_read_bytes: version.limits.read_bytes,
             max_work: MAX_WORK,

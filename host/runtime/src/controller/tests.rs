@@ -1,3 +1,4 @@
+mod bounds;
 pub(super) mod cache;
 mod changes;
 mod containment;

@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     stale_waits: Counters<1>,
     stale_timeouts: Counters<1>,
     stale_held: Gauges<1>,
+    held_bytes: Gauges<1>,
     dropped_changes: Counters<1>,
     dropped_keys: Counters<2>,
     events: Counters<2>,
@@ -165,6 +166,11 @@ impl Metrics {
                 "Keys whose writes the caches did not show within the bound; they stay held",
                 Counters::default()
             ),
+            held_bytes: register!(
+                "pintle_plugin_held_bytes",
+                "Bytes that the host holds for the runs of a plugin: needs, answers, failures",
+                Gauges::default()
+            ),
             stale_held: register!(
                 "pintle_stale_cache_held_keys",
                 "Keys that are held for longer than the bound, because the caches do not show their writes",
@@ -243,6 +249,7 @@ impl Metrics {
             stale_waits: self.stale_waits.get_or_create_owned(&label()),
             stale_timeouts: self.stale_timeouts.get_or_create_owned(&label()),
             stale_held: self.stale_held.get_or_create_owned(&label()),
+            held_bytes: self.held_bytes.get_or_create_owned(&label()),
             dropped_changes: self.dropped_changes.get_or_create_owned(&label()),
             host_calls: self.host_calls.get_or_create_owned(&label()),
             bytes_read: self.bytes_read.get_or_create_owned(&label()),
@@ -321,6 +328,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) stale_waits: Counter,
     pub(crate) stale_timeouts: Counter,
     pub(crate) stale_held: Gauge,
+    pub(crate) held_bytes: Gauge,
     pub(crate) dropped_changes: Counter,
     pub(crate) host_calls: Counter,
     pub(crate) bytes_read: Counter,

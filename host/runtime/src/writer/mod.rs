@@ -57,10 +57,11 @@ pub(crate) use rights::Rights;
 pub(crate) const MAX_PARALLEL: usize = 64;
 /// Reason of a failure: the host did not send the write, because the plugin has no permission for it.
 pub(crate) const NOT_GRANTED: &str = "NotGranted";
-/// Bytes of a server message that are kept for the next run.
-const MAX_ERROR_BYTES: usize = 4096;
-/// Longest text of a guest in a log line.
-const MAX_LOGGED_BYTES: usize = 1024;
+/// Longest text of a server or a guest that is kept for the next run, or logged, in bytes.
+const MAX_ERROR_BYTES: usize = 1024;
+/// Failures of one outcome that are kept, and causes of each.
+const MAX_FAILURES: usize = 256;
+const MAX_CAUSES: usize = 16;
 
 /// The writer of one plugin.
 pub(crate) struct Writer {
@@ -76,8 +77,10 @@ pub(crate) struct Writer {
 /// The results of an outcome's mutations.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Mutations that failed and were not tolerated.
+    /// Mutations that failed and were not tolerated: the first [`MAX_FAILURES`].
     pub(crate) failures: Vec<MutationFailure>,
+    /// Number of all of them.
+    pub(crate) n_failed: usize,
     /// Accepted by the API server.
     pub(crate) writes: Vec<PendingWrite>,
     /// Probes for writes that may have been carried out, or whose answer lacked the new version.
@@ -128,7 +131,7 @@ impl Writer {
             self.metrics.event("not_granted");
         }
         if let Some(error) = planner.refused_events.first() {
-            let (n_denied, error) = (planner.refused_events.len(), cut(error, MAX_LOGGED_BYTES));
+            let (n_denied, error) = (planner.refused_events.len(), cut(error, MAX_ERROR_BYTES));
             tracing::warn!(plugin = %self.name, n_denied, error, "events are not granted");
         }
         plan
@@ -150,13 +153,13 @@ impl Writer {
     }
 
     async fn step(&self, step: PlannedStep, report: &mut Report) {
-        let n_failed_before = report.failures.len();
+        let n_failed_before = report.n_failed;
         match step.order {
             Order::Sequential => {
                 for planned in &step.mutations {
                     let done = self.one(planned).await;
                     report.take_in(done);
-                    if report.failures.len() > n_failed_before {
+                    if report.n_failed > n_failed_before {
                         return;
                     }
                 }
@@ -165,13 +168,13 @@ impl Writer {
             Order::SlowStart => {
                 let mut rest = &step.mutations[..];
                 let mut size = 1;
-                while size < MAX_PARALLEL && !rest.is_empty() && report.failures.len() == n_failed_before {
+                while size < MAX_PARALLEL && !rest.is_empty() && report.n_failed == n_failed_before {
                     let (batch, after) = rest.split_at(size.min(rest.len()));
                     self.batch(batch, report).await;
                     rest = after;
                     size *= 2;
                 }
-                if report.failures.len() == n_failed_before {
+                if report.n_failed == n_failed_before {
                     self.stream(rest, Stop::AtFailure, report).await;
                 }
             }
@@ -184,18 +187,18 @@ impl Writer {
 
     /// Carries out mutations, at most [`MAX_PARALLEL`] at a time.
     async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report) {
-        let n_failed_before = report.failures.len();
+        let (n_failed_before, n_kept_before) = (report.n_failed, report.failures.len());
         let mut rest = mutations.iter();
         let mut under_way: FuturesUnordered<_> = rest.by_ref().take(MAX_PARALLEL).map(|one| self.one(one)).collect();
         while let Some(done) = under_way.next().await {
             report.take_in(done);
-            let go_on = stop == Stop::AtEnd || report.failures.len() == n_failed_before;
+            let go_on = stop == Stop::AtEnd || report.n_failed == n_failed_before;
             if go_on && let Some(next) = rest.next() {
                 under_way.push(self.one(next));
             }
         }
         // The order of answers has no meaning for the plugin.
-        report.failures[n_failed_before..].sort_by_key(|failure| failure.position);
+        report.failures[n_kept_before..].sort_by_key(|failure| failure.position);
     }
 
     async fn one(&self, planned: &Planned) -> Done {
@@ -251,12 +254,12 @@ impl Writer {
             Go::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
                 self.metrics.fault(FaultKind::Grant);
-                let message = denial.message(&self.name);
+                let error = denial.message(&self.name);
+                let error = cut(&error, MAX_ERROR_BYTES);
                 // The run's line about failed writes counts the denials.
-                let error = cut(&message, MAX_LOGGED_BYTES);
                 tracing::debug!(plugin = %self.name, error, "a write is not granted");
-                self.record(&planned.mutation.on_failure, &target.object.name, &message);
-                let failure = failure(planned, target, 0, NOT_GRANTED.into(), &message, Vec::new());
+                self.record(&planned.mutation.on_failure, &target.object.name, error);
+                let failure = failure(planned, target, 0, NOT_GRANTED.into(), error, Vec::new());
                 let failure = Box::new(failure);
                 return Done::Failed { failure, class: None, retry_after: None, probe: None };
             }
@@ -299,7 +302,10 @@ impl Report {
                 self.probes.extend(probe);
                 self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
                 self.retry_after = self.retry_after.max(retry_after);
-                self.failures.push(*failure);
+                self.n_failed += 1;
+                if self.failures.len() < MAX_FAILURES {
+                    self.failures.push(*failure);
+                }
             }
         }
     }
@@ -315,8 +321,9 @@ fn failure(
     code: u16,
     reason: String,
     message: &str,
-    causes: Vec<String>,
+    mut causes: Vec<String>,
 ) -> MutationFailure {
+    causes.truncate(MAX_CAUSES);
     MutationFailure {
         step: planned.step,
         position: planned.position,
