@@ -1,7 +1,8 @@
 //! Pintle and kube-controller-manager side by side on fresh real control planes: `cargo xtask bench`.
 //!
 //! Prints a table of medians with ratios, and writes `target/bench/controllers.json`: a list of records
-//! `{"scenario","implementation","pods_per_second","cpu_seconds","rss_bytes"}`.
+//! `{"scenario","implementation","pods_per_second","seconds","cpu_seconds","rss_bytes"}`. `seconds` is how long a deleted namespace takes
+//! to go; it is 0 where none is deleted, as `pods_per_second` is where none are made.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
 use pintle_tests::process::Usage;
 use pintle_tests::scenarios::Subject;
-use pintle_tests::scenarios::subject::Running;
+use pintle_tests::scenarios::subject::{self, Running};
 use pintle_tests::{ApiClient, ControlPlane, Options, eventually, target_dir};
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ const USAGE: &str =
     "usage: bench --pintle PATH [--before PATH] [--rounds N (3)] [--only WORD] [--cached-pods N (20000)] [--settle SECONDS (150)]
   --before measures another build of Pintle in the same rounds
   --settle is the wait before memory is read, so that both have given back what their first list took
-  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, memory";
+  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, namespace-10x300, namespace-300x10, namespace-1x3000, memory";
 
 impl Args {
     /// Each build of Pintle, and the others.
@@ -112,11 +113,28 @@ impl Implementation {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     pods_per_second: f64,
+    seconds: f64,
     cpu_seconds: f64,
     rss_bytes: f64,
 }
 
-const SCENARIOS: [(&str, usize, usize); 3] = [("10x300", 10, 300), ("300x10", 300, 10), ("1x3000", 1, 3000)];
+/// What is measured with a number of Deployments and of Pods of each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    /// How fast the Pods are made.
+    Rollout,
+    /// How long their namespace takes to go when it is deleted.
+    Namespace,
+}
+
+const SCENARIOS: [(&str, Measured, usize, usize); 6] = [
+    ("10x300", Measured::Rollout, 10, 300),
+    ("300x10", Measured::Rollout, 300, 10),
+    ("1x3000", Measured::Rollout, 1, 3000),
+    ("namespace-10x300", Measured::Namespace, 10, 300),
+    ("namespace-300x10", Measured::Namespace, 300, 10),
+    ("namespace-1x3000", Measured::Namespace, 1, 3000),
+];
 
 async fn run() -> Result<()> {
     let args = args()?;
@@ -124,15 +142,23 @@ async fn run() -> Result<()> {
     let mut samples: BTreeMap<(usize, Implementation), Vec<Sample>> = BTreeMap::new();
     let all = args.implementations(&[Implementation::KubeControllerManager, Implementation::Bare]);
     for round in 0..args.rounds {
-        for (place, (name, deployments, pods)) in
+        for (place, (name, measured, deployments, pods)) in
             SCENARIOS.into_iter().enumerate().filter(|(_, (name, ..))| wanted(name))
         {
+            // Without controllers no namespace goes.
+            let all: Vec<_> = all
+                .iter()
+                .filter(|one| measured == Measured::Rollout || **one != Implementation::Bare)
+                .copied()
+                .collect();
             for turn in 0..all.len() {
                 // Another one begins in each round, so that none always meets the machine in the same state.
                 let implementation = all[(turn + round) % all.len()];
-                let sample = rollout(&args, implementation, deployments, pods)
-                    .await
-                    .with_context(|| format!("{name} with {}", implementation.name()))?;
+                let sample = match measured {
+                    Measured::Rollout => rollout(&args, implementation, deployments, pods).await,
+                    Measured::Namespace => namespace(&args, implementation, deployments, pods).await,
+                };
+                let sample = sample.with_context(|| format!("{name} with {}", implementation.name()))?;
                 eprintln!("round {} {name} {}: {sample:.1?}", round + 1, implementation.name());
                 samples.entry((place, implementation)).or_default().push(sample);
             }
@@ -165,7 +191,12 @@ async fn usage_at_rest(subject: &Running) -> Result<Usage> {
 }
 
 /// Starts a subject, and waits until it has made the Pod of a small Deployment: only then are its caches filled.
-async fn start(args: &Args, plane: &ControlPlane, implementation: Implementation) -> Result<Option<Running>> {
+async fn start(
+    args: &Args,
+    plane: &ControlPlane,
+    implementation: Implementation,
+    controllers: &[&str],
+) -> Result<Option<Running>> {
     let host = |binary: &Path| (Subject::Pintle(binary.to_owned()), ["--log=warn,pintle::run=info"].as_slice());
     let (subject, flags) = match implementation {
         Implementation::Bare => return Ok(None),
@@ -173,7 +204,7 @@ async fn start(args: &Args, plane: &ControlPlane, implementation: Implementation
         Implementation::Pintle => host(&args.pintle),
         Implementation::Before => host(args.before.as_deref().context("there is no other build")?),
     };
-    let running = subject.start_with(plane, &CONTROLLERS, flags).await?;
+    let running = subject.start_with(plane, controllers, flags).await?;
     let client = plane.client();
     static N_PROBES: AtomicUsize = AtomicUsize::new(0);
     let name = &format!("probe-{}", N_PROBES.fetch_add(1, Ordering::Relaxed));
@@ -191,7 +222,7 @@ async fn rollout(args: &Args, implementation: Implementation, deployments: usize
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
     prepare(&client).await?;
-    let subject = start(args, &plane, implementation).await?;
+    let subject = start(args, &plane, implementation, &CONTROLLERS).await?;
     let before = match &subject {
         Some(subject) => Some(usage_at_rest(subject).await?),
         None => None,
@@ -235,6 +266,35 @@ async fn rollout(args: &Args, implementation: Implementation, deployments: usize
     Ok(sample)
 }
 
+/// How long a namespace takes to go from its deletion on, with all controllers that have a part in it. The Pods are on no node, so
+/// nothing but the controllers and the API server takes time.
+async fn namespace(args: &Args, implementation: Implementation, deployments: usize, pods: usize) -> Result<Sample> {
+    const PATH: &str = "/api/v1/namespaces/bench";
+    let plane = ControlPlane::start(Options::default()).await?;
+    let client = plane.client();
+    prepare(&client).await?;
+    let subject = start(args, &plane, implementation, &subject::CONTROLLERS).await?.context("nothing runs")?;
+    let all = (0..deployments).map(|number| deployment(&format!("app-{number}"), pods));
+    create_all(&client, "/apis/apps/v1/namespaces/bench/deployments", all).await?;
+    eventually(DEADLINE, "every status", || async {
+        let all = client.list("/apis/apps/v1/namespaces/bench/deployments").await?;
+        Ok(all.iter().all(|deployment| deployment["status"]["replicas"] == pods).then_some(()))
+    })
+    .await?;
+    let before = usage_at_rest(&subject).await?;
+    let begun = Instant::now();
+    client.delete(PATH, None).await?;
+    eventually(DEADLINE, "the namespace to go", || async { Ok(client.find(PATH).await?.is_none().then_some(())) })
+        .await
+        .with_context(|| subject.process().log_tail())?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let after = usage_at_rest(&subject).await?;
+    let cpu_seconds = after.cpu.saturating_sub(before.cpu).as_secs_f64();
+    subject.stop().await;
+    plane.stop().await;
+    Ok(Sample { seconds, cpu_seconds, rss_bytes: after.rss_bytes as f64, ..Sample::default() })
+}
+
 /// Resident memory with many Pods of realistic size in the cache, some time after they came: what the first list left
 /// behind is garbage in one subject and freed pages in the other, and neither is what a cached Pod costs.
 async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>> {
@@ -249,12 +309,12 @@ async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>> {
         let first = round % order.len();
         order.rotate_left(first);
         for implementation in order {
-            let subject = start(args, &plane, implementation).await?.context("nothing runs")?;
+            let subject = start(args, &plane, implementation, &CONTROLLERS).await?.context("nothing runs")?;
             let first = usage_at_rest(&subject).await?;
             tokio::time::sleep(args.settle).await;
             let usage = usage_at_rest(&subject).await?;
             let (cpu, rss) = (usage.cpu.as_secs_f64(), usage.rss_bytes as f64);
-            let sample = Sample { pods_per_second: 0.0, cpu_seconds: cpu, rss_bytes: rss };
+            let sample = Sample { cpu_seconds: cpu, rss_bytes: rss, ..Sample::default() };
             let at_first = first.rss_bytes;
             eprintln!("round {} memory {}: {sample:.1?}, {at_first} at first", round + 1, implementation.name());
             samples.push((implementation, sample));
@@ -353,30 +413,32 @@ fn report(samples: &BTreeMap<(usize, Implementation), Vec<Sample>>, cached_pods:
     let names: Vec<&str> = SCENARIOS.iter().map(|(name, ..)| *name).chain([memory.as_str()]).collect();
     let mut records = Vec::new();
     println!(
-        "{:<14} {:<24} {:>7} {:>7} {:>9} {:>7} {:>9} {:>7}",
-        "scenario", "implementation", "Pods/s", "ratio", "CPU s", "ratio", "MiB", "ratio"
+        "{:<16} {:<24} {:>7} {:>7} {:>7} {:>7} {:>9} {:>7} {:>9} {:>7}",
+        "scenario", "implementation", "Pods/s", "ratio", "seconds", "ratio", "CPU s", "ratio", "MiB", "ratio"
     );
     for ((place, implementation), all) in samples {
         let of = |field: fn(&Sample) -> f64| median(all.iter().map(field).collect());
-        let fields: [fn(&Sample) -> f64; 3] = [|s| s.pods_per_second, |s| s.cpu_seconds, |s| s.rss_bytes];
-        let [rate, cpu, rss] = fields.map(of);
+        let fields: [fn(&Sample) -> f64; 4] =
+            [|s| s.pods_per_second, |s| s.seconds, |s| s.cpu_seconds, |s| s.rss_bytes];
+        let [rate, seconds, cpu, rss] = fields.map(of);
         let reference = samples.get(&(*place, Implementation::KubeControllerManager));
         let ratio = |field: fn(&Sample) -> f64, value: f64| {
             let base = reference.map_or(0.0, |all| median(all.iter().map(field).collect()));
             if base > 0.0 && value > 0.0 { format!("{:.2}x", value / base) } else { String::new() }
         };
         println!(
-            "{:<14} {:<24} {rate:>7.0} {:>7} {cpu:>9.2} {:>7} {:>9.1} {:>7}",
+            "{:<16} {:<24} {rate:>7.0} {:>7} {seconds:>7.1} {:>7} {cpu:>9.2} {:>7} {:>9.1} {:>7}",
             names[*place],
             implementation.name(),
             ratio(fields[0], rate),
-            ratio(fields[1], cpu),
+            ratio(fields[1], seconds),
+            ratio(fields[2], cpu),
             rss / f64::from(1 << 20),
-            ratio(fields[2], rss),
+            ratio(fields[3], rss),
         );
         records.push(json!({
             "scenario": names[*place], "implementation": implementation.name(),
-            "pods_per_second": rate, "cpu_seconds": cpu, "rss_bytes": rss as u64,
+            "pods_per_second": rate, "seconds": seconds, "cpu_seconds": cpu, "rss_bytes": rss as u64,
         }));
     }
     let folder = target_dir().join("bench");
