@@ -358,7 +358,15 @@ pintle_mutation *pintle_patch_status(pintle_kind kind, const pintle_json *object
  * kind, whole or with all fields that are set in children and metadata.{annotations,labels,ownerReferences,deletionTimestamp}. Write
  * values as the API server does: it turns cpu: 1000m into cpu: 1, which would look like a change in every run.
  *
- * An object that another controller has is not touched, and every write of an object that is there carries its uid. */
+ * A wanted object without a controller is adopted first: a merge patch adds the controller reference to metadata.ownerReferences and changes
+ * nothing else. Its change causes another run, which applies the rest.
+ *
+ * The manifest asks for {verbs: [create, patch, delete], kinds: [...], of: controlled}, with adopt: true in it if children are to be adopted.
+ * Without adopt: true an adoption fails with the reason NotGranted, and the other mutations are sent all the same. If the owner is
+ * cluster-scoped, the grant lists the children's namespaces, or all with namespaces: ["*"].
+ *
+ * An object that another controller has is not touched, and every write of an object that is there carries its uid; an adoption carries its
+ * resourceVersion, too, so that it keeps all other owner references. */
 typedef struct pintle_children pintle_children;
 
 /* No children yet. owner has apiVersion, kind, metadata.name, namespace and uid. field_manager: usually the name of the plugin, and the
@@ -373,7 +381,7 @@ typedef struct {
     /* NULL, or what to return: a terminal error, as only other code helps. A wanted object has no name, is wanted twice, is of a kind that is
      * not owned, lives in another namespace than its owner, or cannot be hashed. */
     pintle_outcome *error;
-    /* Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name. */
+    /* Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name. */
     pintle_mutations mutations;
     /* A list of texts: wanted objects that somebody else controls, such as "v1/Service a/b is controlled by example.com/v1/Gateway b". */
     pintle_json *conflicts;

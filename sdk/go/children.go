@@ -19,7 +19,15 @@ const AppliedAnnotation = "pintle.dev/applied"
 // metadata.{annotations,labels,ownerReferences,deletionTimestamp}. Write values as the API server does: it turns cpu: 1000m into
 // cpu: 1, which would look like a change in every run.
 //
-// An object that another controller has is not touched, and every write of an object that is there carries its uid.
+// A wanted object without a controller is adopted first: a merge patch adds the controller reference to metadata.ownerReferences and
+// changes nothing else. Its change causes another run, which applies the rest.
+//
+// The manifest asks for {verbs: [create, patch, delete], kinds: [...], of: controlled}, with adopt: true in it if children are to be
+// adopted. Without adopt: true an adoption fails with the reason NotGranted, and the other mutations are sent all the same. If the owner
+// is cluster-scoped, the grant lists the children's namespaces, or all with namespaces: ["*"].
+//
+// An object that another controller has is not touched, and every write of an object that is there carries its uid; an adoption carries
+// its resourceVersion, too, so that it keeps all other owner references.
 type Children struct {
 	owner   *header
 	manager string
@@ -29,7 +37,7 @@ type Children struct {
 
 // ChildrenPlan is what [Children.Plan] found.
 type ChildrenPlan struct {
-	// Mutations are applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
+	// Mutations are applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
 	Mutations []Mutation
 	// Conflicts are wanted objects that somebody else controls. They are left alone.
 	Conflicts []ChildConflict
@@ -170,7 +178,10 @@ func (c *Children) planWanted(lister Lister, child Ref, wanted map[string]any, p
 	case meta.DeletionTimestamp != nil:
 		plan.Waiting = append(plan.Waiting, child)
 		return nil
-	case controller != nil && controller.UID != c.owner.Metadata.UID:
+	case controller == nil:
+		plan.Mutations = append(plan.Mutations, c.adopt(child, meta))
+		return nil
+	case controller.UID != c.owner.Metadata.UID:
 		kind := KindOf(controller.APIVersion, controller.Kind)
 		plan.Conflicts = append(plan.Conflicts, ChildConflict{child, kind, controller.Name})
 		return nil
@@ -179,10 +190,23 @@ func (c *Children) planWanted(lister Lister, child Ref, wanted map[string]any, p
 	if err != nil {
 		return Terminal("decode %s: %w", child, err)
 	}
-	if controller == nil || meta.Annotations[AppliedAnnotation] != hash || !covers(tree, wanted) {
+	if meta.Annotations[AppliedAnnotation] != hash || !covers(tree, wanted) {
 		plan.Mutations = append(plan.Mutations, apply.WithUID(meta.UID))
 	}
 	return nil
+}
+
+// adopt adds the owner to the owner references of an object without a controller, as its controller.
+func (c *Children) adopt(child Ref, existing *ObjectMeta) Mutation {
+	owners := make([]OwnerReference, 0, len(existing.OwnerReferences)+1)
+	for _, owner := range existing.OwnerReferences {
+		if owner.UID != c.owner.Metadata.UID {
+			owners = append(owners, owner)
+		}
+	}
+	patch := Object{"metadata": Object{"ownerReferences": append(owners, c.owner.controllerRef())}}
+	return Patch(child.Kind, child.Namespace, child.Name, MergePatch, patch).
+		WithUID(existing.UID).WithResourceVersion(existing.ResourceVersion)
 }
 
 // applied is the object as it is sent. It leaves wanted as it is.

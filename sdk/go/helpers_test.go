@@ -116,20 +116,46 @@ func TestWhatIsAsWantedIsLeftAloneWhateverOthersHaveAdded(t *testing.T) {
 	}
 }
 
-func TestAChangeADriftAndAnOrphanAreAppliedWithTheUID(t *testing.T) {
+func TestAChangeAndADriftAreAppliedWithTheUID(t *testing.T) {
 	changed := wanted("a")
 	changed["data"] = pintle.Object{}
 	drifted := applied(t, wanted("a"))
 	drifted["data"].(pintle.Object)["a"] = "2"
-	orphan := applied(t, wanted("a"))
-	metadata(orphan)["ownerReferences"].([]any)[0].(pintle.Object)["controller"] = false
 	for name, apply := range map[string]pintle.Mutation{
 		"changed": only(t, children().Want(changed), applied(t, wanted("a"))),
 		"drifted": only(t, children().Want(wanted("a")), drifted),
-		"orphan":  only(t, children().Want(wanted("a")), orphan),
 	} {
 		if apply.Verb != pintle.VerbPatch || apply.UID != "child" || apply.ResourceVersion != "" {
 			t.Errorf("%s: %+v", name, apply)
+		}
+	}
+}
+
+func TestAnObjectWithoutAControllerIsAdoptedBeforeAnythingElseOfItChanges(t *testing.T) {
+	node := func(uid string) pintle.Object {
+		return pintle.Object{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid}
+	}
+	reference := func(controller bool) pintle.Object {
+		return pintle.Object{
+			"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u", "controller": controller, "blockOwnerDeletion": true,
+		}
+	}
+	for _, test := range []struct{ there, expected []any }{
+		{[]any{}, []any{reference(true)}},
+		{[]any{reference(false)}, []any{reference(true)}},
+		{[]any{node("x"), reference(false), node("y")}, []any{node("x"), node("y"), reference(true)}},
+	} {
+		// It is what it should be, or anything else.
+		for _, orphan := range []pintle.Object{applied(t, wanted("a")), wanted("a")} {
+			m := metadata(orphan)
+			m["namespace"], m["uid"], m["resourceVersion"], m["ownerReferences"] = "default", "child", "7", test.there
+			adoption := only(t, children().Want(wanted("a")), orphan)
+			equalJSON(t, adoption.Body, pintle.Object{"metadata": pintle.Object{"ownerReferences": test.expected}})
+			expected := pintle.Patch(configMap, "default", "a", pintle.MergePatch, nil).WithUID("child").WithResourceVersion("7")
+			expected.Body, adoption.Body = nil, nil
+			if !reflect.DeepEqual(adoption, expected) {
+				t.Errorf("%+v", adoption)
+			}
 		}
 	}
 }

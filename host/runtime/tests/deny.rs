@@ -98,11 +98,11 @@ fn allows(grant: &Grant, request: &Request) -> bool {
         && subresource
         && optional(&grant.namespaces, &request.namespace)
         && optional(&grant.names, &request.name);
-    is_fit && owns(&serde_json::to_value(grant.of).unwrap(), request)
+    is_fit && owns(&serde_json::to_value(grant.of).unwrap(), grant.adopt, request)
 }
 
 /// The model of ownership. The plugin watches only Pods and ReplicaSets.
-fn owns(of: &Value, request: &Request) -> bool {
+fn owns(of: &Value, adopt: bool, request: &Request) -> bool {
     let Request { verb, kind, subresource, namespace, name } = request;
     let whole = subresource.is_none();
     let is_key = (kind.as_str(), namespace.as_str(), name.as_str()) == (SET, "a", "key");
@@ -114,7 +114,8 @@ fn owns(of: &Value, request: &Request) -> bool {
         "controlled" => match *verb {
             // All created objects have the controller reference.
             "create" if whole => namespace == "a",
-            "update" | "patch" if whole => is_mine || is_orphan,
+            // All patches would adopt, and do nothing else.
+            "patch" if whole => is_mine || adopt && is_orphan,
             "create" | "update" | "patch" | "delete" | "get" => is_mine,
             _ => false,
         },
@@ -141,7 +142,9 @@ fn mutation(request: &Request) -> Option<Mutation> {
         }
         "update" => Action::Update { kind, object: json!({ "metadata": metadata }).to_string(), subresource },
         "patch" => {
-            let (patch_type, body) = (PatchType::Merge, "{}".to_owned());
+            let (patch_type, body) =
+                (PatchType::StrategicMerge, json!({"metadata": {"ownerReferences": reference_to("key")}}));
+            let body = body.to_string();
             Action::Patch { kind, object, subresource, patch_type, body, preconditions: Preconditions::default() }
         }
         "delete" => {
@@ -289,10 +292,10 @@ fn grants() -> Vec<Grant> {
         for kind in [POD, SECRET, NODE, SET, "*"] {
             for subresource in ["", "status", "*"] {
                 for (namespace, name) in [("", ""), ("a", ""), ("b", ""), ("", "mine"), ("a", "key")] {
-                    for of in ["any", "key", "controlled"] {
+                    for (of, adopt) in [("any", false), ("key", false), ("controlled", false), ("controlled", true)] {
                         let grant = grant(json!({
                             "verbs": [verb], "kinds": [kind], "subresources": list(subresource),
-                            "namespaces": list(namespace), "names": list(name), "of": of,
+                            "namespaces": list(namespace), "names": list(name), "of": of, "adopt": adopt,
                         }));
                         if grant.check().is_ok() {
                             grants.push(grant);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError};
-use pintle_core::object::Object;
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::{Meta, Object};
 use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::view::{Query, View, ViewError};
 
@@ -74,6 +74,12 @@ impl View for FakeView {
     }
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
         self.answers.iter().find(|(other, _)| other == need).map(|(_, answer)| answer.clone())
+    }
+    /// By the object's only selector, whatever the watch declares.
+    fn selects(&self, kind: &Kind, object: &ObjectKey, selected: &Meta) -> bool {
+        let object = self.object(kind, object);
+        let selector = object.as_ref().and_then(|object| object.selectors.first()?.as_ref());
+        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(|key| selected.label(key)))
     }
     fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
         let found = self.objects.iter().find(|(other, cached)| other == kind && cached.meta.key == *object);

@@ -89,6 +89,25 @@ static pintle_mutation *apply(const pintle_children *children, const child *c, c
     return pintle_apply(c->kind, c->ns, c->name, children->manager, true, object);
 }
 
+/* Adds the owner to the owner references of an object without a controller, as its controller. The resourceVersion is a precondition, so
+ * that all other owner references are kept. */
+static pintle_mutation *adopt(const pintle_children *children, const child *c, const pintle_json *existing) {
+    const pintle_json *there = pintle_at(existing, "metadata", "ownerReferences");
+    pintle_json *owners = pintle_new(PINTLE_LIST);
+    for (size_t i = 0; i < pintle_length(there); i++) {
+        const char *uid = pintle_text(pintle_at(pintle_item(there, i), "uid"), "");
+        if (strcmp(uid, pintle_metadata(children->owner, "uid")) != 0) {
+            pintle_append(owners, pintle_item(there, i));
+        }
+    }
+    pintle_append(owners, pintle_controller_ref(children->owner));
+    pintle_mutation *made = pintle_patch(
+        c->kind, c->ns, c->name, PINTLE_MERGE_PATCH, pintle_format("{'metadata': {'ownerReferences': %j}}", owners));
+    made->uid = pintle_metadata(existing, "uid");
+    made->resource_version = pintle_metadata(existing, "resourceVersion");
+    return made;
+}
+
 static pintle_json *text_value(const char *text) { return pintle_new_text(text, strlen(text)); }
 
 static pintle_outcome *plan_wanted(const pintle_children *children, const child *c, pintle_lister *lister, pintle_plan *plan) {
@@ -107,14 +126,18 @@ static pintle_outcome *plan_wanted(const pintle_children *children, const child 
         return NULL;
     }
     const pintle_json *controller = pintle_controller_of(existing);
-    if (controller != NULL && !pintle_is_controlled_by(existing, pintle_metadata(children->owner, "uid"))) {
+    if (controller == NULL) {
+        pintle_add(&plan->mutations, adopt(children, c, existing));
+        return NULL;
+    }
+    if (!pintle_is_controlled_by(existing, pintle_metadata(children->owner, "uid"))) {
         const char *by = pintle_text(pintle_at(controller, "name"), "");
         const char *text = pintle_printf("%s is controlled by %s %s", text_of(c), pintle_kind_text(pintle_kind_of(controller)), by);
         pintle_append(plan->conflicts, text_value(text));
         return NULL;
     }
     const char *applied = pintle_text(pintle_at(existing, "metadata", "annotations", PINTLE_APPLIED), "");
-    if (controller == NULL || strcmp(applied, hash) != 0 || !pintle_covers(existing, c->object)) {
+    if (strcmp(applied, hash) != 0 || !pintle_covers(existing, c->object)) {
         made->uid = pintle_metadata(existing, "uid");
         pintle_add(&plan->mutations, made);
     }

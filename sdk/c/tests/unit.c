@@ -303,14 +303,46 @@ static void what_differs_is_applied_with_the_uid_and_all_else_left_alone(void) {
     pintle_json *there = applied("a");
     pintle_set(pintle_at(there, "data"), "other", j("'x'"));
     CHECK(plan_one(config_map("a"), there).mutations.length == 0);
-    pintle_json *changed = config_map("a"), *drifted = applied("a"), *orphan = applied("a");
+    pintle_json *changed = config_map("a"), *drifted = applied("a");
     pintle_set(changed, "data", j("{}"));
     pintle_set(pintle_at(drifted, "data"), "a", j("'2'"));
-    pintle_set(pintle_item(pintle_at(orphan, "metadata", "ownerReferences"), 0), "controller", j("false"));
-    pintle_plan plans[] = {plan_one(changed, applied("a")), plan_one(config_map("a"), drifted), plan_one(config_map("a"), orphan)};
-    for (size_t i = 0; i < 3; i++) {
-        CHECK(plans[i].mutations.length == 1);
+    pintle_plan plans[] = {plan_one(changed, applied("a")), plan_one(config_map("a"), drifted)};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(plans[i].mutations.length == 1 && plans[i].mutations.items[0]->patch_type == PINTLE_APPLY_PATCH);
         EQUAL(plans[i].mutations.items[0]->uid, "uid-a");
+    }
+}
+
+#define REFERENCE(controller) \
+    "{'apiVersion': 'example.com/v1', 'kind': 'Widget', 'name': 'w', 'uid': 'u', 'controller': " controller ", 'blockOwnerDeletion': true}"
+#define NODE(uid) "{'apiVersion': 'v1', 'kind': 'Node', 'name': 'n', 'uid': '" uid "'}"
+
+static void an_object_without_a_controller_is_adopted_before_anything_else_of_it_changes(void) {
+    static const struct {
+        const char *there, *expected;
+    } all[] = {
+        {"[]", "{'metadata': {'ownerReferences': [" REFERENCE("true") "]}}"},
+        {"[" REFERENCE("false") "]", "{'metadata': {'ownerReferences': [" REFERENCE("true") "]}}"},
+        {"[" NODE("x") ", " REFERENCE("false") ", " NODE("y") "]",
+         "{'metadata': {'ownerReferences': [" NODE("x") ", " NODE("y") ", " REFERENCE("true") "]}}"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        /* It is what it should be, or anything else. */
+        for (int is_other = 0; is_other < 2; is_other++) {
+            pintle_json *orphan = applied("a");
+            pintle_set(pintle_at(orphan, "metadata"), "resourceVersion", j("'7'"));
+            pintle_set(pintle_at(orphan, "metadata"), "ownerReferences", j(all[i].there));
+            if (is_other) {
+                pintle_set(orphan, "data", j("{'a': 'other'}"));
+            }
+            pintle_plan planned = plan_one(config_map("a"), orphan);
+            const pintle_mutation *m = planned.mutations.items[0];
+            CHECK(planned.mutations.length == 1 && m->verb == PINTLE_PATCH && m->patch_type == PINTLE_MERGE_PATCH);
+            EQUAL(m->name, "a");
+            EQUAL(m->uid, "uid-a");
+            EQUAL(m->resource_version, "7");
+            SAME(m->body, all[i].expected);
+        }
     }
 }
 
@@ -623,7 +655,8 @@ int main(int argc, char **argv) {
         TEST(formats_have_places_for_values), TEST(reading_what_is_not_there_gives_the_default), TEST(changes_of_a_copy_are_not_seen),
         TEST(kinds_have_a_text_form), TEST(finalizers_of_others_stay), TEST(a_transition_is_a_change_of_the_status_alone),
         TEST(a_status_is_written_only_if_it_differs), TEST(what_is_missing_is_applied_with_owner_and_hash),
-        TEST(what_differs_is_applied_with_the_uid_and_all_else_left_alone), TEST(objects_of_others_and_those_that_go_are_only_named),
+        TEST(what_differs_is_applied_with_the_uid_and_all_else_left_alone),
+        TEST(an_object_without_a_controller_is_adopted_before_anything_else_of_it_changes), TEST(objects_of_others_and_those_that_go_are_only_named),
         TEST(what_is_no_longer_wanted_is_deleted_kind_by_kind), TEST(mistakes_in_children_are_named),
         TEST(the_lister_gives_what_the_host_would_give), TEST(selectors_match_as_kubectl_says),
         TEST(needs_are_answered_until_there_are_no_more), TEST(a_refused_live_read_is_a_retry),

@@ -54,8 +54,8 @@ export class Conflict {
 /**
  * What {@link Children.plan} found.
  * @typedef {object} Plan
- * @property {Mutation[]} mutations Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
- *   An apply without a precondition creates.
+ * @property {Mutation[]} mutations Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned
+ *   kinds, by name. An apply without a precondition creates.
  * @property {Conflict[]} conflicts Wanted objects that are there under another controller, in the order in which they are wanted.
  * @property {Child[]} waiting Wanted objects that are being deleted, and are created again afterwards.
  */
@@ -68,9 +68,14 @@ export class Conflict {
  * {@link hash} of what was wanted, by which the next run sees that nothing has changed. What somebody else has changed since is seen by
  * {@link covers}. An object that another controller has is not touched.
  *
+ * A wanted object without a controller is adopted first: a merge patch adds the controller reference to `metadata.ownerReferences` and
+ * changes nothing else. Its change causes another run, which applies the rest.
+ *
  * The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
  * `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
- * `{verbs: [create, patch, delete], kinds: [...], of: controlled}`.
+ * `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` in it if children are to be adopted. Without
+ * `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are sent all the same. If the owner is
+ * cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
  */
 export class Children {
   /** @type {OwnerReference} */
@@ -198,14 +203,31 @@ export class Children {
       return;
     }
     const controller = controllerOf(existing);
-    if (controller !== undefined && controller.uid !== this.#owner.uid) {
+    if (controller === undefined) {
+      plan.mutations.push(this.#adopt(child, existing));
+      return;
+    }
+    if (controller.uid !== this.#owner.uid) {
       plan.conflicts.push(new Conflict(child, Kind.ofObject(controller), controller.name));
       return;
     }
     const isApplied = existing.metadata?.annotations?.[APPLIED] === applied;
-    if (controller === undefined || !isApplied || !covers(existing, wanted)) {
+    if (!isApplied || !covers(existing, wanted)) {
       plan.mutations.push(Mutation.apply(this.#manager, body, { uid: existing.metadata?.uid }));
     }
+  }
+
+  /**
+   * Adds the owner to the owner references of an object without a controller, as its controller.
+   * The resourceVersion is a precondition, so that all other owner references are kept.
+   * @param {Child} child
+   * @param {KubernetesObject} existing
+   * @returns {Mutation}
+   */
+  #adopt({ kind, object: { namespace, name } }, { metadata: { ownerReferences, uid, resourceVersion } = {} }) {
+    const others = (ownerReferences ?? []).filter((owner) => owner.uid !== this.#owner.uid);
+    const body = { metadata: { ownerReferences: [...others, this.#owner] } };
+    return Mutation.patch(kind, namespace, name, "merge", body, { uid, resourceVersion });
   }
 }
 

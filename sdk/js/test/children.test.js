@@ -52,17 +52,28 @@ test("what is missing is applied with owner and hash, and the wanted object stay
 
 test("what is there is left alone, adopted, applied again, waited for, or somebody else's", () => {
   const others = [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "x", controller: true }];
-  const { brief, rest } = plan(
+  const node = { apiVersion: "v1", kind: "Node", name: "n", uid: "x" };
+  const weak = { ...REFERENCE, controller: false };
+  const { mutations, brief, rest } = plan(
     [
       applied("same"),
-      applied("orphan", { ownerReferences: [] }),
+      applied("orphan", { ownerReferences: [node, weak], resourceVersion: "7" }),
+      { ...map("unlike", { namespace: "ns", uid: "unlike", resourceVersion: "8" }), data: { k: "other" } },
       applied("older", { annotations: { [APPLIED]: "0" } }),
       applied("deleted", { deletionTimestamp: "2026-01-01T00:00:00Z" }),
       applied("foreign", { ownerReferences: others }),
     ],
-    (children) => children.own("v1/ConfigMap").want(...["same", "orphan", "older", "deleted", "foreign"].map((name) => map(name))),
+    (children) => children.own("v1/ConfigMap").want(...["same", "orphan", "unlike", "older", "deleted", "foreign"].map((name) => map(name))),
   );
-  assert.deepEqual(brief, ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/older older"]);
+  assert.deepEqual(brief, ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/unlike unlike", "v1/ConfigMap ns/older older"]);
+  // Nothing else of them changes before they are adopted.
+  const adoption = (/** @type {string} */ name, /** @type {string} */ resourceVersion, /** @type {object[]} */ ...ownerReferences) => ({
+    patch: `v1/ConfigMap ns/${name}`,
+    form: "merge",
+    if: { uid: name, resourceVersion },
+    body: { metadata: { ownerReferences } },
+  });
+  assert.deepEqual(mutations.slice(0, 2), [adoption("orphan", "7", node, REFERENCE), adoption("unlike", "8", REFERENCE)]);
   assert.deepEqual(rest, [["v1/ConfigMap ns/foreign is controlled by v1/Pod p"], ["v1/ConfigMap ns/deleted"]]);
 });
 

@@ -36,8 +36,8 @@ export declare class Conflict {
 }
 export type Plan = {
     /**
-     * Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
-     * An apply without a precondition creates.
+     * Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned
+     * kinds, by name. An apply without a precondition creates.
      */
     mutations: Mutation[];
     /**
@@ -52,8 +52,8 @@ export type Plan = {
 /**
  * What {@link Children.plan} found.
  * @typedef {object} Plan
- * @property {Mutation[]} mutations Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
- *   An apply without a precondition creates.
+ * @property {Mutation[]} mutations Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned
+ *   kinds, by name. An apply without a precondition creates.
  * @property {Conflict[]} conflicts Wanted objects that are there under another controller, in the order in which they are wanted.
  * @property {Child[]} waiting Wanted objects that are being deleted, and are created again afterwards.
  */
@@ -65,9 +65,14 @@ export type Plan = {
  * {@link hash} of what was wanted, by which the next run sees that nothing has changed. What somebody else has changed since is seen by
  * {@link covers}. An object that another controller has is not touched.
  *
+ * A wanted object without a controller is adopted first: a merge patch adds the controller reference to `metadata.ownerReferences` and
+ * changes nothing else. Its change causes another run, which applies the rest.
+ *
  * The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
  * `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
- * `{verbs: [create, patch, delete], kinds: [...], of: controlled}`.
+ * `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` in it if children are to be adopted. Without
+ * `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are sent all the same. If the owner is
+ * cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
  */
 export declare class Children {
     #private;

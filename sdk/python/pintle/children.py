@@ -46,7 +46,7 @@ class Conflict:
 class Plan:
     """What `Children.plan` found."""
 
-    #: Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
+    #: Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
     #: An apply without a precondition creates.
     mutations: list[Mutation] = field(default_factory=list)
     #: Wanted objects that are there under another controller, in the order in which they are wanted.
@@ -63,9 +63,14 @@ class Children:
     the `hash_json` of what was wanted, by which the next run sees that nothing has changed. What somebody else has changed since is seen by
     `covers`. An object that another controller has is not touched.
 
+    A wanted object without a controller is adopted first: a merge patch adds the controller reference to `metadata.ownerReferences`
+    and changes nothing else. Its change causes another run, which applies the rest.
+
     The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
     `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
-    `{verbs: [create, patch, delete], kinds: [...], of: controlled}`.
+    `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` in it if children are to be adopted. Without
+    `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are sent all the same. If the owner is
+    cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
     """
 
     def __init__(self, owner: Mapping[str, Any], manager: str) -> None:
@@ -142,12 +147,26 @@ class Children:
             plan.waiting.append(child)
             return
         reference = controller_of(existing)
-        if reference is not None and reference.get("uid") != self._owner["uid"]:
+        if reference is None:
+            plan.mutations.append(self._adopt(child, existing))
+            return
+        if reference.get("uid") != self._owner["uid"]:
             plan.conflicts.append(Conflict(child, Kind.of_object(reference), reference.get("name") or ""))
             return
         is_applied = (metadata(existing).get("annotations") or {}).get(APPLIED) == applied
-        if reference is None or not is_applied or not covers(existing, wanted):
+        if not is_applied or not covers(existing, wanted):
             plan.mutations.append(Mutation.apply(self._manager, body, uid=metadata(existing).get("uid")))
+
+    def _adopt(self, child: Child, existing: Object) -> Mutation:
+        """Adds the owner to the owner references of an object without a controller, as its controller.
+
+        The resourceVersion is a precondition, so that all other owner references are kept.
+        """
+        meta = metadata(existing)
+        others = [owner for owner in meta.get("ownerReferences") or [] if owner.get("uid") != self._owner["uid"]]
+        body = {"metadata": {"ownerReferences": [*others, self._owner]}}
+        uid, version = meta.get("uid"), meta.get("resourceVersion")
+        return Mutation.patch(child.kind, child.object.namespace, child.object.name, "merge", body, uid=uid, resource_version=version)
 
 
 def _prune(lister: Lister, child: Child) -> list[Mutation]:

@@ -49,16 +49,28 @@ class Plans(unittest.TestCase):
 
     def test_what_is_there_is_left_alone_adopted_applied_again_waited_for_or_somebody_elses(self) -> None:
         others = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "x", "controller": True}]
+        node = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x"}
+        weak = {**REFERENCE, "controller": False}
         cache = [
             applied("same"),
-            applied("orphan", ownerReferences=[]),
+            applied("orphan", ownerReferences=[node, weak], resourceVersion="7"),
+            {**config_map("unlike", namespace="ns", uid="unlike", resourceVersion="8"), "data": {"k": "other"}},
             applied("older", annotations={APPLIED: "0"}),
             applied("deleted", deletionTimestamp="2026-01-01T00:00:00Z"),
             applied("foreign", ownerReferences=others),
         ]
-        wanted = [config_map(name) for name in ("same", "orphan", "older", "deleted", "foreign")]
+        wanted = [config_map(name) for name in ("same", "orphan", "unlike", "older", "deleted", "foreign")]
         mutations, found = plan(cache, lambda children: children.own("v1/ConfigMap").want(*wanted))
-        self.assertEqual(brief(mutations), ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/older older"])
+        expected = ["v1/ConfigMap ns/orphan orphan", "v1/ConfigMap ns/unlike unlike", "v1/ConfigMap ns/older older"]
+        self.assertEqual(brief(mutations), expected)
+        # Nothing else of them changes before they are adopted.
+        for adoption, name, version, owners in [
+            (mutations[0], "orphan", "7", [node, REFERENCE]),
+            (mutations[1], "unlike", "8", [REFERENCE]),
+        ]:
+            conditions = {"uid": name, "resourceVersion": version}
+            body = {"metadata": {"ownerReferences": owners}}
+            self.assertEqual(adoption, {"patch": f"v1/ConfigMap ns/{name}", "form": "merge", "if": conditions, "body": body})
         self.assertEqual([*map(str, found.conflicts)], ["v1/ConfigMap ns/foreign is controlled by v1/Pod p"])
         self.assertEqual([*map(str, found.waiting)], ["v1/ConfigMap ns/deleted"])
 

@@ -6,13 +6,19 @@
 //! [`APPLIED`] with the [hash](crate::hash()) of what was wanted, by which the next run sees that nothing has changed.
 //! What somebody else has changed since is seen by [`covers`].
 //!
+//! A wanted object without a controller is *adopted* first: a merge patch adds the controller reference to
+//! `metadata.ownerReferences` and changes nothing else. Its change causes another run, which applies the rest.
+//!
 //! The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
 //! `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
-//! `{verbs: [create, patch, delete], kinds: [...], of: controlled}`.
+//! `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` in it if children are to be adopted.
+//! Without `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are sent all the same.
+//! If the owner is cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
 //!
 //! Invariants:
 //! 1. An object that another controller has is not touched.
-//! 2. Every write of an object that is there carries its uid.
+//! 2. Every write of an object that is there carries its uid; an adoption carries its resourceVersion, too, so that it keeps all
+//!    other owner references.
 //! 3. The mutations do not depend on anything but owner, wanted objects and cache.
 
 use std::collections::BTreeSet;
@@ -23,7 +29,7 @@ use serde_json::{Value, json};
 use crate::api::meta::{Metadata, ObjectMeta, OwnerReference};
 use crate::error::Error;
 use crate::lister::{Lister, Query};
-use crate::outcome::{Mutation, Propagation};
+use crate::outcome::{Mutation, PatchType, Propagation};
 use crate::types::{Kind, ObjectKey};
 
 /// Annotation of a child: hash of what was wanted when it was last applied.
@@ -63,7 +69,7 @@ pub struct Children {
 /// What [`Children::plan`] found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Applies in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
+    /// Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
     /// An apply without a precondition creates.
     pub mutations: Vec<Mutation>,
     /// Wanted objects that are there under another controller, in the order in which they are wanted.
@@ -198,19 +204,31 @@ impl Children {
             plan.waiting.push(child);
             return Ok(());
         }
-        let controller = existing.controller();
-        if let Some(controller) = controller.filter(|controller| controller.uid != self.owner.uid) {
+        let Some(controller) = existing.controller() else {
+            plan.mutations.push(self.adopt(child, existing));
+            return Ok(());
+        };
+        if controller.uid != self.owner.uid {
             let (controller_kind, controller_name) = (controller.owner_kind(), controller.name.clone());
             plan.conflicts.push(Conflict { child, controller_kind, controller_name });
             return Ok(());
         }
         let is_applied = existing.annotations.get(APPLIED) == Some(&hash);
-        let is_current =
-            controller.is_some() && is_applied && covers(&crate::lister::decode(&child.kind, &text)?, wanted);
-        if !is_current {
+        if !is_applied || !covers(&crate::lister::decode(&child.kind, &text)?, wanted) {
             plan.mutations.push(apply.uid(existing.uid));
         }
         Ok(())
+    }
+
+    /// Adds the owner to the owner references of an object without a controller, as its controller.
+    fn adopt(&self, child: Child, existing: ObjectMeta) -> Mutation {
+        let mut owners = existing.owner_references;
+        owners.retain(|owner| owner.uid != self.owner.uid);
+        owners.push(self.owner.clone());
+        let body = json!({"metadata": {"ownerReferences": owners}});
+        Mutation::patch(&child.kind, child.object, PatchType::Merge, body)
+            .uid(existing.uid)
+            .resource_version(existing.resource_version)
     }
 }
 

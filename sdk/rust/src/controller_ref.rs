@@ -4,6 +4,9 @@
 //! Before the first adoption the owner is read from the API server itself, because the cache may not know yet that it is
 //! being deleted, and an object adopted then would be deleted with it.
 //!
+//! The manifest asks for `{verbs: [patch], kinds: [...], of: controlled, adopt: true}`. If the watch of the owner's kind declares
+//! `selects`, the host refuses to adopt what that selector does not match.
+//!
 //! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. There a claim is a write in the middle of a sync;
 //! here the patches are a step of the outcome, and what is to be adopted counts as owned already.
 

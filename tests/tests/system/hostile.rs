@@ -122,6 +122,8 @@ fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
     fixture.remove(name)?;
     let n_left = guest.n_instances();
     ensure!(n_left == 0 || is_pooled && n_left <= 4, "{n_left} instances are left");
+    let harmed = fixture.harmed()?;
+    ensure!(harmed.is_empty(), "it has written objects that it does not own: {harmed:?}");
     Ok((attacked?, told?))
 }
 

@@ -76,6 +76,7 @@ fn limits(grant: &Grant) -> String {
     text += match grant.of {
         Of::Any => "",
         Of::Key => " of the key",
+        Of::Controlled if grant.adopt => " of what the key controls or adopts",
         Of::Controlled => " of what the key controls",
     };
     text += &within(grant.namespaces.iter());
@@ -87,7 +88,11 @@ fn limits(grant: &Grant) -> String {
 
 fn within<'a>(namespaces: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = namespaces.map(String::as_str).collect();
-    if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) }
+    match names[..] {
+        [] => String::new(),
+        ["*"] => " in all namespaces".to_owned(),
+        _ => format!(" in {}", names.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +113,7 @@ mod tests {
                 {"verbs": ["get", "delete"], "kinds": ["v1/Pod"], "of": "controlled"},
                 {"verbs": ["patch"], "kinds": ["v1/Pod", "v1/Node"], "subresources": ["status"], "of": "key"},
                 {"verbs": ["create"], "kinds": ["v1/Secret"], "namespaces": ["a", "b"], "names": ["s"]},
+                {"verbs": ["patch"], "kinds": ["v1/Secret"], "namespaces": ["*"], "of": "controlled", "adopt": true},
                 {"verbs": ["get"], "paths": ["/metrics"]},
             ],
         });
@@ -124,7 +130,7 @@ mod tests {
                 "v1/ConfigMap | watch, whole objects | ",
                 "v1/Node | watch, 2 fields | patch of status of the key",
                 "v1/Pod | watch in a where app=web, spec.nodeName; live get of what the key controls | delete of what the key controls; patch of status of the key",
-                "v1/Secret |  | create in a, b named s",
+                "v1/Secret |  | create in a, b named s; patch of what the key controls or adopts in all namespaces",
             ]
         );
     }

@@ -77,6 +77,12 @@ enum Owner {
 }
 
 impl RunView {
+    /// The watched version of a kind: the given one, if it is watched.
+    fn in_any_version(&self, kind: &Kind) -> Option<&Kind> {
+        let watched = self.snapshot.kind(kind).map(|(bound, _)| &bound.kind);
+        watched.or_else(|| self.snapshot.watched(&kind.group, &kind.name))
+    }
+
     fn readable<'s>(&'s self, kind: &Kind, namespace: Option<&str>) -> Result<Readable<'s>, ViewError> {
         let plugin = self.snapshot.plugin();
         let Some((bound, store)) = self.snapshot.kind(kind) else {
@@ -300,9 +306,18 @@ impl View for RunView {
     }
 
     fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
-        let watched = self.snapshot.kind(kind).map(|(bound, _)| &bound.kind);
-        let watched = watched.or_else(|| self.snapshot.watched(&kind.group, &kind.name))?;
-        RuleCache::object(&self.snapshot, watched, object)
+        RuleCache::object(&self.snapshot, self.in_any_version(kind)?, object)
+    }
+
+    fn selects(&self, kind: &Kind, object: &ObjectKey, selected: &Meta) -> bool {
+        let found = self.in_any_version(kind).and_then(|kind| self.snapshot.kind(kind));
+        let Some((bound, Some(store))) = found else { return false };
+        let selects = self.snapshot.plugin().watches[bound.watch].demand.selects.as_ref();
+        let selector = selects.and_then(|selects| {
+            let slot = store.plan().selector(selects)?;
+            store.get(&object.namespace, &object.name)?.selectors.get(slot)?.as_ref()
+        });
+        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(|key| selected.label(key)))
     }
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {

@@ -82,7 +82,32 @@ struct Rule {
     namespaces: Only,
     names: Only,
     paths: Vec<PathPattern>,
-    of: Of,
+    relation: Relation,
+}
+
+/// The relation to the key of the run that a grant requires of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Relation {
+    /// The objects that the grant covers.
+    pub of: Of,
+    /// Whether it covers the adoption of objects without a controller, too.
+    pub adopt: bool,
+    /// Whether a cluster-scoped key reaches objects in namespaces: [`Of::Controlled`] with a list of namespaces, or `*`.
+    pub in_namespaces: bool,
+}
+
+impl Relation {
+    fn new(grant: &Grant) -> Self {
+        let is_controlled = grant.of == Of::Controlled;
+        let in_namespaces = is_controlled && !grant.namespaces.is_empty();
+        Self { of: grant.of, adopt: is_controlled && grant.adopt, in_namespaces }
+    }
+
+    /// Whether it covers all that another one covers, and more.
+    fn exceeds(&self, other: &Self) -> bool {
+        let Self { of, adopt, in_namespaces } = *other;
+        self != other && self.of == of && self.adopt >= adopt && self.in_namespaces >= in_namespaces
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -110,7 +135,7 @@ impl Rule {
             namespaces: Only::new(&grant.namespaces, true),
             names: Only::new(&grant.names, true),
             paths: grant.paths.iter().map(|path| PathPattern::new(path)).collect(),
-            of: grant.of,
+            relation: Relation::new(grant),
         }
     }
 
@@ -170,23 +195,24 @@ impl Grants {
         self.withholds_events
     }
 
-    /// Checks whether the request may be sent. `owned` returns whether the object is [`Of::Key`] or [`Of::Controlled`], or
-    /// why not; it is called only if that decides.
+    /// Checks whether the request may be sent. `owned` returns whether the object has this relation to the key ([`Of::Key`] or
+    /// [`Of::Controlled`]), or why not; it is called only if that decides.
     ///
     /// # Errors
     /// [`Denial`]: the missing grant. A retry helps only where `owned` may change.
     pub fn check(
         &self,
         access: &Access<'_>,
-        mut owned: impl FnMut(Of) -> Result<(), String>,
+        mut owned: impl FnMut(Relation) -> Result<(), String>,
     ) -> Result<Allowed, Denial> {
         let mut among = |rules: &[Rule]| {
             let mut whys: Vec<String> = Vec::new();
-            let fitting: BTreeSet<Of> = rules.iter().filter(|rule| rule.matches(access)).map(|rule| rule.of).collect();
-            for of in &fitting {
-                match of {
+            let fitting: BTreeSet<Relation> =
+                rules.iter().filter(|rule| rule.matches(access)).map(|rule| rule.relation).collect();
+            for relation in fitting.iter().filter(|one| !fitting.iter().any(|other| other.exceeds(one))) {
+                match relation.of {
                     Of::Any => return Ok(Allowed::Freely),
-                    Of::Key | Of::Controlled => match owned(*of) {
+                    Of::Key | Of::Controlled => match owned(*relation) {
                         Ok(()) => return Ok(Allowed::Owned),
                         Err(why) => whys.push(why),
                     },

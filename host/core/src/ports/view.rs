@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::contract::outcome::{MutationFailure, Need, NeedError};
 use crate::lifecycle::read_set::ReadSet;
-use crate::object::Object;
 use crate::object::id::{Kind, ObjectKey};
+use crate::object::{Meta, Object};
 use crate::ports::api::ApiResource;
 
 /// Selects by owner references; the strings are uids.
@@ -117,6 +117,11 @@ pub trait View: Send + Sync {
     /// A kind whose objects may be missing in an answer to `dependents`, because it is not listed yet.
     fn incomplete_dependents(&self) -> Option<&Kind> {
         None
+    }
+    /// Whether the own selector of a cached object (`selects` of its watch) matches another object's labels, for the host's own
+    /// check of adoptions. A selector that is empty, missing or not valid matches nothing.
+    fn selects(&self, _kind: &Kind, _object: &ObjectKey, _selected: &Meta) -> bool {
+        false
     }
     /// Everything that was read so far, for a replay. Costs as much as those reads did.
     fn read_set(&self) -> ReadSet {

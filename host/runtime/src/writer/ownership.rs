@@ -1,4 +1,4 @@
-//! The controllers that the body of a write sets.
+//! The controllers that the body of a write sets, and whether it does nothing else.
 //!
 //! Invariant: a body passes only if all of its owner references were understood, and none of them sets another controller.
 //! Constructs that an API server could read differently (`$patch` that replaces more than one reference, a duplicate member,
@@ -8,13 +8,18 @@ use std::sync::Arc;
 
 use pintle_core::contract::outcome::{Action, PatchType};
 use pintle_core::object::Object;
-use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::object::version::Uid;
+use pintle_core::object::id::Kind;
+use pintle_core::object::version::{ResourceVersion, Uid};
+use pintle_core::policy::grants::Relation;
+use pintle_core::text::printable;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::edit::Members;
 use super::request::{Body, ObjectText, ParsedWrite};
+
+/// Bytes of a member's name in a message.
+const MAX_MEMBER_BYTES: usize = 100;
 
 /// A key's object, as controller references name it.
 pub(super) struct Controller {
@@ -26,24 +31,30 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Whether it can own objects in a namespace: owners in another namespace are invalid.
-    pub(super) fn reaches(&self, namespace: &str) -> Result<(), String> {
-        if self.namespace.is_empty() || *self.namespace == *namespace {
-            return Ok(());
+    /// Whether it can own objects in a namespace: owners in another namespace are invalid, and cluster-scoped ones reach only
+    /// namespaces that their grant lists.
+    pub(super) fn reaches(&self, namespace: &str, relation: Relation) -> Result<(), String> {
+        let Self { kind, name, .. } = self;
+        match (&*self.namespace, namespace) {
+            ("", "") => Ok(()),
+            ("", _) if relation.in_namespaces => Ok(()),
+            ("", _) => Err(format!(
+                "{kind} {name} is cluster-scoped, and by `of: controlled` without `namespaces` it reaches no objects in namespaces; \
+                 list them in the grant, or all with `namespaces: [\"*\"]`"
+            )),
+            (own, _) if own == namespace => Ok(()),
+            (own, _) => Err(format!("{kind} {own}/{name} controls nothing in other namespaces")),
         }
-        Err(format!("{} {}/{} controls nothing in other namespaces", self.kind, self.namespace, self.name))
     }
 
     /// Whether it controls an object.
     pub(super) fn controls(&self, object: &Object) -> Result<(), String> {
-        let ObjectKey { namespace, name } = &object.meta.key;
-        self.reaches(namespace)?;
         let found = match object.meta.controller() {
             Some(owner) if owner.uid == self.uid => return Ok(()),
             Some(owner) => format!("{} {}", owner.kind, owner.name),
             None => "nothing".to_owned(),
         };
-        Err(format!("the caches show {namespace}/{name} controlled by {found}, not by {} {}", self.kind, self.name))
+        Err(format!("the caches show {} controlled by {found}, not by {} {}", object.meta.key, self.kind, self.name))
     }
 
     /// Whether a reference to a controller is to this object. A patch may omit fields that the existing reference has.
@@ -106,6 +117,69 @@ pub(super) fn sets_key(key: &Controller, write: &ParsedWrite<'_>) -> bool {
         _ => true,
     };
     is_plain && sets(key, write) == Ok(Sets::TheKey)
+}
+
+/// Checks that a write makes the key's object the controller of an existing object and changes nothing else of it.
+///
+/// A server-side apply also removes the fields that its manager applied before, an update replaces the object, and a JSON patch
+/// may change anything by its position. A merge patch replaces the list of references, and so would replace a controller that the
+/// caches do not show yet: it requires the resourceVersion of the cached object. A strategic merge patch adds to the list, and the API
+/// server rejects a second controller.
+///
+/// # Errors
+/// What else it is or changes.
+pub(super) fn only_adopts(key: &Controller, write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
+    let ParsedWrite { action, target, body, .. } = write;
+    let (
+        Action::Patch {
+            patch_type: patch_type @ (PatchType::Merge | PatchType::StrategicMerge),
+            subresource: None,
+            preconditions,
+            ..
+        },
+        Body::Object(text),
+    ) = (action, body)
+    else {
+        return Err("it is not a merge patch or strategic merge patch of the object".into());
+    };
+    let changes = |member: &str| Err(format!("it changes \"{}\"", printable(member, MAX_MEMBER_BYTES)));
+    let is = |members: &Members<'_>, member: &str, value: &str| {
+        members.string(member).map(|given| given.as_deref() == Some(value))
+    };
+    for member in text.members.names() {
+        let is_kept = match member {
+            "metadata" => true,
+            "apiVersion" => is(&text.members, member, &target.kind.api_version())?,
+            "kind" => is(&text.members, member, &target.kind.name)?,
+            _ => false,
+        };
+        if !is_kept {
+            return changes(member);
+        }
+    }
+    if let Some(metadata) = text.metadata()? {
+        for member in metadata.names() {
+            let is_kept = match member {
+                // The API server rejects another uid or resourceVersion as a conflict.
+                "ownerReferences" | "uid" | "resourceVersion" => true,
+                "name" => is(metadata, member, &target.object.name)?,
+                "namespace" => is(metadata, member, &target.object.namespace)?,
+                _ => false,
+            };
+            if !is_kept {
+                return changes(&format!("metadata.{member}"));
+            }
+        }
+    }
+    let required = preconditions.resource_version.as_deref().filter(|version| !version.is_empty());
+    let is_current = required.map(ResourceVersion::parse).as_ref() == Some(&object.meta.resource_version);
+    if *patch_type == PatchType::Merge && !is_current {
+        return Err("it is a merge patch, which replaces the list, and does not require the resourceVersion that the caches show".into());
+    }
+    match sets_key(key, write) {
+        true => Ok(()),
+        false => Err(format!("it does not set {} {} as the controller", key.kind, key.name)),
+    }
 }
 
 fn sets(key: &Controller, write: &ParsedWrite<'_>) -> Result<Sets, String> {
@@ -247,6 +321,7 @@ fn of_operations(key: &Controller, operations: &[&RawValue]) -> Result<Sets, Str
 #[cfg(test)]
 mod tests {
     use pintle_core::contract::outcome::Preconditions;
+    use pintle_core::object::id::ObjectKey;
     use serde_json::{Value, json};
 
     use super::*;

@@ -6,6 +6,8 @@
 //!    of the same name.
 //! 3. Objects that are not in the caches are not owned; but a create or a server-side apply that names the key's object as
 //!    the controller is allowed. If another client created the object meanwhile, the API server rejects a second controller.
+//! 4. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
+//!    object its controller and changes nothing else. From then on, also in later steps of the same outcome, it is owned.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
 
@@ -16,10 +18,10 @@ use pintle_core::contract::outcome::{Action, Event, Need, PatchType};
 use pintle_core::object::Object;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::version::Uid;
-use pintle_core::policy::grants::{Access, Allowed, Denial, Grants};
+use pintle_core::policy::grants::{Access, Allowed, Denial, Grants, Relation};
 use pintle_core::ports::view::View;
 
-use super::ownership::{Controller, sets_key, sets_only};
+use super::ownership::{Controller, only_adopts, sets_key, sets_only};
 use super::request::ParsedWrite;
 
 /// What a run may do, and the facts that decide it.
@@ -42,7 +44,7 @@ impl Rights<'_> {
     /// [`Denial`]; a later run may see another owner.
     pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
         let ParsedWrite { action, target, .. } = write;
-        let owns = |of| self.owns(of, write, &adopted);
+        let owns = |relation| self.owns(relation, write, &adopted);
         match self.grants.check(&target.access(), owns)? {
             Allowed::Owned if self.makes(write) => {
                 self.grants.check(&Access { verb: "create", ..target.access() }, owns).map(|_| None)
@@ -74,10 +76,14 @@ impl Rights<'_> {
     /// [`Denial`]; a later run may see another owner.
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
         let access = Access { verb: "get", kind, subresource: None, namespace: &object.namespace, name: &object.name };
-        let owned = |of| match of {
+        let owned = |relation: Relation| match relation.of {
             Of::Any => Ok(()),
             Of::Key => self.is_key(kind, object),
-            Of::Controlled => self.controller()?.controls(&*self.shown(kind, object)?),
+            Of::Controlled => {
+                let key = self.controller()?;
+                key.reaches(&object.namespace, relation)?;
+                key.controls(&*self.shown(kind, object)?)
+            }
         };
         self.grants.check(&access, owned).map(|_| ())
     }
@@ -120,9 +126,9 @@ impl Rights<'_> {
             && sets_key(&key, write)
     }
 
-    fn owns(&self, of: Of, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
+    fn owns(&self, relation: Relation, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
         let ParsedWrite { action, target, .. } = write;
-        match of {
+        match relation.of {
             Of::Any => Ok(()),
             Of::Key => {
                 if target.object.name.is_empty() {
@@ -134,14 +140,14 @@ impl Rights<'_> {
                     false => self.shown(&target.kind, &target.object).and_then(|object| hits(write, &object)),
                 }
             }
-            Of::Controlled => self.controls(write, adopted),
+            Of::Controlled => self.controls(relation, write, adopted),
         }
     }
 
-    fn controls(&self, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
+    fn controls(&self, relation: Relation, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
         let ParsedWrite { action, target, .. } = write;
         let key = self.controller()?;
-        key.reaches(&target.object.namespace)?;
+        key.reaches(&target.object.namespace, relation)?;
         match action {
             Action::DeleteCollection { .. } => return Err("a collection is of many objects".into()),
             Action::Event(_) => return Err("it writes no object".into()),
@@ -156,16 +162,44 @@ impl Rights<'_> {
             }
             Action::Create { .. } | Action::Update { .. } | Action::Patch { .. } | Action::Delete { .. } => {
                 let object = self.shown(&target.kind, &target.object)?;
-                let adopts =
-                    matches!(action, Action::Update { .. } | Action::Patch { .. }) && target.subresource.is_none();
-                let is_orphan = object.meta.controller().is_none();
-                if !(is_orphan && (adopts || adopted())) {
-                    key.controls(&object)?;
-                }
                 hits(write, &object)?;
+                match object.meta.controller() {
+                    Some(_) => key.controls(&object)?,
+                    None if adopted() => {}
+                    None => self.may_adopt(&key, relation, write, &object)?,
+                }
             }
         }
         sets_only(&key, write)
+    }
+
+    /// Checks that a write of an object without a controller is an adoption, and that the grant and the key's selector allow it.
+    fn may_adopt(
+        &self,
+        key: &Controller,
+        relation: Relation,
+        write: &ParsedWrite<'_>,
+        object: &Object,
+    ) -> Result<(), String> {
+        let Controller { kind, name, .. } = key;
+        let found = format!("the caches show {} without a controller", object.meta.key);
+        if !relation.adopt {
+            return Err(format!(
+                "{found}, and {kind} {name} has to adopt it before any other write, which takes `adopt: true` in a grant of `patch`"
+            ));
+        }
+        only_adopts(key, write, object).map_err(|why| {
+            format!(
+                "{found}, and by `adopt: true` this write may only adopt it, by a patch of `metadata.ownerReferences` and nothing else: {why}"
+            )
+        })?;
+        let declares = self.manifest.watches.iter().any(|watch| {
+            watch.selects.is_some() && watch.kind.as_ref().is_some_and(|kind| is_same(kind, &self.key.kind))
+        });
+        if declares && !self.view.selects(&self.key.kind, &self.key.object, &object.meta) {
+            return Err(format!("{found}, and the selector of {kind} {name} does not match its labels"));
+        }
+        Ok(())
     }
 
     /// Whether this is a server-side apply of an object that the caches do not contain.

@@ -1,3 +1,4 @@
+mod adoption;
 mod rights;
 
 use std::sync::Arc;
@@ -5,6 +6,7 @@ use std::sync::Arc;
 use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::contract::outcome::Mutation;
 use pintle_core::object::Object;
+use pintle_core::object::id::Key;
 use pintle_core::policy::grants::Grants;
 use pintle_testing::{
     FakeView, FakeWriter, create, delete, event, key, manifest, pod, refusal, resource, step, wall_clock,
@@ -23,6 +25,7 @@ struct Fixture {
     metrics: Arc<Metrics>,
     recorder: tokio::task::JoinHandle<()>,
     manifest: Arc<Manifest>,
+    key: Key,
     /// The objects in the caches.
     shown: Vec<(Kind, Arc<Object>)>,
 }
@@ -49,12 +52,22 @@ impl Fixture {
             stopped: CancellationToken::new(),
         };
         let grants = Grants::new(&asked, None);
-        Self { api, events, writer, grants, metrics, recorder, manifest: manifest(|_| {}), shown: Vec::new() }
+        Self {
+            api,
+            events,
+            writer,
+            grants,
+            metrics,
+            recorder,
+            manifest: manifest(|_| {}),
+            key: key("key"),
+            shown: Vec::new(),
+        }
     }
 
     fn plan(&self, steps: Vec<Step>) -> Result<Plan, PluginFault> {
         let view = FakeView::showing(self.shown.clone());
-        let rights = Rights { grants: &self.grants, manifest: &self.manifest, key: &key("key"), view: &view };
+        let rights = Rights { grants: &self.grants, manifest: &self.manifest, key: &self.key, view: &view };
         self.writer.plan(&rights, steps, |kind| (&*kind.name != "Unknown").then(|| resource(kind)))
     }
 

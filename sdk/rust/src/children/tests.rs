@@ -1,5 +1,5 @@
 use super::*;
-use crate::outcome::{Action, PatchType, Preconditions};
+use crate::outcome::{Action, Preconditions};
 use crate::testing::Fixture;
 
 const OWNER: Kind = Kind::new("example.com", "v1", "Widget");
@@ -70,19 +70,51 @@ fn what_is_as_wanted_is_left_alone_whatever_others_have_added() {
 }
 
 #[test]
-fn a_change_a_drift_and_an_orphan_are_applied_with_the_uid() {
+fn a_change_and_a_drift_are_applied_with_the_uid() {
     let mut changed = config_map("a");
     changed["data"] = json!({});
     let mut drifted = applied(config_map("a"));
     drifted["data"]["a"] = json!("2");
-    let mut orphan = applied(config_map("a"));
-    orphan["metadata"]["ownerReferences"][0]["controller"] = json!(false);
-    for (wanted, cached) in [(changed, applied(config_map("a"))), (config_map("a"), drifted), (config_map("a"), orphan)]
-    {
+    for (wanted, cached) in [(changed, applied(config_map("a"))), (config_map("a"), drifted)] {
         let plan = plan(children().want(wanted), std::slice::from_ref(&cached)).unwrap();
         let Action::Patch { preconditions, .. } = only(&plan) else { panic!("{plan:?}") };
         assert_eq!(preconditions.uid.as_deref(), Some("child"), "{cached}");
         assert_eq!(preconditions.resource_version, None);
+    }
+}
+
+#[test]
+fn an_object_without_a_controller_is_adopted_before_anything_else_of_it_changes() {
+    let reference = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
+    let owner = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u", "controller": true, "blockOwnerDeletion": true,
+    });
+    let weak = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u", "controller": false});
+    for (there, expected) in [
+        (json!([]), json!([owner])),
+        (json!([weak]), json!([owner])),
+        (
+            json!([reference("n", "x"), weak, reference("m", "y")]),
+            json!([reference("n", "x"), reference("m", "y"), owner]),
+        ),
+    ] {
+        // It is what it should be, or anything else.
+        for mut orphan in [applied(config_map("a")), config_map("a")] {
+            let metadata = &mut orphan["metadata"];
+            (metadata["namespace"], metadata["uid"], metadata["resourceVersion"]) =
+                (json!("default"), json!("child"), json!("7"));
+            metadata["ownerReferences"] = there.clone();
+            let plan = plan(children().want(config_map("a")), &[orphan]).unwrap();
+            let Action::Patch { kind, object, patch_type, body, preconditions, subresource } = only(&plan) else {
+                panic!()
+            };
+            assert_eq!((kind, object.to_string().as_str(), subresource), (&CONFIG_MAP, "default/a", &None));
+            assert_eq!(*patch_type, PatchType::Merge);
+            assert_eq!(preconditions.uid.as_deref(), Some("child"));
+            assert_eq!(preconditions.resource_version.as_deref(), Some("7"));
+            let body: Value = serde_json::from_str(body).unwrap();
+            assert_eq!(body, json!({"metadata": {"ownerReferences": expected}}));
+        }
     }
 }
 

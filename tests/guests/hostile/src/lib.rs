@@ -67,6 +67,9 @@ impl bindings::Guest for Hostile {
             "needs-flood" => Outcome { needs: vec![Need::RawPath("/version".into()); 257], ..nothing() },
             "needs-without-end" => Outcome { needs: vec![Need::RawPath("/version".into())], ..nothing() },
             "need-that-streams" => ask(&lister, Need::RawPath("/api/v1/configmaps?watch=true".into())),
+            "orphan-adoption" => adopt_and_rewrite(&key, &lister),
+            "orphan-deletion" => adopt_and_delete(&key, &lister),
+            "orphan-rewrite" => writing(vec![patch(neighbour(&key), r#"{"data":{"by":"an intruder"}}"#.into())]),
             "path-name" => path_name(key),
             "path-need" => ask(&lister, Need::RawPath("/version/../api/v1/secrets".into())),
             "recursion" => {
@@ -131,6 +134,45 @@ fn foreign_status(key: Key) -> Outcome {
         body: r#"{"status":{"loadBalancer":{"ingress":[{"ip":"6.6.6.6"}]}}}"#.into(),
         preconditions: NO_PRECONDITIONS,
     })])
+}
+
+/// Another key's object, which nobody controls.
+fn neighbour(key: &Key) -> ObjectKey {
+    object("hostile", if key.object.name == "k0" { "k1" } else { "k0" })
+}
+
+/// Adopts an object and rewrites it in the same patch.
+fn adopt_and_rewrite(key: &Key, lister: &Lister) -> Outcome {
+    let body = format!(r#"{{{},"data":{{"by":"an intruder"}}}}"#, adoption(key, lister));
+    writing(vec![patch(neighbour(key), body)])
+}
+
+/// Adopts an object, and deletes it as its own.
+fn adopt_and_delete(key: &Key, lister: &Lister) -> Outcome {
+    let adopt = writing(vec![patch(neighbour(key), format!("{{{}}}", adoption(key, lister)))]);
+    let delete = writing(vec![Action::Delete(Delete {
+        kind: key.kind.clone(),
+        object: neighbour(key),
+        preconditions: NO_PRECONDITIONS,
+        propagation: None,
+        grace_period_seconds: None,
+    })]);
+    Outcome { steps: adopt.steps.into_iter().chain(delete.steps).collect(), ..nothing() }
+}
+
+/// The member of a patch that makes the key's object the controller.
+fn adoption(key: &Key, lister: &Lister) -> String {
+    let text = lister.get(&key.kind, &key.object).expect("the key's object is cached");
+    let uid = text.split_once(r#""uid":""#).and_then(|(_, rest)| rest.split_once('"')).expect("it has a uid").0;
+    let name = &key.object.name;
+    let owner = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","name":"{name}","uid":"{uid}","controller":true}}"#);
+    format!(r#""metadata":{{"ownerReferences":[{owner}]}}"#)
+}
+
+/// A merge patch of a ConfigMap.
+fn patch(object: ObjectKey, body: String) -> Action {
+    let (kind, patch_type, preconditions) = (kind("ConfigMap"), PatchType::Merge, NO_PRECONDITIONS);
+    Action::Patch(Patch { kind, object, subresource: None, patch_type, body, preconditions })
 }
 
 /// Passes this many bytes to a host call.

@@ -50,6 +50,10 @@ const fn endless(name: &'static str) -> Attack {
 const POOLED: &str = r#"{"instances": "pooled"}"#;
 const CREATE: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
 const CREATE_OWN: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
+const WRITE_OWN: &str =
+    r#"{"grants": [{"verbs": ["patch", "delete"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
+const ADOPT: &str =
+    r#"{"grants": [{"verbs": ["patch"], "kinds": ["v1/ConfigMap"], "of": "controlled", "adopt": true}]}"#;
 const DELETE: &str = r#"{"grants": [{"verbs": ["delete"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
 const READ_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version"]}]}"#;
 const READ_API: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/api/*"]}]}"#;
@@ -71,7 +75,7 @@ const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
 const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
 const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
 
-pub(crate) const ATTACKS: [Attack; 44] = [
+pub(crate) const ATTACKS: [Attack; 47] = [
     attack("event-flood", Allowed),
     with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
     with(CREATE_OWN, attack("foreign-owner", Fault("grant", "create"))),
@@ -98,6 +102,9 @@ pub(crate) const ATTACKS: [Attack; 44] = [
     attack("needs-denied", Denied("get /secret/")),
     attack("needs-flood", Fault("output", "the outcome has 257 needs, more than 256")),
     with(READ_VERSION, attack("needs-without-end", Fault("output", "the run still had needs after 8 rounds"))),
+    with(ADOPT, attack("orphan-adoption", Fault("grant", r#"it changes "data""#))),
+    with(WRITE_OWN, attack("orphan-deletion", Fault("grant", "without a controller"))),
+    with(WRITE_OWN, attack("orphan-rewrite", Fault("grant", "without a controller"))),
     with(DELETE, attack("path-name", Failed("no object can have the name"))),
     with(READ_BELOW_VERSION, attack("path-need", Denied("/version/../api/v1/secrets"))),
     attack("recursion", Fault("memory", "call stack exhausted")),

@@ -19,6 +19,8 @@ use tokio::runtime::Runtime;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Changes that the neighbour must follow during each attack.
 const N_PROBES: usize = 25;
+/// The ConfigMaps that are the keys of attacks.
+const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
 
 pub(crate) struct Fixture {
@@ -105,6 +107,16 @@ impl Fixture {
         Ok(events.into_iter().filter(|event| event["reason"] == reason).collect())
     }
 
+    /// The keys' objects that are gone, or have data or an owner: they are created without any, and no attack may write them.
+    pub(crate) fn harmed(&self) -> Result<Vec<String>> {
+        let objects = self.outside.block_on(self.cluster.client.list("/api/v1/namespaces/hostile/configmaps"))?;
+        let is_whole = |name: &str| {
+            let object = objects.iter().find(|object| object["metadata"]["name"] == name);
+            object.is_some_and(|object| object["data"].is_null() && object["metadata"]["ownerReferences"].is_null())
+        };
+        Ok(KEYS.into_iter().filter(|name| !is_whole(name)).map(str::to_owned).collect())
+    }
+
     /// Changes an object again and again, and measures how long the neighbour takes to follow.
     pub(crate) fn probe(&self) -> Result<Latency> {
         let mut took = self.outside.block_on(async {
@@ -144,7 +156,7 @@ async fn set_up(client: &ApiClient) -> Result<()> {
     let named = |name: &str| json!({"metadata": {"name": name}});
     client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
     client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
-    for name in ["k0", "k1", "k2", "k3"] {
+    for name in KEYS {
         client.create("/api/v1/namespaces/hostile/configmaps", &named(name)).await?;
     }
     for name in ["s0", "s1", "victim"] {

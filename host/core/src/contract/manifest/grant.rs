@@ -21,7 +21,8 @@ pub struct Grant {
     /// Subresources, or `*`. Empty: the main resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subresources: Vec<String>,
-    /// Empty: all namespaces, and cluster-scoped objects.
+    /// `*` means all. Empty: all namespaces, and cluster-scoped objects; but with `of: controlled`, a cluster-scoped key then
+    /// reaches only cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
     /// Empty: all names.
@@ -33,6 +34,16 @@ pub struct Grant {
     /// The objects that it covers.
     #[serde(default, skip_serializing_if = "Of::is_any")]
     pub of: Of,
+    /// Also patches of objects without a controller, to make the key's object their controller. Requires `of: controlled`, the
+    /// verb `patch` and no subresources. The patch is a strategic merge patch of `metadata.ownerReferences`, or a merge patch of them
+    /// with the cached resourceVersion as precondition, and changes nothing else. If the watch of the key's kind declares `selects`, the selector of the key's object must match.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub adopt: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The objects that a grant covers, by their relation to the key of the run. The plugin's caches decide: `of` requires a
@@ -46,8 +57,8 @@ pub enum Of {
     /// The key's own object.
     Key,
     /// Objects that the key's object controls: those whose controller reference has its uid. A create must carry exactly that
-    /// reference; so must a server-side apply of a missing object, which requires the verbs `create` and `patch`. Updates and
-    /// patches also reach objects without a controller, to adopt them. No other controller can be set.
+    /// reference; so must a server-side apply of a missing object, which requires the verbs `create` and `patch`. Objects without
+    /// a controller are not included: `adopt` is for them. No other controller can be set.
     Controlled,
 }
 
@@ -100,6 +111,19 @@ impl Grant {
                 return Err(format!("of: paths cannot be limited to `{of}`"));
             }
         }
+        if self.adopt {
+            if self.of != Of::Controlled {
+                return Err("adopt: requires `of: controlled`".into());
+            }
+            if !self.verbs.iter().any(|verb| matches!(verb.as_str(), "patch" | "*")) {
+                return Err("adopt: requires the verb `patch`, by which objects are adopted".into());
+            }
+            if !self.subresources.is_empty() {
+                return Err(
+                    "adopt: a grant of subresources adopts nothing; write a grant without `subresources`".into()
+                );
+            }
+        }
         Ok(())
     }
 }
@@ -126,6 +150,23 @@ mod tests {
         assert_eq!(
             check(json!({"verbs": ["list"], "kinds": ["v1/Pod"], "namespaces": [""]})),
             Err("namespaces: an empty text names nothing; leave the list out to mean all".into())
+        );
+        let adopting = |verb: &str| json!({"verbs": [verb], "kinds": ["v1/Pod"], "of": "controlled", "adopt": true});
+        assert_eq!((check(adopting("patch")), check(adopting("*"))), (Ok(()), Ok(())));
+        assert_eq!(
+            check(adopting("delete")),
+            Err("adopt: requires the verb `patch`, by which objects are adopted".into())
+        );
+        for of in ["any", "key"] {
+            let mut grant = adopting("patch");
+            grant["of"] = json!(of);
+            assert_eq!(check(grant), Err("adopt: requires `of: controlled`".into()));
+        }
+        let mut of_status = adopting("patch");
+        of_status["subresources"] = json!(["status"]);
+        assert_eq!(
+            check(of_status),
+            Err("adopt: a grant of subresources adopts nothing; write a grant without `subresources`".into())
         );
         assert_eq!(check(json!({"verbs": ["get"]})), Err("kinds: either kinds or paths are needed".into()));
         assert!(serde_json::from_value::<Grant>(json!({"verbs": ["get"], "kinds": ["v1/Pod"], "of": "mine"})).is_err());

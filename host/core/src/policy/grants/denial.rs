@@ -119,6 +119,9 @@ pub(super) fn line(grant: &Grant) -> String {
         Of::Key => members.push("of: key".into()),
         Of::Controlled => members.push("of: controlled".into()),
     }
+    if grant.adopt {
+        members.push("adopt: true".into());
+    }
     format!("- {{{}}}", members.join(", "))
 }
 

@@ -106,6 +106,9 @@ impl Grants {
     }
 }
 
+/// The verb that adopts.
+const ADOPTING: &str = "patch";
+
 /// The parts of a grant that no grant of the operator covers, merged into few.
 fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     let mut parts: Vec<Grant> = Vec::new();
@@ -119,6 +122,9 @@ fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
             None => parts.push(atom),
         }
     }
+    for part in &mut parts {
+        part.adopt &= part.verbs.iter().any(|verb| verb == ADOPTING);
+    }
     let mut joined: Vec<Grant> = Vec::new();
     for part in parts {
         let same = |other: &&mut Grant| Grant { kinds: part.kinds.clone(), ..(**other).clone() } == part;
@@ -130,7 +136,8 @@ fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     joined
 }
 
-/// One grant per combination of values. An empty list of subresources, namespaces or names stays empty.
+/// One grant per combination of values. An empty list of subresources, namespaces or names stays empty, which is the same as all;
+/// but of controlled objects, all namespaces are more than no list.
 fn atoms(asked: &Grant) -> Vec<Grant> {
     let any = |values: &[String]| values.iter().any(|value| value == "*");
     let verbs: Vec<String> = if any(&asked.verbs) {
@@ -149,10 +156,14 @@ fn atoms(asked: &Grant) -> Vec<Grant> {
         }
         values.iter().map(|value| vec![value.clone()]).collect()
     };
+    let namespaces = match asked.of {
+        Of::Controlled if any(&asked.namespaces) => vec![vec!["*".to_owned()]],
+        Of::Any | Of::Key | Of::Controlled => each(&asked.namespaces, true),
+    };
     let mut atoms = Vec::new();
     for kinds in each(&asked.kinds, false) {
         for subresources in each(&asked.subresources, false) {
-            for namespaces in each(&asked.namespaces, true) {
+            for namespaces in &namespaces {
                 for names in each(&asked.names, true) {
                     for paths in each(&asked.paths, false) {
                         for verb in &verbs {
@@ -164,6 +175,7 @@ fn atoms(asked: &Grant) -> Vec<Grant> {
                                 names: names.clone(),
                                 paths: paths.clone(),
                                 of: asked.of,
+                                adopt: asked.adopt,
                             });
                         }
                     }
@@ -183,15 +195,21 @@ fn covers(given: &Grant, atom: &Grant) -> bool {
         [] => given.is_empty() || given.iter().any(|value| value == "*"),
         asked => given.is_empty() || named(given, asked),
     };
+    let namespaces = match given.of {
+        // A cluster-scoped key reaches only the listed ones.
+        Of::Controlled if !atom.namespaces.is_empty() => named(&given.namespaces, &atom.namespaces),
+        Of::Any | Of::Key | Of::Controlled => optional(&given.namespaces, &atom.namespaces),
+    };
+    let adopts = atom.adopt && atom.verbs.iter().any(|verb| verb == ADOPTING);
     named(&given.verbs, &atom.verbs)
         && given.paths.is_empty() == atom.paths.is_empty()
         && named(&given.kinds, &atom.kinds)
         && given.subresources.is_empty() == atom.subresources.is_empty()
         && named(&given.subresources, &atom.subresources)
-        && optional(&given.namespaces, &atom.namespaces)
+        && namespaces
         && optional(&given.names, &atom.names)
         && atom.paths.iter().all(|asked| given.paths.iter().any(|given| covers_path(given, asked)))
-        && (given.of == Of::Any || given.of == atom.of)
+        && (given.of == Of::Any || given.of == atom.of && (given.adopt || !adopts))
 }
 
 fn covers_path(given: &str, asked: &str) -> bool {

@@ -180,13 +180,13 @@ fn ownership_decides_only_where_nothing_else_does() {
         {"verbs": ["patch"], "kinds": ["v1/Pod"]},
     ]);
     let owned = |which: &'static [Of]| {
-        move |of: Of| if which.contains(&of) { Ok(()) } else { Err(format!("{of:?} does not hold")) }
+        move |Relation { of, .. }| if which.contains(&of) { Ok(()) } else { Err(format!("{of:?} does not hold")) }
     };
     let all = grants(asked.clone(), None);
     assert_eq!(all.check(&access("create"), owned(&[Of::Controlled])), Ok(Allowed::Owned));
     assert_eq!(all.check(&access("delete"), owned(&[Of::Key])), Ok(Allowed::Owned));
     let mut n_asked = 0;
-    let counting = |_| {
+    let counting = |_: Relation| {
         n_asked += 1;
         Err(String::new())
     };
@@ -201,6 +201,28 @@ fn ownership_decides_only_where_nothing_else_does() {
     assert!(narrowed.check(&access("patch"), owned(&[])).is_err());
     assert!(narrowed.check(&access("create"), owned(&[Of::Controlled])).is_err());
     assert_eq!(narrowed.check(&access("create"), owned(&[Of::Key, Of::Controlled])), Ok(Allowed::Owned));
+}
+
+#[test]
+fn a_relation_is_that_of_one_grant_and_the_widest_of_several() {
+    let pod: Kind = "v1/Pod".parse().unwrap();
+    let access = Access { verb: "patch", kind: &pod, subresource: None, namespace: "a", name: "b" };
+    let relations = |asked: serde_json::Value| {
+        let mut relations = Vec::new();
+        let record = |relation: Relation| {
+            relations.push((relation.adopt, relation.in_namespaces));
+            Err(String::new())
+        };
+        assert!(grants(asked, None).check(&access, record).is_err());
+        relations
+    };
+    let grant = |adopt: bool, namespaces: &[&str]| json!({"verbs": ["patch"], "kinds": ["*"], "namespaces": namespaces, "of": "controlled", "adopt": adopt});
+    assert_eq!(relations(json!([grant(false, &[])])), [(false, false)]);
+    assert_eq!(relations(json!([grant(false, &[]), grant(true, &[])])), [(true, false)]);
+    assert_eq!(relations(json!([grant(true, &["a"]), grant(true, &[]), grant(false, &["*"])])), [(true, true)]);
+    // One grant adopts in the namespace of the key, another one reaches further without adoption.
+    assert_eq!(relations(json!([grant(true, &[]), grant(false, &["*"])])), [(false, true), (true, false)]);
+    assert_eq!(relations(json!([grant(false, &[]), grant(true, &["other"])])), [(false, false)]);
 }
 
 #[test]
@@ -271,6 +293,34 @@ fn missing_grants_can_be_pasted() {
 }
 
 #[test]
+fn a_missing_adoption_can_be_pasted() {
+    let controlled =
+        |verbs: &[&str], adopt: bool| json!({"verbs": verbs, "kinds": ["v1/Pod"], "of": "controlled", "adopt": adopt});
+    let manifest = manifest(json!([]), json!([controlled(&["create", "patch", "delete"], true)]));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, patch, delete], kinds: [v1/Pod], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, json!([])));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, json!([controlled(&["create", "patch", "delete"], false)])));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, delete], kinds: [v1/Pod], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, json!([controlled(&["patch"], true)])));
+    assert_eq!(missing(&manifest, json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}])), "");
+}
+
+#[test]
+fn all_namespaces_of_controlled_objects_are_more_than_no_list() {
+    let controlled = |namespaces: &[&str]| json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "namespaces": namespaces, "of": "controlled"}]);
+    let asked = |namespaces: &[&str]| manifest(json!([]), controlled(namespaces));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: ["*"], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&asked(&["*"]), controlled(&[])));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&asked(&["a"]), controlled(&[])));
+    for (of_manifest, of_operator) in [(&["*"][..], &["*"][..]), (&["a"], &["*"]), (&[], &["*"]), (&[], &[])] {
+        assert_eq!(missing(&asked(of_manifest), controlled(of_operator)), "");
+    }
+    assert_eq!(missing(&asked(&["*"]), json!([{"verbs": ["patch"], "kinds": ["v1/Pod"]}])), "");
+}
+
+#[test]
 fn only_all_covers_all() {
     let manifest = manifest(json!([{"every": {"verbs": ["delete"]}}]), json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}]));
     let found = Grants::missing(&manifest, &[]);
@@ -286,6 +336,15 @@ fn only_all_covers_all() {
 const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
 const SUBRESOURCES: [Option<&str>; 3] = [None, Some("status"), Some("other")];
 const NAMES: [&str; 3] = ["a", "b", "other"];
+/// What holds of the object, whether the write adopts it, and whether it is in a namespace and the key is not.
+const RELATIONS: [(Of, bool, bool); 6] = [
+    (Of::Any, false, false),
+    (Of::Key, false, false),
+    (Of::Controlled, false, false),
+    (Of::Controlled, true, false),
+    (Of::Controlled, false, true),
+    (Of::Controlled, true, true),
+];
 
 fn any_grant() -> impl Strategy<Value = Grant> {
     let some = |values: &'static [&'static str]| {
@@ -295,21 +354,18 @@ fn any_grant() -> impl Strategy<Value = Grant> {
     let or_all = |values: Vec<String>| if values.is_empty() { vec!["*".to_owned()] } else { values };
     let of = prop_oneof![Just(Of::Any), Just(Of::Key), Just(Of::Controlled)];
     let parts = (
-        some(&["get", "create", "delete"]),
+        some(&["get", "create", "patch", "delete"]),
         some(&["v1/Pod", "v1/Secret"]),
         some(&["status", "*"]),
+        some(&["a", "b", "*"]),
         some(&["a", "b"]),
-        some(&["a", "b"]),
-        of,
+        (of, any::<bool>()),
     );
-    parts.prop_map(move |(verbs, kinds, subresources, namespaces, names, of)| Grant {
-        verbs: or_all(verbs),
-        kinds: or_all(kinds),
-        subresources,
-        namespaces,
-        names,
-        paths: Vec::new(),
-        of,
+    parts.prop_map(move |(verbs, kinds, subresources, namespaces, names, (of, adopt))| {
+        let (verbs, kinds, paths) = (or_all(verbs), or_all(kinds), Vec::new());
+        let plain = Grant { verbs, kinds, subresources, namespaces, names, paths, of, adopt: false };
+        let adopting = Grant { adopt, ..plain.clone() };
+        if adopting.check().is_ok() { adopting } else { plain }
     })
 }
 
@@ -327,14 +383,17 @@ proptest! {
             let kind: Kind = kind.parse().unwrap();
             for subresource in SUBRESOURCES {
                 for (namespace, name) in NAMES.iter().flat_map(|namespace| NAMES.map(|name| (*namespace, name))) {
-                    for holds in [Of::Any, Of::Key, Of::Controlled] {
-                        if holds != Of::Any && Grant::OF_MANY.contains(&verb) {
+                    for (holds, adopts, is_far) in RELATIONS {
+                        if holds != Of::Any && Grant::OF_MANY.contains(&verb) || adopts && verb != "patch" {
                             continue;
                         }
                         let access = Access { verb, kind: &kind, subresource, namespace, name };
-                        let owned = |of| if of == holds { Ok(()) } else { Err(String::new()) };
+                        let owned = |Relation { of, adopt, in_namespaces }| {
+                            let is_so = of == holds && (adopt || !adopts) && (in_namespaces || !is_far);
+                            if is_so { Ok(()) } else { Err(String::new()) }
+                        };
                         if alone.check(&access, owned).is_ok() && narrowed.check(&access, owned).is_err() {
-                            refused = Some(format!("{access} of {holds:?}"));
+                            refused = Some(format!("{access} of {holds:?}, {adopts}, {is_far}"));
                         }
                     }
                 }

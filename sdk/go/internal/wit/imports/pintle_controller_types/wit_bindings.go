@@ -180,8 +180,14 @@ const (
 // A grant `of: key` or `of: controlled` allows writes of the key's own object, or of objects that it controls, as this run's
 // lister showed them; the host then adds the object's uid to the preconditions. Under `of: controlled` a create must carry the
 // controller reference to the key's object, and so must a server-side apply of an object that the lister did not show, which takes
-// the permission to create as well; updates and patches also reach objects without a controller, to adopt them (what
-// an earlier step adopts counts as controlled in later steps), and no other controller can be set.
+// the permission to create as well. No other controller can be set.
+//
+// With `adopt: true` in the grant, an object without a controller can be adopted by a merge or strategic merge patch that sets the
+// controller reference to the key's object and changes nothing but `metadata.ownerReferences`; a merge patch replaces the list,
+// so it takes the resourceVersion that the lister showed as precondition. If the watch of the key's kind declares `selects`, the
+// selector of the key's object must match. What an earlier step adopts counts as controlled in later steps.
+//
+// A cluster-scoped key reaches the objects of namespaces only if the grant lists them, or `*`.
 type Action struct {
 	tag   uint8
 	value any
