@@ -86,3 +86,39 @@ fn describe(text: &mut String, manifest: &Manifest) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pintle_wasm::{Inspection, Producers};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_word_of_a_manifest_looks_like_a_line_of_the_answer() {
+        let hostile = "useful\n\nsigned     yes\u{1b}[2J\u{202e}";
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.1", "description": hostile, "watches": [],
+            "queues": [{"name": "q\nsigned     yes"}],
+            "config": {"s": {"type": "string", "default": hostile, "description": hostile}},
+        });
+        let found = Inspection {
+            manifest: Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap()),
+            manifest_json: String::new(),
+            imports: Vec::new(),
+            exports: Vec::new(),
+            contract: String::new(),
+            size_bytes: 1,
+            memory_bytes: 0,
+            digest: "abc".to_owned(),
+            producers: Producers::default(),
+        };
+        let text = text(&Inspected { file: "a\nsigned     yes", found: &found, n_signatures: 0, is_verified: false });
+        let signed: Vec<&str> = text.lines().filter(|line| line.starts_with("signed")).collect();
+        assert_eq!(signed, ["signed     no"], "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains('\u{202e}'), "{text:?}");
+        assert!(text.contains(r"useful signed yes\u{1b}[2J\u{202e}"), "{text}");
+    }
+}
