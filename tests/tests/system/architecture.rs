@@ -295,6 +295,37 @@ fn deciding_code_reads_no_clock() -> Result<()> {
     Ok(())
 }
 
+/// In JSON, such a field takes the place of the event's own text.
+#[test]
+fn no_field_of_the_log_is_called_message() -> Result<()> {
+    let (mut n_events, mut found) = (0, Vec::new());
+    walk(&workspace_dir().join("host"), &mut |path| {
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            return Ok(());
+        }
+        let text = fs::read_to_string(path)?;
+        for event in text.split("tracing::").skip(1) {
+            let Some((level, fields)) = event.split_once("!(") else { continue };
+            if !["error", "warn", "info", "debug", "trace"].contains(&level) {
+                continue;
+            }
+            n_events += 1;
+            // Fields come before the text.
+            let fields = fields.split([';', '"']).next().unwrap_or_default();
+            let name = |field: &str| {
+                field.split('=').next().unwrap_or_default().trim().trim_start_matches(['%', '?']).to_owned()
+            };
+            if fields.split(',').any(|field| name(field) == "message") {
+                found.push(format!("{}: {}", path.display(), fields.trim()));
+            }
+        }
+        Ok(())
+    })?;
+    assert!(n_events > 50, "only {n_events} events found");
+    assert!(found.is_empty(), "call it `error` or `reason`: {found:#?}");
+    Ok(())
+}
+
 /// Released versions are folders `wit/released/<version>`.
 #[test]
 fn released_contracts_have_not_changed() -> Result<()> {

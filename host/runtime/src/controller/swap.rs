@@ -164,7 +164,7 @@ impl Controller {
         });
         drop(inner);
         self.metrics.swapped("refused");
-        tracing::warn!(plugin = %self.name, reason, message, "the new version is rejected; the running one stays");
+        tracing::warn!(plugin = %self.name, reason, error = message, "the new version is rejected; the running one stays");
         self.record_plugin_event(true, "SwapRefused", format!("{reason}: {message}"));
         self.mark_changed();
     }
@@ -268,7 +268,7 @@ impl Controller {
         self.metrics.swapped(if rolled_back { "rolled_back" } else { "switched" });
         let pause_micros = report.pause_micros;
         if rolled_back {
-            tracing::error!(plugin = %self.name, from, to, reason = report.reason, message = report.message, "rolled back");
+            tracing::error!(plugin = %self.name, from, to, reason = report.reason, error = report.message, "rolled back");
             self.record_plugin_event(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
         } else {
             tracing::info!(plugin = %self.name, from, to, reason = report.reason, pause_micros, "swapped");

@@ -460,7 +460,7 @@ fn patch_error(error: patch::PatchError) -> ApiError {
         patch::PatchError::Malformed(message) => ApiError::bad_request(message),
         patch::PatchError::Conflict(message) => ApiError::new(409, "Conflict", message),
         patch::PatchError::Invalid(message) => {
-            tracing::debug!(message, "a patch does not fit");
+            tracing::debug!(error = message, "a patch does not fit");
             let mut error =
                 ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request");
             error.details.always = true;
