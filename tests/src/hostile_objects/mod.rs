@@ -17,13 +17,13 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::{ApiClient, PatchKind, eventually};
 
-pub use corpus::corpus;
+pub use corpus::{UPSTREAM_LEAVES, corpus};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -170,7 +170,9 @@ pub async fn play(client: &ApiClient, entries: &[Entry]) -> Result<Played> {
     let uids = Mutex::new(BTreeMap::new());
     let attack = async {
         let thrown = futures::stream::iter(entries).map(|entry| throw(client, entry, &uids));
-        thrown.buffer_unordered(N_AT_ONCE).try_collect::<()>().await?;
+        let thrown: Vec<Result<()>> = thrown.buffer_unordered(N_AT_ONCE).collect().await;
+        let refused: Vec<String> = thrown.into_iter().filter_map(|one| Some(format!("{:#}", one.err()?))).collect();
+        ensure!(refused.is_empty(), "{}", refused.join("\n"));
         ended(client, entries).await?;
         anyhow::Ok(started.elapsed())
     };
