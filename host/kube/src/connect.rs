@@ -9,10 +9,11 @@ use http::{Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::Body;
 use parking_lot::Mutex;
-use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver};
+use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriterIdentity};
 
 use crate::account::Account;
 use crate::error;
+use crate::limit::Limit;
 use crate::transport::{Limits, Transport};
 
 /// Source of the address and the credentials.
@@ -105,6 +106,8 @@ pub struct Connection {
     account: Option<Arc<Account>>,
     /// All accounts by name, so that every user of an account shares one token.
     accounts: Arc<Mutex<BTreeMap<String, Arc<Account>>>>,
+    /// Of every request. The host's requests have no limit.
+    limit: Arc<Limit>,
     url: String,
     /// Host and port, the label of the request metrics.
     pub(crate) host: String,
@@ -132,15 +135,24 @@ impl Connection {
         let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let root_ca = root_ca(&config);
         let observer = Arc::default();
-        Ok(Self { transport, account: None, accounts: Arc::default(), url, host, root_ca, observer })
+        let (accounts, limit) = (Arc::default(), Arc::default());
+        Ok(Self { transport, account: None, accounts, limit, url, host, root_ca, observer })
     }
 
-    /// This connection, authenticated as a service account of `kube-system`. The first request creates the account and
-    /// fetches its token.
-    pub(crate) fn as_account(&self, name: &str) -> Self {
-        let account =
-            self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone();
-        Self { account: Some(account), ..self.clone() }
+    /// This connection with a new rate limit, and, if the identity has an account, authenticated as that service account of
+    /// `kube-system`. The first request creates the account and fetches its token.
+    pub(crate) fn of(&self, identity: &WriterIdentity) -> Self {
+        let account = identity.account.as_deref().map(|name| {
+            self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone()
+        });
+        Self { account, limit: Arc::new(Limit::of(identity)), ..self.clone() }
+    }
+
+    /// Waits until the rate limit admits a request, and reports the delay.
+    pub(crate) async fn wait_for_turn(&self, method: &'static str) {
+        if let Some(delay) = self.limit.wait().await {
+            self.report(|observer| observer.delayed(method, &self.host, delay));
+        }
     }
 
     /// The server's answer, or the error of the connection.
@@ -154,7 +166,7 @@ impl Connection {
             }
             return Ok(response);
         };
-        let host = Self { account: None, ..self.clone() };
+        let host = Self { account: None, limit: Arc::default(), ..self.clone() };
         // Boxed, because fetching a token is itself a request.
         let authorization = Box::pin(account.authorization(&host)).await.map_err(Unanswered::NotSent)?;
         request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());

@@ -75,10 +75,11 @@ impl Connection {
         }
     }
 
-    /// Sends a request; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported to the
-    /// observer.
+    /// Sends a request in its turn; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported
+    /// to the observer.
     pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, Failed> {
         let method = method_name(request.method());
+        self.wait_for_turn(method).await;
         let answer = self.answer(request).await;
         if !matches!(answer, Err(Unanswered::NotSent(_))) {
             let code = answer.as_ref().map(|response| response.status().as_u16()).ok();
@@ -308,6 +309,10 @@ impl ApiReader for Connection {
 
     fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move { text(&self.get_bytes(path, JSON, limit_bytes).await?) })
+    }
+
+    fn turn(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.wait_for_turn("GET"))
     }
 }
 

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use crate::connect::Connection;
 use crate::error;
-use crate::limit::{Limit, LimitedReader};
 use crate::path::{self, Place};
 use crate::read::Failed;
 
@@ -29,31 +28,22 @@ const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 /// the answer to a deletion of a collection is a list.
 const ACCEPT_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Writes of one identity. All identities share the connection pool; each has its own rate limit and user agent.
+/// Writes of one identity. All identities share the connection pool; each has a separate rate limit and user agent.
 struct Writer {
     connection: Connection,
     user_agent: String,
     field_manager: String,
-    limit: Arc<Limit>,
 }
 
 impl ApiWriters for Connection {
     fn client(&self, identity: &WriterIdentity) -> ApiClient {
-        let (connection, limit) = (self.of(identity), Limit::of(identity));
-        let reader = LimitedReader { connection: connection.clone(), limit: limit.clone() };
+        let connection = self.of(identity);
         let writer = Writer {
-            connection,
+            connection: connection.clone(),
             user_agent: format!("pintle/{} {}", env!("CARGO_PKG_VERSION"), identity.name),
             field_manager: identity.name.clone(),
-            limit,
         };
-        ApiClient { writer: Arc::new(writer), reader: Some(Arc::new(reader)) }
-    }
-}
-
-impl Connection {
-    fn of(&self, identity: &WriterIdentity) -> Self {
-        identity.account.as_deref().map_or_else(|| self.clone(), |account| self.as_account(account))
+        ApiClient { writer: Arc::new(writer), reader: Some(connection.reader()) }
     }
 }
 
@@ -78,13 +68,8 @@ impl ApiWriter for Writer {
 impl Writer {
     /// Sends the write; returns the body of the last attempt's answer.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
-        let method = method_of(&write.verb).1;
-        self.limit.wait(method, &self.connection).await;
         let answer = match self.send(write).await {
-            Err(failed) if failed.renewed => {
-                self.limit.wait(method, &self.connection).await;
-                self.send(write).await
-            }
+            Err(failed) if failed.renewed => self.send(write).await,
             result => result,
         };
         answer.map_err(|failed| failed.error)
