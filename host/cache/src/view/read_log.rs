@@ -54,7 +54,7 @@ impl ReadLog {
     }
 
     pub(super) fn object(&self, kind: &Kind, object: &ObjectKey) {
-        let n_bytes = kind_bytes(kind) + object.namespace.len() + object.name.len();
+        let n_bytes = kind.n_bytes() + object.n_bytes();
         let mut reads = self.0.lock();
         let is_last = reads.objects.last().is_some_and(|(of, last)| last == object && of == kind);
         if !is_last && reads.has_room(n_bytes) {
@@ -106,10 +106,6 @@ impl LoggedReads {
     }
 }
 
-fn kind_bytes(kind: &Kind) -> usize {
-    kind.group.len() + kind.version.len() + kind.name.len()
-}
-
 impl BulkRead {
     /// Bytes of its texts.
     fn n_bytes(&self) -> usize {
@@ -118,11 +114,11 @@ impl BulkRead {
                 let owner = owner.as_ref().map(OwnedBy::uid);
                 let (index, value) = index.as_ref().map(|(index, value)| (index.as_str(), value.as_str())).unzip();
                 let texts = [namespace.as_deref(), label_selector.as_deref(), owner, index, value];
-                kind_bytes(kind) + texts.into_iter().flatten().map(str::len).sum::<usize>() + ENTRY_BYTES
+                kind.n_bytes() + texts.into_iter().flatten().map(str::len).sum::<usize>() + ENTRY_BYTES
             }
             Self::Selecting { kind, namespace, labels } => {
                 let labels = labels.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES);
-                kind_bytes(kind) + namespace.len() + labels.sum::<usize>()
+                kind.n_bytes() + namespace.len() + labels.sum::<usize>()
             }
             Self::Dependents(uid) => uid.len(),
         }

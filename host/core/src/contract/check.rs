@@ -152,13 +152,9 @@ pub fn mapped_keys(keys: Vec<Key>, manifest: &Manifest) -> Result<MappedKeys, St
         }
     }
     // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
-    let is_possible = |key: &Key| is_kind(&key.kind) && is_object(&key.object) && key_bytes(key) <= MAX_KEY_BYTES;
+    let n_bytes = |key: &Key| key.kind.n_bytes() + key.object.n_bytes();
+    let is_possible = |key: &Key| is_kind(&key.kind) && is_object(&key.object) && n_bytes(key) <= MAX_KEY_BYTES;
     Ok(MappedKeys(keys.into_iter().filter(is_possible).collect()))
-}
-
-fn key_bytes(key: &Key) -> usize {
-    let (kind, object) = (&key.kind, &key.object);
-    kind.group.len() + kind.version.len() + kind.name.len() + object.namespace.len() + object.name.len()
 }
 
 fn is_kind(kind: &Kind) -> bool {

@@ -254,11 +254,10 @@ pub enum Need {
 impl Need {
     /// Bytes of its texts.
     pub fn n_bytes(&self) -> usize {
-        let of_kind = |kind: &Kind| kind.group.len() + kind.version.len() + kind.name.len();
         match self {
-            Self::LiveObject { kind, object } => of_kind(kind) + object.namespace.len() + object.name.len(),
+            Self::LiveObject { kind, object } => kind.n_bytes() + object.n_bytes(),
             Self::LiveList { kind, namespace, label_selector, limit: _ } => {
-                of_kind(kind) + namespace.len() + label_selector.as_ref().map_or(0, String::len)
+                kind.n_bytes() + namespace.len() + label_selector.as_ref().map_or(0, String::len)
             }
             Self::RawPath(path) => path.len(),
             Self::Discovery => 0,
@@ -309,7 +308,6 @@ impl MutationFailure {
     /// Bytes that it takes.
     pub fn n_bytes(&self) -> usize {
         let texts = [&self.reason, &self.message].into_iter().chain(&self.subresource).chain(&self.causes);
-        let names = [&self.kind.group, &self.kind.version, &self.kind.name, &self.object.namespace, &self.object.name];
-        size_of::<Self>() + texts.map(String::len).sum::<usize>() + names.map(|name| name.len()).iter().sum::<usize>()
+        size_of::<Self>() + texts.map(String::len).sum::<usize>() + self.kind.n_bytes() + self.object.n_bytes()
     }
 }

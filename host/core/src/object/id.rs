@@ -35,6 +35,11 @@ impl Kind {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Bytes of its texts.
+    pub fn n_bytes(&self) -> usize {
+        self.group.len() + self.version.len() + self.name.len()
+    }
+
     /// Parses the `apiVersion` and `kind` fields of an object or owner reference.
     pub fn from_api_version(api_version: &str, name: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -117,6 +122,11 @@ impl ObjectKey {
     /// The object with this name; `namespace` is empty for cluster-scoped kinds.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Bytes of its texts.
+    pub fn n_bytes(&self) -> usize {
+        self.namespace.len() + self.name.len()
     }
 }
 
