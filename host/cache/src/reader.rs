@@ -30,36 +30,27 @@ impl ObjectReader {
         self.source(&object.text_set).map_or(1, |source| self.reader.cost(source, &object.texts))
     }
 
-    /// The same of many objects, as long as the work and the bytes suffice.
+    /// The same of many objects: appends their texts, as long as the work and the bytes suffice.
     ///
     /// # Errors
     /// One of the two does not suffice; a retry does not help.
-    pub(crate) fn read_all(
-        &self,
-        objects: &[&Arc<Object>],
-        work: &Work,
-        max_bytes: u64,
-    ) -> Result<Vec<Arc<str>>, ViewError> {
-        let Some(first) = objects.first() else { return Ok(Vec::new()) };
+    pub(crate) fn read_all(&self, objects: &[&Arc<Object>], texts: &mut Texts<'_>) -> Result<(), ViewError> {
+        let Some(first) = objects.first() else { return Ok(()) };
         // Objects of a store have one text set.
         let source_of_first = self.source(&first.text_set);
-        let mut texts = Vec::with_capacity(objects.len());
-        let mut n_bytes = 0;
+        texts.texts.reserve(objects.len());
         for object in objects {
             let same = Arc::ptr_eq(&object.text_set, &first.text_set);
             let source = if same { source_of_first } else { self.source(&object.text_set) };
             let Some(source) = source else { continue };
-            if !work.charge(self.reader.cost(source, &object.texts)) {
+            if !texts.work.charge(self.reader.cost(source, &object.texts)) {
                 return Err(ViewError::TooMuchWork);
             }
-            let Some(text) = self.reader.read(source, &object.texts) else { continue };
-            n_bytes += text.len() as u64;
-            if n_bytes > max_bytes {
-                return Err(ViewError::TooManyBytes(max_bytes));
+            if let Some(text) = self.reader.read(source, &object.texts) {
+                texts.push(text)?;
             }
-            texts.push(text);
         }
-        Ok(texts)
+        Ok(())
     }
 
     /// A text that has what is declared, and perhaps more. Not for plugins.
@@ -77,5 +68,28 @@ impl ObjectReader {
         let source = self.reader.source(texts);
         *self.last.write() = (texts.clone(), source);
         source
+    }
+}
+
+/// The texts that a call of the lister returns, within the work and the bytes of a call.
+pub(crate) struct Texts<'w> {
+    pub(crate) texts: Vec<Arc<str>>,
+    n_bytes: u64,
+    max_bytes: u64,
+    work: &'w Work,
+}
+
+impl<'w> Texts<'w> {
+    pub(crate) fn new(work: &'w Work, max_bytes: u64) -> Self {
+        Self { texts: Vec::new(), n_bytes: 0, max_bytes, work }
+    }
+
+    fn push(&mut self, text: Arc<str>) -> Result<(), ViewError> {
+        self.n_bytes += text.len() as u64;
+        if self.n_bytes > self.max_bytes {
+            return Err(ViewError::TooManyBytes(self.max_bytes));
+        }
+        self.texts.push(text);
+        Ok(())
     }
 }

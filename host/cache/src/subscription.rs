@@ -103,6 +103,13 @@ impl Subscription {
         keys
     }
 
+    /// How many [`all_keys`](Self::all_keys) are.
+    pub fn n_keys(&self) -> usize {
+        let watches = &self.state.plugin.watches;
+        let n_queues = |watch: usize| watches[watch].rules.own_queues().count();
+        self.snapshot().kinds().map(|(bound, store)| store.len() * n_queues(bound.watch)).sum()
+    }
+
     /// Whether the cache shows the write, or something later; true for what is not watched.
     pub fn sees(&self, write: &PendingWrite) -> bool {
         let table = self.state.table();

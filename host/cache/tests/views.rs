@@ -278,17 +278,20 @@ async fn one_call_of_the_lister_ends_however_much_it_is_asked_to_compare() {
 
 #[tokio::test(start_paused = true)]
 async fn one_call_of_the_lister_returns_no_more_bytes_than_a_run_may_read() {
-    let (_server, _caches, subscription) = world().await;
+    let (server, _caches, subscription) = world().await;
+    server.put("replicasets", "a", "sub", json!({"metadata": {"ownerReferences": owned("rs1", "thing")}}));
+    settle().await;
     let view = |max_read_bytes| subscription.snapshot().view(RunContext { max_read_bytes, ..context() });
     let n_bytes = |texts: Vec<Arc<str>>| texts.iter().map(|text| text.len() as u64).sum::<u64>();
     let all = n_bytes(view(u64::MAX).list(&kind(POD), &Query::default()).unwrap());
     assert_eq!(list(&*view(all), POD, Query::default()), "a/p2 a/p3 a/p4 b/p1");
     let too_many =
-        format!("error: the lister was asked for more than {} bytes (limits.readBytes of the manifest)", all - 1);
-    assert_eq!(list(&*view(all - 1), POD, Query::default()), too_many);
+        |limit: u64| format!("the lister was asked for more than {limit} bytes (limits.readBytes of the manifest)");
+    assert_eq!(list(&*view(all - 1), POD, Query::default()), format!("error: {}", too_many(all - 1)));
     let owned = n_bytes(view(u64::MAX).dependents("uid-rs1").unwrap());
-    assert_eq!(names(&view(owned).dependents("uid-rs1").unwrap()), "a/p2 b/p1");
-    assert!(view(owned - 1).dependents("uid-rs1").is_err());
+    assert_eq!(names(&view(owned).dependents("uid-rs1").unwrap()), "a/p2 b/p1 a/sub");
+    let error = view(owned - 1).dependents("uid-rs1").unwrap_err().to_string();
+    assert_eq!(error, too_many(owned - 1), "the bytes of all kinds count");
 }
 
 #[tokio::test(start_paused = true)]

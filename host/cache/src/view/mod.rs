@@ -26,7 +26,7 @@ use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
 use self::read_log::{BulkRead, ReadLog};
 use crate::bindings::{KindBinding, PreparedWatch};
 use crate::informer::Listener;
-use crate::reader::ObjectReader;
+use crate::reader::{ObjectReader, Texts};
 use crate::snapshot::{Snapshot, selecting};
 use crate::store::Store;
 use crate::types::RunContext;
@@ -164,7 +164,11 @@ impl RunView {
     }
 
     fn texts(&self, (reader, objects): Found<'_>, work: &Work) -> Result<Vec<Arc<str>>, ViewError> {
-        reader.map_or_else(|| Ok(Vec::new()), |reader| reader.read_all(&objects, work, self.context.max_read_bytes))
+        let mut texts = Texts::new(work, self.context.max_read_bytes);
+        if let Some(reader) = reader {
+            reader.read_all(&objects, &mut texts)?;
+        }
+        Ok(texts.texts)
     }
 
     /// Objects whose own selector matches the labels.
@@ -261,17 +265,13 @@ impl View for RunView {
         self.reads_dependents.store(true, Ordering::Release);
         let uid = Uid::parse(uid);
         let work = Work::new(self.context.max_work);
-        let mut found = Vec::new();
-        let mut n_bytes = 0;
+        let mut texts = Texts::new(&work, self.context.max_read_bytes);
         for (bound, store) in self.snapshot.kinds() {
             let Some(listener) = bound.listener() else { continue };
             let objects: Vec<&Arc<Object>> = store.owned_by(&uid).collect();
-            let texts =
-                listener.fields.read_all(&objects, &work, self.context.max_read_bytes.saturating_sub(n_bytes))?;
-            n_bytes += texts.iter().map(|text| text.len() as u64).sum::<u64>();
-            found.extend(texts);
+            listener.fields.read_all(&objects, &mut texts)?;
         }
-        Ok(found)
+        Ok(texts.texts)
     }
 
     fn by_uid(&self, uid: &str) -> Result<Option<Arc<str>>, ViewError> {

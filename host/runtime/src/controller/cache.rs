@@ -56,6 +56,8 @@ pub(crate) trait PluginCache: Send + Sync {
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
+    /// How many [`all_keys`](Self::all_keys) are.
+    fn n_keys(&self) -> usize;
     /// Whether the caches show the write, or something later.
     fn sees(&self, write: &PendingWrite) -> bool;
     /// Whether the selectors of the watch let it show the written object.
@@ -148,6 +150,10 @@ impl PluginCache for Subscribed {
 
     fn all_keys(&self) -> Vec<Key> {
         self.subscription.all_keys()
+    }
+
+    fn n_keys(&self) -> usize {
+        self.subscription.n_keys()
     }
 
     fn sees(&self, write: &PendingWrite) -> bool {

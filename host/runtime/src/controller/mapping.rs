@@ -201,7 +201,7 @@ impl Controller {
             return Ok(());
         }
         // A key may be delayed, suspect and failing at once.
-        let limit = MAX_KEYS.max(4 * cache.all_keys().len());
+        let limit = MAX_KEYS.max(4 * cache.n_keys());
         match n_known < limit {
             true => Ok(()),
             false => Err(format!(

@@ -119,9 +119,8 @@ struct KeptFailures {
 }
 
 impl KeptFailures {
-    fn new(failures: Vec<MutationFailure>, account: &Arc<Account>) -> Self {
+    fn new(mut failures: Vec<MutationFailure>, account: &Arc<Account>) -> Self {
         let mut held = account.open();
-        let mut failures = failures;
         let n_kept = failures.iter().take_while(|failure| held.grow(failure.n_bytes() as u64)).count();
         failures.truncate(n_kept);
         Self { failures: failures.into(), _held: held }

@@ -103,6 +103,10 @@ impl PluginCache for FakeCache {
         self.all_keys.lock().clone()
     }
 
+    fn n_keys(&self) -> usize {
+        self.all_keys.lock().len()
+    }
+
     fn sees(&self, write: &PendingWrite) -> bool {
         assert!(!self.is_fragile.swap(false, Ordering::Relaxed), "boom");
         let shown = self.version.load(Ordering::Relaxed);

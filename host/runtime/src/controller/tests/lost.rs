@@ -224,24 +224,14 @@ async fn a_live_read_ends_when_the_controller_stops() {
         });
     let reader = FakeServer::answering(|_, _, _| page(&[]), |_, _| Err(refusal(429)));
     let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
-    fixture.start();
-    fixture.add(&["a"]);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let started = Instant::now();
-    fixture.controller.stop().await;
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    stops_at_once(&fixture).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_waits_for_the_server_ends_when_the_controller_stops() {
     let (guest, _) = scripted(manifest(|_| {}), |_| creates(&["p"]));
     let fixture = Fixture::new(guest, FakeWriter::new(|_, _| Err(refusal(429))));
-    fixture.start();
-    fixture.add(&["a"]);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let started = Instant::now();
-    fixture.controller.stop().await;
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    stops_at_once(&fixture).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,6 +239,11 @@ async fn stopping_does_not_wait_for_answers() {
     let (guest, _) = creator();
     let (reader, _) = asked_by(|_| Err(refusal(0)));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    stops_at_once(&fixture).await;
+}
+
+/// Stops the controller in the run of a key.
+async fn stops_at_once(fixture: &Fixture) {
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
