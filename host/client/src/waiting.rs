@@ -1,4 +1,4 @@
-//! What a command that waits tells: each stage once, and every ten seconds what it still waits for.
+//! Progress reports of a command that waits: each stage once, and every ten seconds what it still waits for.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,24 +8,24 @@ use pintle_core::text::age;
 use pintle_sources::wire::PluginStatus;
 use tokio::time::Instant;
 
-/// How often the same is told again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Time between two reports of the same stage.
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// What a command waits for.
 pub struct Waiting {
-    tell: fn(&str),
+    report: fn(&str),
     started: Instant,
     stage: Option<Stage>,
     /// For what.
     now: String,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Waiting {
-    /// Waits for `what`, until a plugin shows more. `tell` receives lines for a human.
-    pub fn new(what: impl Into<String>, tell: fn(&str)) -> Self {
+    /// Waits for `what`, until a plugin shows more. `report` receives lines for a human.
+    pub fn new(what: impl Into<String>, report: fn(&str)) -> Self {
         let started = Instant::now();
-        Self { tell, started, stage: None, now: what.into(), told: started }
+        Self { report, started, stage: None, now: what.into(), reported: started }
     }
 
     /// Waits for something else.
@@ -38,27 +38,27 @@ impl Waiting {
         &self.now
     }
 
-    /// Takes note of the state of the plugin; tells of a new stage.
+    /// Takes note of the state of the plugin; reports a new stage.
     pub(crate) fn see(&mut self, plugin: &PluginStatus) {
         let Some(stage) = plugin.stage else { return };
         self.now = text(plugin, stage);
         if self.stage.replace(stage) != Some(stage) {
-            self.tell_now();
+            self.report_now();
         }
     }
 
-    /// Tells what it waits for, if that was a while ago.
+    /// Reports what it waits for, if the last report was a while ago.
     pub(crate) fn tick(&mut self) {
-        if self.told.elapsed() >= AGAIN {
-            self.tell_now();
+        if self.reported.elapsed() >= PERIOD {
+            self.report_now();
         }
     }
 
-    fn tell_now(&mut self) {
-        self.told = Instant::now();
+    fn report_now(&mut self) {
+        self.reported = Instant::now();
         let since = self.started.elapsed();
-        let line = if since < AGAIN { self.now.clone() } else { format!("{} ({} so far)", self.now, span(since)) };
-        (self.tell)(&line);
+        let line = if since < PERIOD { self.now.clone() } else { format!("{} ({} so far)", self.now, span(since)) };
+        (self.report)(&line);
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        static REPORTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
     fn plugin(stage: &str, progress: Value, n_dirty: usize) -> PluginStatus {
@@ -156,29 +156,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stage_is_told_once_and_again_after_a_while() {
-        let mut waiting =
-            Waiting::new("the host to compile", |line| TOLD.with_borrow_mut(|told| told.push(line.to_owned())));
-        let told = || TOLD.take();
+    async fn a_stage_is_reported_once_and_again_after_a_while() {
+        let mut waiting = Waiting::new("the host to compile", |line| {
+            REPORTS.with_borrow_mut(|reports| reports.push(line.to_owned()))
+        });
+        let reports = || REPORTS.take();
         waiting.tick();
-        assert!(told().is_empty());
+        assert!(reports().is_empty());
         for _ in 0..2 {
             waiting.see(&plugin("Compiling", Value::Null, 0));
         }
-        assert_eq!(told(), ["compiling"]);
+        assert_eq!(reports(), ["compiling"]);
         let probation =
             |n_runs: u32| plugin("Probation", json!({"nRuns": n_runs, "wantedRuns": 9, "remainingMs": 1000}), 1);
         waiting.see(&probation(1));
         waiting.see(&probation(2));
         assert_eq!(
-            told(),
+            reports(),
             ["on probation: 1 of 9 runs, at least 1s more"],
-            "numbers alone are told with the next line"
+            "numbers alone are reported with the next line"
         );
-        tokio::time::advance(AGAIN).await;
+        tokio::time::advance(PERIOD).await;
         waiting.tick();
         waiting.tick();
-        assert_eq!(told(), ["on probation: 2 of 9 runs, at least 1s more (10s so far)"]);
+        assert_eq!(reports(), ["on probation: 2 of 9 runs, at least 1s more (10s so far)"]);
         assert_eq!(waiting.what(), "on probation: 2 of 9 runs, at least 1s more");
     }
 }

@@ -489,7 +489,7 @@ async fn shadow(fixture: &Fixture, name: &str) -> Result<()> {
     Source::Admin.remove(fixture, name).await
 }
 
-/// An idle plugin is never proven by its runs: the command says what it waits for, and ends when it is told to.
+/// An idle plugin is never proven by its runs: the command says what it waits for, and ends at its --timeout.
 fn waiting(fixture: &Fixture, name: &str) -> Result<()> {
     let file = fixture.at("waiting.wasm");
     std::fs::write(&file, version(name, "9.0.0"))?;

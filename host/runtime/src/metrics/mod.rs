@@ -395,24 +395,24 @@ mod tests {
     #[test]
     fn names_are_those_of_existing_dashboards() {
         let metrics = Metrics::new();
-        let queue = metrics.queue("replicaset");
+        let queue = metrics.queue("team");
         queue.adds.inc();
         queue.retries.inc();
         queue.depth.set(3);
         queue.queue_duration.observe(0.5);
-        let plugin = metrics.plugin("replicaset-controller");
+        let plugin = metrics.plugin("team-controller");
         plugin.reconciled("success");
         plugin.fault(FaultKind::Trap);
         plugin.mutation("create", "v1/Pod", "ok");
         let text = metrics.text();
         for line in [
-            "workqueue_adds_total{name=\"replicaset\"} 1",
-            "workqueue_retries_total{name=\"replicaset\"} 1",
-            "workqueue_depth{name=\"replicaset\"} 3",
-            "workqueue_queue_duration_seconds_count{name=\"replicaset\"} 1",
-            "controller_runtime_reconcile_total{controller=\"replicaset-controller\",result=\"success\"} 1",
-            "pintle_plugin_faults_total{plugin=\"replicaset-controller\",kind=\"trap\"} 1",
-            "pintle_mutations_total{plugin=\"replicaset-controller\",verb=\"create\",kind=\"v1/Pod\",result=\"ok\"} 1",
+            "workqueue_adds_total{name=\"team\"} 1",
+            "workqueue_retries_total{name=\"team\"} 1",
+            "workqueue_depth{name=\"team\"} 3",
+            "workqueue_queue_duration_seconds_count{name=\"team\"} 1",
+            "controller_runtime_reconcile_total{controller=\"team-controller\",result=\"success\"} 1",
+            "pintle_plugin_faults_total{plugin=\"team-controller\",kind=\"trap\"} 1",
+            "pintle_mutations_total{plugin=\"team-controller\",verb=\"create\",kind=\"v1/Pod\",result=\"ok\"} 1",
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }
