@@ -31,8 +31,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start an embedded cluster with the built-in controllers, for development and trials. Nothing else needs to be installed.
-    // No rate limit: this is a local cluster.
+    // No rate limit: this is a local cluster, and nobody else runs its controllers.
     #[command(
+        mut_arg("controllers", |arg| arg.default_value("*")),
         mut_arg("kube_api_qps", |arg| arg.default_value("0")),
         mut_arg("grant_requested", |arg| arg.default_value("true")),
         mut_arg("allow_unpinned", |arg| arg.default_value("true")),
@@ -86,8 +87,10 @@ pub struct PluginArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: oci::RegistryArgs,
 
-    /// Controllers to run, as in kube-controller-manager: `*` enables all that are on by default, `foo` enables foo, `-foo` disables it.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    /// Built-in controllers to run, as in kube-controller-manager: `*` enables all that are on by default, `foo` enables foo, `-foo`
+    /// disables foo, also if it is a component of the command line. `pintle run` runs `*` without components; named components run
+    /// alone, and beside built-in controllers only with this flag.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub controllers: Vec<String>,
 
     /// A setting of a controller, for example `--set root-ca-certificate-publisher-controller.rootCa=...`. Repeatable.
@@ -277,8 +280,9 @@ pub struct RbacArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: oci::RegistryArgs,
 
-    /// Controllers to print roles for, as in `pintle run`: `*` means all, `foo` enables foo, `-foo` disables it.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    /// Built-in controllers to print roles for, as in `pintle run`: `*` means all, `foo` enables foo, `-foo` disables it. Default: `*`, or
+    /// none if components are named.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub controllers: Vec<String>,
 
     /// Roles for a host that runs with this flag: each role is bound to the controller's own service account.
@@ -359,6 +363,7 @@ mod tests {
         assert_eq!((dev.plugins.kube_api_qps, run.plugins.kube_api_qps), (0.0, 20.0));
         let easy = |args: &PluginArgs| (args.grant_requested, args.install_crd, args.allow_unpinned);
         assert_eq!((easy(&dev.plugins), easy(&run.plugins)), ((true, true, true), (false, false, false)));
+        assert_eq!((dev.plugins.controllers, run.plugins.controllers), (vec!["*".to_owned()], Vec::new()));
         assert_eq!(run.plugins.controller_flags, ControllerFlags::default());
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! *Flow*: built-in components, then those of the command line (files, folders, registries), which replace built-in ones with
 //! the same name; `--controllers` selects among them; `--set` and flags of controllers give their settings.
+//!
+//! *Invariant*: beside components of the command line, only those built-in controllers run that `--controllers` asks for.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,12 +35,14 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether `--controllers` enables it. Only built-in components may be off by default, because naming a component enables
-    /// it.
+    /// Whether it runs under `--controllers`. Naming a component enables it, unless the flag disables its name.
     pub(crate) fn is_enabled(&self, flag: &ControllersFlag) -> bool {
-        let section = self.manifest.built_in.as_ref().filter(|_| self.builtin);
-        let on_by_default = section.is_none_or(|section| section.on_by_default);
-        flag.enabled(&self.manifest.name, &self.manifest.aliases, on_by_default)
+        let Manifest { name, aliases, built_in, .. } = &*self.manifest;
+        if !self.builtin {
+            return !flag.disables(name, aliases);
+        }
+        let on_by_default = built_in.as_ref().is_none_or(|section| section.on_by_default);
+        flag.enabled(name, aliases, on_by_default)
     }
 }
 
@@ -106,7 +110,7 @@ fn choose_among(
         );
     }
     let known: Vec<String> = candidates.iter().map(|candidate| candidate.manifest.name.clone()).collect();
-    let flag: ControllersFlag = args.controllers.join(",").parse()?;
+    let flag = ControllersFlag::beside(!args.plugins.is_empty(), &args.controllers)?;
     flag.check(
         candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
     )?;
@@ -129,7 +133,8 @@ fn choose_among(
         chosen.push(Chosen { guest, settings, origin, digest, label, bytes });
     }
     if chosen.is_empty() && !may_be_none {
-        bail!("--controllers={:?} enables no controller; known are {}", args.controllers.join(","), known.join(", "));
+        let list = args.controllers.join(",");
+        bail!("--controllers={list:?} enables no controller; known are {}", known.join(", "));
     }
     Ok(Choice { plugins: chosen, engine, fetcher, tuning })
 }

@@ -15,7 +15,7 @@ use crate::{output, plugins};
 
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let host = host_account(&args.service_account)?;
-    let flag: ControllersFlag = args.controllers.join(",").parse()?;
+    let flag = ControllersFlag::beside(!args.plugins.is_empty(), &args.controllers)?;
     let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
     let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
     flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;

@@ -9,6 +9,7 @@ mod behaviour;
 mod cases;
 mod controlplane;
 mod crash;
+mod defaults;
 mod dev;
 mod failures;
 mod faults;

@@ -19,7 +19,7 @@ enum Item {
 }
 
 impl Default for ControllersFlag {
-    /// Whether the flag contains `*`.
+    /// `*`.
     fn default() -> Self {
         Self { items: vec![Item::All] }
     }
@@ -56,15 +56,37 @@ pub struct UnknownControllers {
 }
 
 impl ControllersFlag {
+    /// The flag of a host that names components: without the flag, none of the built-in controllers runs beside them. Upstream's
+    /// default, `*`, applies if it names none.
+    ///
+    /// # Errors
+    /// [`ParseControllersError`]; a retry does not help.
+    pub fn beside(has_components: bool, given: &[String]) -> Result<Self, ParseControllersError> {
+        match (given, has_components) {
+            ([], true) => Ok(Self { items: Vec::new() }),
+            ([], false) => Ok(Self::default()),
+            (given, _) => given.join(",").parse(),
+        }
+    }
+
     /// Whether the controller with this name and these aliases is enabled.
     pub fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
+        self.explicit(name, aliases).unwrap_or_else(|| on_by_default && self.items.contains(&Item::All))
+    }
+
+    /// Whether an item disables the plugin with this name and these aliases.
+    pub fn disables(&self, name: &str, aliases: &[String]) -> bool {
+        self.explicit(name, aliases) == Some(false)
+    }
+
+    /// What the first item with this name says; as upstream, it overrides later ones and `*`.
+    fn explicit(&self, name: &str, aliases: &[String]) -> Option<bool> {
         let means = |item: &str| item == name || aliases.iter().any(|alias| alias == item);
-        let explicit = self.items.iter().find_map(|item| match item {
+        self.items.iter().find_map(|item| match item {
             Item::On(item) if means(item) => Some(true),
             Item::Off(item) if means(item) => Some(false),
             _ => None,
-        });
-        explicit.unwrap_or_else(|| on_by_default && self.items.contains(&Item::All))
+        })
     }
 
     /// Checks that every name is known. `known` yields names with their aliases.
@@ -115,6 +137,34 @@ mod tests {
             assert_eq!(enabled(flag, "widget-controller", on_by_default), expected, "{flag}");
         }
         assert!(ControllersFlag::default().enabled("a", &[], true));
+    }
+
+    #[test]
+    fn named_components_run_alone_unless_the_flag_names_more() {
+        let enabled = |has_components, given: &[&str], name| {
+            let given: Vec<String> = given.iter().map(|item| (*item).to_owned()).collect();
+            ControllersFlag::beside(has_components, &given).unwrap().enabled(name, &[], true)
+        };
+        assert!(enabled(false, &[], "a"));
+        assert!(!enabled(true, &[], "a"));
+        for has_components in [false, true] {
+            assert!(enabled(has_components, &["*"], "a"));
+            assert!(enabled(has_components, &["*", "-b"], "a"));
+            assert!(enabled(has_components, &["a"], "a"));
+            assert!(!enabled(has_components, &["a"], "b"));
+        }
+        assert!(ControllersFlag::beside(true, &[String::new()]).is_err());
+    }
+
+    #[test]
+    fn only_a_minus_disables_a_component() {
+        let disables = |flag: &str| flag.parse::<ControllersFlag>().unwrap().disables("a-b", &["ab".to_owned()]);
+        for (flag, expected) in
+            [("*", false), ("c", false), ("-c", false), ("-a-b", true), ("*,-ab", true), ("ab,-a-b", false)]
+        {
+            assert_eq!(disables(flag), expected, "{flag}");
+        }
+        assert!(!ControllersFlag::beside(true, &[]).unwrap().disables("a", &[]));
     }
 
     #[test]
