@@ -63,6 +63,11 @@ impl Catalogue {
         self.by_name.get(plugin)?.built_in.as_ref()
     }
 
+    /// Whether a built-in controller has this name.
+    pub(crate) fn has(&self, plugin: &str) -> bool {
+        self.by_name.contains_key(plugin)
+    }
+
     /// Every flag once.
     pub(crate) fn flags(&self) -> &[CarriedFlag] {
         &self.flags

@@ -256,6 +256,14 @@ pub struct RunArgs {
     )]
     pub use_service_account_credentials: bool,
 
+    /// Start built-in controllers although kube-controller-manager runs in the cluster. Start it with `--controllers=*,-NAME,...` for
+    /// each of them first. Without this flag they start only if its Lease, kube-system/kube-controller-manager, is not renewed.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub beside_kube_controller_manager: bool,
+
     /// Address of /metrics and /healthz.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10257")]
     pub serve: SocketAddr,

@@ -8,6 +8,7 @@
 //! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
 mod author;
+mod beside;
 mod builtins;
 pub mod cli;
 mod dev;

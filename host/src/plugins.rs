@@ -70,6 +70,14 @@ pub(crate) struct Choice {
     pub(crate) tuning: Tuning,
 }
 
+impl Choice {
+    /// The names of the plugins that are controllers of kube-controller-manager, whatever their component.
+    pub(crate) fn of_kube_controller_manager(&self) -> Vec<String> {
+        let names = self.plugins.iter().map(|plugin| &plugin.guest.manifest().name);
+        names.filter(|name| Catalogue::carried().has(name)).cloned().collect()
+    }
+}
+
 /// Loads the components of the arguments.
 ///
 /// # Errors

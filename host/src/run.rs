@@ -6,7 +6,7 @@ use pintle_sources::{Claims, PluginSources, install_crd};
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::{logging, plugins, stop};
+use crate::{beside, logging, plugins, stop};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -21,6 +21,9 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let connection = Connection::open(&source).await?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice.plugins);
     connection.check().await?;
+    if !args.beside_kube_controller_manager {
+        beside::check(&*connection.reader(), &choice.of_kube_controller_manager()).await?;
+    }
     if args.plugins.install_crd {
         install_crd(&connection).await?;
     }

@@ -49,6 +49,11 @@ pub fn objects(
     of_host.events();
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
+    if manifests.iter().any(|manifest| accounts.is_built_in(&manifest.name)) {
+        // Whether kube-controller-manager runs the same controllers.
+        let name = ["kube-controller-manager".to_owned()];
+        of_host.add(account::NAMESPACE, "coordination.k8s.io", "leases", &name, &["get"]);
+    }
     if own_accounts {
         let named: Vec<String> = manifests.iter().map(|manifest| accounts.of(&manifest.name)).collect();
         of_host.add(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);

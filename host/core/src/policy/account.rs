@@ -28,6 +28,11 @@ impl Accounts {
         Self { built_in: named.collect() }
     }
 
+    /// Whether a built-in controller has this name and an account, which is one of kube-controller-manager's.
+    pub fn is_built_in(&self, plugin: &str) -> bool {
+        self.built_in.contains_key(plugin)
+    }
+
     /// Name of the plugin's account in [`NAMESPACE`].
     pub fn of(&self, plugin: &str) -> String {
         self.built_in.get(plugin).cloned().unwrap_or_else(|| format!("pintle-{plugin}"))
@@ -49,6 +54,7 @@ mod tests {
         let carried = Manifest::parse(carried.to_string().as_bytes()).unwrap();
         let accounts = Accounts::of_built_ins([&carried]);
         assert_eq!(accounts.of("widget-controller"), "generic-widgets");
+        assert!(accounts.is_built_in("widget-controller") && !accounts.is_built_in("generic-widgets"));
         // An account that a controller of another program has.
         assert_eq!(accounts.of("gadget-controller"), "pintle-gadget-controller");
         assert_eq!(accounts.of("generic-widgets"), "pintle-generic-widgets");

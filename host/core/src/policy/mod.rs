@@ -5,6 +5,7 @@ pub mod controllers_flag;
 pub mod correlator;
 pub mod file_access;
 pub mod grants;
+pub mod lease;
 pub mod pending;
 pub mod queue;
 pub mod ratelimit;

@@ -1,0 +1,180 @@
+//! Keeps the built-in controllers of two programs from writing to one cluster: a host that runs some of them does not start beside a
+//! kube-controller-manager that holds its Lease, unless its operator says so.
+//!
+//! *Not here*: kube-controller-managers without a Lease (`--leader-elect=false`), those that start later, and other hosts.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, ApiResource};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// Where kube-controller-manager's Lease is (its flags `--leader-elect-resource-namespace` and `--leader-elect-resource-name`).
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "kube-controller-manager";
+
+/// Time between two readings. kube-controller-manager renews every 2 s.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Longest pause after an error.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Returns when no kube-controller-manager holds the Lease. `controllers`: the names of those that would run twice. Waits as long as
+/// the API server does not answer, and at most for the duration of the Lease if that is not renewed.
+///
+/// # Errors
+/// It is held, or the host may not read it. One line with the next steps.
+///
+/// # Cancel safety
+/// Reads only.
+pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String]) -> anyhow::Result<()> {
+    if controllers.is_empty() {
+        return Ok(());
+    }
+    let mut readings = LeaseReadings::default();
+    let mut started = None;
+    let mut pause = AGAIN;
+    loop {
+        let lease = match read(reader).await {
+            Ok(lease) => lease,
+            Err(why) if why.class == ApiErrorClass::Forbidden => bail!(
+                "the host may not read the Lease {NAMESPACE}/{NAME}, which shows whether kube-controller-manager runs the same controllers: {why}; bind the role that `pintle rbac` prints, or start with --beside-kube-controller-manager if kube-controller-manager does not run them"
+            ),
+            Err(why) => {
+                tracing::warn!(error = %why, "the Lease of kube-controller-manager cannot be read; controllers start once it can");
+                tokio::time::sleep(why.retry_after().unwrap_or(pause).min(MAX_PAUSE)).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+                continue;
+            }
+        };
+        let is_first = started.is_none();
+        let first = *started.get_or_insert_with(Instant::now);
+        match readings.add(lease, first.elapsed(), Timestamp::now()) {
+            LeaseHolder::None => return Ok(()),
+            LeaseHolder::Running(holder) => bail!("{}", refusal(&holder, controllers)),
+            LeaseHolder::Unknown(at_most) => {
+                if is_first {
+                    tracing::info!(
+                        "kube-controller-manager held its Lease a short time ago; waiting up to {at_most:?} to see whether it still runs"
+                    );
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+fn refusal(holder: &str, controllers: &[String]) -> String {
+    let without: String = controllers.iter().map(|name| format!(",-{name}")).collect();
+    format!(
+        "kube-controller-manager runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host. Start kube-controller-manager with `--controllers=*{without}`, and then this host with --beside-kube-controller-manager; or stop kube-controller-manager; or name the controllers that this host runs with --controllers, or components to run alone"
+    )
+}
+
+/// The Lease; one without a holder if there is none.
+async fn read(reader: &dyn ApiReader) -> Result<LeaseSpec, ApiError> {
+    #[derive(Deserialize)]
+    struct Lease {
+        #[serde(default)]
+        spec: LeaseSpec,
+    }
+    let resource = ApiResource {
+        kind: Kind::new("coordination.k8s.io", "v1", "Lease"),
+        plural: "leases".to_owned(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    };
+    let text = match reader.get(&resource, &ObjectKey::new(NAMESPACE, NAME)).await {
+        Err(why) if why.class == ApiErrorClass::NotFound => return Ok(LeaseSpec::default()),
+        text => text?,
+    };
+    let lease: Lease = serde_json::from_str(&text)
+        .map_err(|why| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}")))?;
+    Ok(lease.spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use pintle_core::ports::api::{ListPage, ListWatchTarget};
+    use pintle_testing::{FakeServer, refusal};
+    use serde_json::json;
+
+    use super::*;
+
+    type Answer = Result<Box<str>, ApiError>;
+
+    fn unlisted(_: &ListWatchTarget, _: u32, _: Option<&str>) -> Result<ListPage, ApiError> {
+        panic!("listed")
+    }
+
+    /// The Lease, renewed so many seconds ago.
+    fn lease(ago: i64) -> Answer {
+        let renewed = Timestamp::now() - jiff::SignedDuration::from_secs(ago);
+        let spec = json!({"holderIdentity": "kcm-0", "leaseDurationSeconds": 15, "renewTime": format!("{renewed:.6}")});
+        Ok(json!({ "spec": spec }).to_string().into())
+    }
+
+    /// Answers these readings, and the last one again and again. Returns the error, how many were read, and the time.
+    async fn checked(answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
+        let answers = Arc::new(Mutex::new((VecDeque::from(answers), 0)));
+        let read = answers.clone();
+        let server = FakeServer::answering(unlisted, move |resource, object| {
+            assert_eq!((&*resource.plural, &*object.to_string()), ("leases", "kube-system/kube-controller-manager"));
+            let mut answers = read.lock().unwrap();
+            answers.1 += 1;
+            if answers.0.len() > 1 { answers.0.pop_front().unwrap() } else { answers.0[0].clone() }
+        });
+        let start = Instant::now();
+        let why = check(&*server, &["a-controller".to_owned(), "b-controller".to_owned()]).await.err();
+        let n_read = answers.lock().unwrap().1;
+        (why.map(|why| why.to_string()), n_read, start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_lease_refuses_with_the_flag_that_kube_controller_manager_needs() {
+        let (why, n_read, _) = checked(vec![lease(1), lease(1), lease(0)]).await;
+        let why = why.unwrap();
+        assert!(n_read <= 3, "{n_read}");
+        for words in [
+            "kcm-0 renews the Lease kube-system/kube-controller-manager",
+            "`--controllers=*,-a-controller,-b-controller`",
+            "--beside-kube-controller-manager",
+        ] {
+            assert!(why.contains(words), "{why}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_nobody_renews_delays_the_start_by_its_duration_at_most() {
+        let last = lease(3);
+        let (why, _, time) = checked(vec![last.clone()]).await;
+        assert_eq!((why, time), (None, Duration::from_secs(15)));
+        assert_eq!(checked(vec![lease(3600)]).await, (None, 1, Duration::ZERO));
+        assert_eq!(checked(vec![Err(refusal(404))]).await, (None, 1, Duration::ZERO));
+        assert_eq!(checked(vec![Ok("{}".into())]).await, (None, 1, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_permission_nothing_starts_and_an_api_server_that_is_away_is_waited_for() {
+        let (why, ..) = checked(vec![Err(refusal(403))]).await;
+        let why = why.unwrap();
+        assert!(why.contains("`pintle rbac` prints") && why.contains("--beside-kube-controller-manager"), "{why}");
+        let away = vec![Err(refusal(500)), Err(ApiError::transport("gone")), Ok("garbage".into()), Err(refusal(404))];
+        let (why, n_read, _) = checked(away).await;
+        assert_eq!((why, n_read), (None, 4));
+    }
+
+    #[tokio::test]
+    async fn a_host_without_built_in_controllers_reads_nothing() {
+        let server = FakeServer::answering(unlisted, |_, _| panic!("read"));
+        check(&*server, &[]).await.unwrap();
+    }
+}
