@@ -1,7 +1,7 @@
 //! TCP, TLS and HTTP connections to the API server, and their credentials.
 //!
 //! ```text
-//! request ──> Clients (present credentials) ──> Lanes ──> hyper client (one HTTP/2 connection) ──> proxy? ──> API server
+//! request ──> Clients (present credentials) ──> Pool ──> hyper client (one HTTP/2 connection) ──> proxy? ──> API server
 //!                └─ files changed, or 401: settings are loaded again, new clients ─┘
 //! ```
 //!
@@ -278,24 +278,24 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let lanes = Lanes::new(move || builder.build(timed.clone()));
+    let pool = Pool::new(move || builder.build(timed.clone()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .service(lanes);
+        .service(pool);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
 type HyperClient<C> = hyper_util::client::legacy::Client<C, Body>;
 
 /// Clients of the same server, each with its own connections, so that no connection has too many streams.
-struct Lanes<C> {
-    lanes: Arc<Mutex<Vec<Lane<C>>>>,
+struct Pool<C> {
+    clients: Arc<Mutex<Vec<Pooled<C>>>>,
     new: Arc<dyn Fn() -> HyperClient<C> + Send + Sync>,
 }
 
-struct Lane<C> {
+struct Pooled<C> {
     client: HyperClient<C>,
     n_open: Arc<AtomicUsize>,
 }
@@ -309,32 +309,32 @@ impl Drop for Open {
     }
 }
 
-impl<C> Clone for Lanes<C> {
+impl<C> Clone for Pool<C> {
     fn clone(&self) -> Self {
-        Self { lanes: self.lanes.clone(), new: self.new.clone() }
+        Self { clients: self.clients.clone(), new: self.new.clone() }
     }
 }
 
-impl<C: Clone> Lanes<C> {
+impl<C: Clone> Pool<C> {
     fn new(new: impl Fn() -> HyperClient<C> + Send + Sync + 'static) -> Self {
-        Self { lanes: Arc::default(), new: Arc::new(new) }
+        Self { clients: Arc::default(), new: Arc::new(new) }
     }
 
     /// The first client with room for a request.
     fn enter(&self) -> (HyperClient<C>, Open) {
-        let mut lanes = self.lanes.lock();
-        let with_room = lanes.iter().position(|lane| lane.n_open.load(Ordering::Acquire) < MAX_STREAMS);
+        let mut clients = self.clients.lock();
+        let with_room = clients.iter().position(|pooled| pooled.n_open.load(Ordering::Acquire) < MAX_STREAMS);
         let at = with_room.unwrap_or_else(|| {
-            lanes.push(Lane { client: (self.new)(), n_open: Arc::default() });
-            lanes.len() - 1
+            clients.push(Pooled { client: (self.new)(), n_open: Arc::default() });
+            clients.len() - 1
         });
-        let lane = &lanes[at];
-        lane.n_open.fetch_add(1, Ordering::AcqRel);
-        (lane.client.clone(), Open(lane.n_open.clone()))
+        let pooled = &clients[at];
+        pooled.n_open.fetch_add(1, Ordering::AcqRel);
+        (pooled.client.clone(), Open(pooled.n_open.clone()))
     }
 }
 
-impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Lanes<C> {
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Pool<C> {
     type Response = Response<CountedBody>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
