@@ -32,11 +32,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// A client of one server as one user. Cheap to clone; bound to the async runtime that uses it first.
 #[derive(Clone)]
 pub struct ApiClient {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: Http,
+    /// One connection for each watch: a connection of HTTP/2 has room for 100.
+    watches: Http,
     base: String,
     token: Option<String>,
     user_agent: String,
 }
+
+type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// TLS of a client that has no certificate yet.
 type Unidentified = ConfigBuilder<ClientConfig, WantsClientCert>;
@@ -108,10 +112,11 @@ impl ApiClient {
             .with_safe_default_protocol_versions()
             .expect("ring supports the default protocol versions");
         let tls = identify(tls.with_root_certificates(roots))?;
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().enable_http2().build();
+        let connector = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
+        let client = |connector| Client::builder(TokioExecutor::new()).build(connector);
         Ok(ApiClient {
-            http: Client::builder(TokioExecutor::new()).build(connector),
+            http: client(connector().enable_http2().build()),
+            watches: client(connector().build()),
             base: base.trim_end_matches('/').to_owned(),
             token: token.map(str::to_owned),
             user_agent: "pintle-tests/1".to_owned(),
@@ -188,7 +193,7 @@ impl ApiClient {
         body: Option<Vec<u8>>,
     ) -> Result<Answer> {
         let whole = async {
-            let response = self.send(method, path, headers, body).await?;
+            let response = self.send(&self.http, method, path, headers, body).await?;
             let (parts, body) = response.into_parts();
             let body = body.collect().await.context("read the answer")?.to_bytes();
             let content_type = parts
@@ -207,6 +212,7 @@ impl ApiClient {
 
     async fn send(
         &self,
+        client: &Http,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
@@ -231,7 +237,7 @@ impl ApiClient {
         }
         let body = Full::new(Bytes::from(body.unwrap_or_default()));
         let request = request.body(body).context("make the request")?;
-        Ok(self.http.request(request).await?)
+        Ok(client.request(request).await?)
     }
 
     async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
@@ -335,7 +341,7 @@ impl ApiClient {
     /// # Errors
     /// As [`ApiClient::get`].
     pub async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<Watch> {
-        let send = self.send("GET", path, headers, None);
+        let send = self.send(&self.watches, "GET", path, headers, None);
         let response = tokio::time::timeout(REQUEST_TIMEOUT, send)
             .await
             .map_err(|_| anyhow!("no answer in {REQUEST_TIMEOUT:?}"))?
