@@ -38,6 +38,7 @@ pub mod scenarios;
 pub mod silence;
 pub mod tutorial;
 pub mod webapps;
+pub mod webhook;
 
 pub use api::{ApiClient, Failure, PatchKind};
 pub use cluster::TestCluster;

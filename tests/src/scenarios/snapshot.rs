@@ -111,6 +111,10 @@ pub fn without_chance(seen: &Value, chance: Chance) -> Value {
 
 fn one(plural: &str, object: &Value, names: &Names, root_ca: &str) -> Value {
     let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        // That of the scenario, whose number depends on which scenarios run.
+        metadata.shift_remove("namespace");
+    }
     let is_current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
     if object["status"].get("observedGeneration").is_some() {
         object["status"]["observedGeneration"] = json!(if is_current { "current" } else { "stale" });

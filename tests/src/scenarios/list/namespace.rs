@@ -13,23 +13,31 @@ use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::history::{Effect, Recorder};
 use crate::scenarios::stage::{Stage, deployment, pod};
+use crate::webhook::Webhook;
 
 mod kinds;
 
 /// How long a stage of a deletion may take: some tries a minute apart.
 const DEADLINE: Duration = Duration::from_secs(300);
 
+/// The API of admission policies and webhooks.
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
 /// A finalizer that only the scenario removes.
 const HOLD: &str = "example.com/hold";
 
-const NO_POLICIES: &str = "it has no admission policies";
+const NO_ADMISSION: &str = "it has no admission policies and no webhooks";
+
 const NO_AGGREGATION: &str = "it has no aggregated API servers";
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a namespace goes with all that it holds, Pods first", |s| Box::pin(emptied(s))),
     Scenario::new("a Pod that a finalizer holds keeps all else in its namespace", |s| Box::pin(held_pod(s))),
     Scenario::new("a Pod that outlives its grace keeps all else in its namespace", |s| Box::pin(grace(s))),
-    Scenario::new("Pods whose deletion is refused are reported", |s| Box::pin(refused(s))).only_real(NO_POLICIES),
+    Scenario::new("Pods whose deletion is refused are reported", |s| Box::pin(refused_by_a_policy(s)))
+        .only_real(NO_ADMISSION),
+    Scenario::new("Pods whose deletion a webhook refuses are reported", |s| Box::pin(refused_by_a_webhook(s)))
+        .only_real(NO_ADMISSION),
     Scenario::new("an API that is unavailable keeps a namespace", |s| Box::pin(unavailable(s)))
         .alone()
         .only_real(NO_AGGREGATION),
@@ -88,6 +96,34 @@ impl Doomed {
         }
         s.observe(when, &json!({"conditions": conditions, "left": left}));
         Ok(())
+    }
+
+    /// The label selector of the namespace.
+    fn selector(&self) -> Value {
+        json!({"matchLabels": {"kubernetes.io/metadata.name": self.x.ns}})
+    }
+
+    /// Deletes the namespace with a Pod in it whose deletion is refused, until these objects are deleted.
+    async fn refused(self, s: &Stage, by: &[String]) -> Result<()> {
+        self.x.create("pods", &pod("one", "none")).await?;
+        let try_only = json!({"dryRun": ["All"]});
+        eventually(DEADLINE, "the deletion of a Pod to be refused", async || {
+            let tried = self.x.client.delete(&self.x.one("pods", "one"), Some(&try_only)).await;
+            Ok(tried.is_err().then_some(()))
+        })
+        .await?;
+        self.delete().await?;
+        let failed = |conditions: &[String]| is_true(conditions, "NamespaceDeletionContentFailure");
+        let conditions = self.conditions("report the refusal", failed).await?;
+        // What else is left differs on purpose: here nothing else goes before the Pods, upstream goes on.
+        s.observe("while Pods cannot be deleted", &json!({"conditions": conditions}));
+        for path in by {
+            s.client.delete(path, None).await?;
+        }
+        eventually(DEADLINE, "the namespace to go", async || {
+            Ok(self.x.client.find(&self.path()).await?.is_none().then_some(()))
+        })
+        .await
     }
 
     /// Takes all finalizers of an object away.
@@ -184,41 +220,43 @@ async fn grace(s: &Stage) -> Result<()> {
     doomed.gone().await
 }
 
-async fn refused(s: &Stage) -> Result<()> {
+async fn refused_by_a_policy(s: &Stage) -> Result<()> {
     let doomed = Doomed::create(s).await?;
-    doomed.x.create("pods", &pod("one", "none")).await?;
     let name = format!("{}.example.com", doomed.x.ns);
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]});
-    let group = "/apis/admissionregistration.k8s.io/v1";
-    let policies = format!("{group}/validatingadmissionpolicies");
-    let bindings = format!("{group}/validatingadmissionpolicybindings");
+    let policies = format!("{ADMISSION}/validatingadmissionpolicies");
+    let bindings = format!("{ADMISSION}/validatingadmissionpolicybindings");
     let policy = json!({"metadata": {"name": name}, "spec": {
-        "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]},
+        "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [deletions_of_pods()]},
         "validations": [{"expression": "false", "message": "this Pod stays"}],
     }});
-    let only_here = json!({"matchLabels": {"kubernetes.io/metadata.name": doomed.x.ns}});
     let binding = json!({"metadata": {"name": name}, "spec": {
-        "policyName": name, "validationActions": ["Deny"], "matchResources": {"namespaceSelector": only_here},
+        "policyName": name, "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": doomed.selector()},
     }});
     s.client.create(&policies, &policy).await?;
     s.client.create(&bindings, &binding).await?;
-    let try_only = json!({"dryRun": ["All"]});
-    eventually(DEADLINE, "the policy to be in force", async || {
-        let tried = doomed.x.client.delete(&doomed.x.one("pods", "one"), Some(&try_only)).await;
-        Ok(tried.is_err().then_some(()))
-    })
-    .await?;
-    doomed.delete().await?;
-    let failed = |conditions: &[String]| is_true(conditions, "NamespaceDeletionContentFailure");
-    let conditions = doomed.conditions("report the refusal", failed).await?;
-    // What else is left differs on purpose: here nothing else goes before the Pods, upstream goes on.
-    s.observe("while Pods cannot be deleted", &json!({"conditions": conditions}));
-    s.client.delete(&format!("{bindings}/{name}"), None).await?;
-    s.client.delete(&format!("{policies}/{name}"), None).await?;
-    eventually(DEADLINE, "the namespace to go", async || {
-        Ok(doomed.x.client.find(&doomed.path()).await?.is_none().then_some(()))
-    })
-    .await
+    doomed.refused(s, &[format!("{bindings}/{name}"), format!("{policies}/{name}")]).await
+}
+
+async fn refused_by_a_webhook(s: &Stage) -> Result<()> {
+    let doomed = Doomed::create(s).await?;
+    let name = format!("{}.example.com", doomed.x.ns);
+    let webhook = Webhook::refusing("this Pod stays").await?;
+    let configurations = format!("{ADMISSION}/validatingwebhookconfigurations");
+    let configuration = json!({"metadata": {"name": name}, "webhooks": [{
+        "name": name, "clientConfig": webhook.client_config(), "rules": [deletions_of_pods()],
+        "namespaceSelector": doomed.selector(), "failurePolicy": "Fail", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }]});
+    s.client.create(&configurations, &configuration).await?;
+    doomed.refused(s, &[format!("{configurations}/{name}")]).await?;
+    ensure!(webhook.n_refused() > 1, "the webhook was asked {} times", webhook.n_refused());
+    Ok(())
+}
+
+/// The rule of a policy or webhook about deletions of Pods.
+fn deletions_of_pods() -> Value {
+    json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]})
 }
 
 async fn unavailable(s: &Stage) -> Result<()> {

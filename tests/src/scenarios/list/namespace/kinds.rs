@@ -8,7 +8,7 @@ use super::{Doomed, define};
 use crate::scenarios::stage::{Stage, replica_set};
 
 /// How many objects there are of each kind.
-const N_OBJECTS: usize = 30;
+const N_OBJECTS: usize = 50;
 
 /// How many requests are in flight.
 const N_AT_ONCE: usize = 16;

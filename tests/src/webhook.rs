@@ -1,0 +1,111 @@
+//! An admission webhook on loopback that refuses every request.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// The webhook. Dropping it closes its port.
+#[derive(Debug)]
+pub struct Webhook {
+    address: SocketAddr,
+    certificate: String,
+    n_refused: Arc<AtomicU64>,
+    _accepting: JoinSet<()>,
+}
+
+impl Webhook {
+    /// Starts a webhook that refuses with this message, with a certificate of loopback.
+    ///
+    /// # Errors
+    /// There is no randomness or no free port.
+    pub async fn refusing(message: &'static str) -> Result<Webhook> {
+        let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
+        let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).map_err(|why| anyhow!(why))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![issued.cert.der().clone()], key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let n_refused = Arc::new(AtomicU64::new(0));
+        let counter = n_refused.clone();
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, counter) = (acceptor.clone(), counter.clone());
+                connections.spawn(async move {
+                    // A client that goes away is not a failure.
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(move |request| {
+                        let counter = counter.clone();
+                        async move { Ok::<_, Infallible>(answer(request, message, &counter).await) }
+                    });
+                    let server = auto::Builder::new(TokioExecutor::new());
+                    drop(server.serve_connection(TokioIo::new(stream), service).await);
+                });
+            }
+        });
+        Ok(Webhook { address, certificate: issued.cert.pem(), n_refused, _accepting: accepting })
+    }
+
+    /// The `clientConfig` of a webhook configuration.
+    pub fn client_config(&self) -> Value {
+        json!({"url": format!("https://{}/", self.address), "caBundle": STANDARD.encode(&self.certificate)})
+    }
+
+    /// Requests refused so far.
+    pub fn n_refused(&self) -> u64 {
+        self.n_refused.load(Ordering::Relaxed)
+    }
+}
+
+/// The answer to an `AdmissionReview`; 400 to anything else.
+async fn answer(request: Request<Incoming>, message: &str, n_refused: &AtomicU64) -> Response<Full<Bytes>> {
+    match refusal(request, message).await {
+        Ok(review) => {
+            n_refused.fetch_add(1, Ordering::Relaxed);
+            let mut response = Response::new(Full::from(review.to_string()));
+            response
+                .headers_mut()
+                .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(why) => {
+            let mut response = Response::new(Full::from(format!("{why:#}")));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        }
+    }
+}
+
+async fn refusal(request: Request<Incoming>, message: &str) -> Result<Value> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let review: Value = serde_json::from_slice(&body)?;
+    let uid = review["request"]["uid"].as_str().context("the request is not an AdmissionReview")?;
+    Ok(json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": uid, "allowed": false, "status": {"message": message}},
+    }))
+}
