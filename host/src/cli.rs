@@ -163,6 +163,11 @@ pub struct PluginArgs {
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 
+    /// Memory for the instances of all plugins, in bytes; half of what this process may use by default. Calls that could exceed it
+    /// wait, except the only call of a plugin: so instances take at most this, and the `memoryBytes` of each plugin once.
+    #[arg(long, value_name = "BYTES")]
+    pub plugin_memory_bytes: Option<u64>,
+
     /// Cache folder for compiled code and pulled components. Only its owner may have write permission.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,

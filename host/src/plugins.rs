@@ -18,6 +18,7 @@ use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::builtins::{BUILTINS, Catalogue};
 use crate::cli::PluginArgs;
@@ -281,9 +282,12 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
 
 /// The engine. A default cache folder that is not usable is left out; one that the operator names is an error.
 fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
-    let max_limits = args.max_limits.clone();
-    let with =
-        |cache_dir| WasmEngine::new(WasmConfig { cache_dir, max_limits: max_limits.clone(), ..WasmConfig::default() });
+    let memory_bytes = args.plugin_memory_bytes.unwrap_or_else(|| available_memory() / 2);
+    tracing::debug!(memory_bytes, "memory for the instances of all plugins");
+    let with = |cache_dir| {
+        let max_limits = args.max_limits.clone();
+        WasmEngine::new(WasmConfig { cache_dir, memory_bytes, max_limits, ..WasmConfig::default() })
+    };
     let cache_dir = cache_dir(args);
     let is_default = args.cache_dir.is_none() && cache_dir.is_some();
     match with(cache_dir) {
@@ -293,6 +297,17 @@ fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
         }
         engine => Ok(engine?),
     }
+}
+
+/// Memory that this process may use, in bytes: that of its container, or of the machine.
+fn available_memory() -> u64 {
+    let Ok(mut system) = System::new() else { return u64::MAX };
+    system.refresh_memory();
+    let total = system.total_memory();
+    let Ok(own) = sysinfo::get_current_pid() else { return total };
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[own]), false, ProcessRefreshKind::nothing());
+    let of_container = system.process(own).and_then(|process| process.cgroup_limits());
+    of_container.map(|limits| limits.total_memory).filter(|bytes| *bytes > 0).map_or(total, |bytes| bytes.min(total))
 }
 
 /// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to the user. Never

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
+use parking_lot::Mutex;
 use pintle_core::contract::manifest::{EffectiveLimits, Instances, Limits, Manifest};
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use wasmtime::component::{InstancePre, Linker};
@@ -14,6 +14,7 @@ use crate::cache::CodeCache;
 use crate::compile::Compiler;
 use crate::error::{EngineError, LoadError, LoadProblem};
 use crate::guest::WasmGuest;
+use crate::idle::IdleTotal;
 use crate::scheduler::CpuScheduler;
 use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
 use crate::ticker::Ticker;
@@ -46,6 +47,10 @@ pub struct WasmConfig {
     /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
     /// plugin. More slots avoid page faults; fewer save memory. Default 64.
     pub warm_slots: u32,
+    /// Memory for instances of all plugins, in bytes. Calls whose plugin could take more than is left wait, except the only call of
+    /// a plugin; so all instances together take at most this and the memory limit of each plugin once. Idle instances of pooled
+    /// plugins take a quarter of it at most, besides. Default 4 GiB.
+    pub memory_bytes: u64,
     /// Upper bounds for every plugin, whatever its manifest or its operator requests. An absent field means the host's own
     /// bound.
     pub max_limits: Limits,
@@ -53,7 +58,7 @@ pub struct WasmConfig {
 
 impl Default for WasmConfig {
     fn default() -> Self {
-        Self { cache_dir: None, max_calls: 128, warm_slots: 64, max_limits: Limits::default() }
+        Self { cache_dir: None, max_calls: 128, warm_slots: 64, memory_bytes: 4 << 30, max_limits: Limits::default() }
     }
 }
 
@@ -73,7 +78,7 @@ pub(crate) struct Shared {
     /// Schedules calls. It also bounds them, so that calls never exhaust the instance pool.
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Idle instances of pooled plugins.
-    pub(crate) n_idle: AtomicUsize,
+    pub(crate) idle: Mutex<IdleTotal>,
     max_limits: Limits,
 }
 
@@ -89,9 +94,12 @@ impl WasmEngine {
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
         let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let compiler = Compiler::start(n_processors)?;
-        let scheduler = CpuScheduler::new(n_processors.get(), config.max_calls.clamp(1, MAX_CALLS) as usize);
-        let (n_idle, max_limits) = (AtomicUsize::new(0), config.max_limits);
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, scheduler, n_idle, max_limits }) })
+        let memory_bytes = config.memory_bytes;
+        let max_calls = config.max_calls.clamp(1, MAX_CALLS) as usize;
+        let scheduler = CpuScheduler::new(n_processors.get(), max_calls, memory_bytes);
+        let idle = Mutex::new(IdleTotal::new(memory_bytes / 4));
+        let max_limits = config.max_limits;
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, compiler, ticker, scheduler, idle, max_limits }) })
     }
 
     /// Checks and compiles a component. Errors contain `name` (a name or path).

@@ -26,7 +26,7 @@ use crate::fault::{self, HostTrap};
 use crate::idle::Idle;
 use crate::lift;
 use crate::logs::{About, Logs};
-use crate::scheduler::{Member, Slot};
+use crate::scheduler::{Demand, Member, Slot};
 use crate::store::{Alive, Clock, Lister, StoreState};
 use crate::ticker::Ticking;
 
@@ -67,6 +67,13 @@ pub(crate) struct Live {
     instance: Instance,
 }
 
+impl Live {
+    /// Its memory, in bytes.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.store.data().memory.n_bytes()
+    }
+}
+
 /// A call in progress.
 struct Call<'a> {
     guest: &'a WasmGuest,
@@ -91,7 +98,7 @@ impl WasmGuest {
         let name: Arc<str> = manifest.name.as_str().into();
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
-            member: shared.scheduler.member(&name, max_calls),
+            member: shared.scheduler.member(&name, Demand { n_calls: max_calls, call_bytes: limits.memory_bytes }),
             idle: Idle::new(shared.clone(), if pooled { n_workers.min(max_calls) } else { 0 }),
             shared,
             name,

@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 
 use rules::{CallId, PluginId, Rules};
 
+pub(crate) use rules::Demand;
+
 /// The CPU scheduler of an engine.
 #[derive(Debug)]
 pub(crate) struct CpuScheduler {
@@ -37,13 +39,17 @@ struct State {
 #[derive(Debug)]
 struct Registered {
     id: PluginId,
-    /// The bound of each loaded version.
-    bounds: Vec<usize>,
+    /// Of each loaded version.
+    demands: Vec<Demand>,
 }
 
 impl Registered {
-    fn smallest_bound(&self) -> usize {
-        self.bounds.iter().copied().min().unwrap_or(1)
+    /// The fewest calls, each with the most memory: a call of any version may be next.
+    fn demand(&self) -> Demand {
+        Demand {
+            n_calls: self.demands.iter().map(|demand| demand.n_calls).min().unwrap_or(1),
+            call_bytes: self.demands.iter().map(|demand| demand.call_bytes).max().unwrap_or(0),
+        }
     }
 }
 
@@ -53,7 +59,7 @@ pub(crate) struct Member {
     scheduler: Arc<CpuScheduler>,
     name: Arc<str>,
     plugin: PluginId,
-    bound: usize,
+    demand: Demand,
 }
 
 /// The CPU slot of one call. Dropping it ends the call.
@@ -65,10 +71,11 @@ pub(crate) struct Slot {
 }
 
 impl CpuScheduler {
-    /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls.
-    pub(crate) fn new(n_processors: usize, max_calls: usize) -> Arc<Self> {
+    /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls, which may take at most
+    /// `max_bytes` of memory together.
+    pub(crate) fn new(n_processors: usize, max_calls: usize, max_bytes: u64) -> Arc<Self> {
         let state = State {
-            rules: Rules::new(n_processors.saturating_sub(1), max_calls),
+            rules: Rules::new(n_processors.saturating_sub(1), max_calls, max_bytes),
             plugins: HashMap::new(),
             waiting: HashMap::new(),
             last_plugin: 0,
@@ -77,20 +84,20 @@ impl CpuScheduler {
         Arc::new(Self { state: Mutex::new(state), last_call: AtomicU64::new(0) })
     }
 
-    /// Adds a version of a plugin with at most `bound` concurrent calls. The smallest bound of the loaded versions applies:
-    /// a bound follows from the memory that a call of the version can take.
-    pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, bound: usize) -> Member {
+    /// Adds a version of a plugin. The smallest demand of the loaded versions applies to the number of calls, and the largest
+    /// one to the memory of a call.
+    pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, demand: Demand) -> Member {
         let plugin = self.change(|state| {
             let plugin = state.plugins.entry(name.clone()).or_insert_with(|| {
                 state.last_plugin += 1;
-                state.rules.add_plugin(state.last_plugin, bound);
-                Registered { id: state.last_plugin, bounds: Vec::new() }
+                state.rules.add_plugin(state.last_plugin, demand);
+                Registered { id: state.last_plugin, demands: Vec::new() }
             });
-            plugin.bounds.push(bound);
-            state.rules.set_bound(plugin.id, plugin.smallest_bound(), &mut state.granted);
+            plugin.demands.push(demand);
+            state.rules.set_demand(plugin.id, plugin.demand(), &mut state.granted);
             plugin.id
         });
-        Member { scheduler: self.clone(), name: name.clone(), plugin, bound }
+        Member { scheduler: self.clone(), name: name.clone(), plugin, demand }
     }
 
     /// Performs a step and wakes the calls that it grants a slot. Returns a receiver if the call `waits` and got no slot.
@@ -149,14 +156,14 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.scheduler.change(|state| {
             let Some(plugin) = state.plugins.get_mut(&self.name) else { return };
-            if let Some(place) = plugin.bounds.iter().position(|bound| *bound == self.bound) {
-                plugin.bounds.swap_remove(place);
+            if let Some(place) = plugin.demands.iter().position(|demand| *demand == self.demand) {
+                plugin.demands.swap_remove(place);
             }
-            if plugin.bounds.is_empty() {
+            if plugin.demands.is_empty() {
                 state.rules.remove_plugin(plugin.id);
                 state.plugins.remove(&self.name);
             } else {
-                state.rules.set_bound(plugin.id, plugin.smallest_bound(), &mut state.granted);
+                state.rules.set_demand(plugin.id, plugin.demand(), &mut state.granted);
             }
         });
     }

@@ -8,7 +8,8 @@
 //! 2. All plugins together have at most `width` slow slots, and each plugin at most one: a processor stays free for quick
 //!    calls.
 //! 3. A plugin has at most its own bound of concurrent calls, and all plugins together at most `max_calls`; but a plugin
-//!    without a call may always start one, so no plugin can take the last place.
+//!    without a call may always start one, so no plugin can take the last place. The same holds for memory: the calls of
+//!    all plugins together reserve at most `max_bytes`, each what it may take at most.
 //! 4. No call waits for a free slot: each step grants every slot that can be granted.
 //! 5. Plugins are served round robin, and the calls of a plugin in arrival order; a plugin's new and slow calls alternate.
 //!
@@ -28,7 +29,10 @@ pub(crate) type PluginId = u64;
 pub(crate) struct Rules {
     width: usize,
     max_calls: usize,
+    max_bytes: u64,
     n_calls: usize,
+    /// Memory that the calls may take, together.
+    n_bytes: u64,
     n_slow_slots: usize,
     plugins: BTreeMap<PluginId, Plugin>,
     calls: BTreeMap<CallId, Call>,
@@ -38,8 +42,7 @@ pub(crate) struct Rules {
 
 #[derive(Debug)]
 struct Plugin {
-    /// Maximum concurrent calls.
-    bound: usize,
+    demand: Demand,
     /// Calls that have started and not ended.
     n_calls: usize,
     n_slots: usize,
@@ -52,10 +55,21 @@ struct Plugin {
     slow: VecDeque<CallId>,
 }
 
+/// What the calls of a plugin may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand {
+    /// Maximum concurrent calls.
+    pub(crate) n_calls: usize,
+    /// Maximum memory of one call.
+    pub(crate) call_bytes: u64,
+}
+
 #[derive(Debug)]
 struct Call {
     plugin: PluginId,
     state: State,
+    /// Its reserved memory, once it has started.
+    n_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +81,13 @@ enum State {
 }
 
 impl Rules {
-    pub(crate) fn new(width: usize, max_calls: usize) -> Self {
+    pub(crate) fn new(width: usize, max_calls: usize, max_bytes: u64) -> Self {
         Self {
             width: width.max(1),
             max_calls: max_calls.max(1),
+            max_bytes,
             n_calls: 0,
+            n_bytes: 0,
             n_slow_slots: 0,
             plugins: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -79,10 +95,10 @@ impl Rules {
         }
     }
 
-    /// Adds a plugin with at most `bound` concurrent calls.
-    pub(crate) fn add_plugin(&mut self, id: PluginId, bound: usize) {
+    /// Adds a plugin. It has at least one call.
+    pub(crate) fn add_plugin(&mut self, id: PluginId, demand: Demand) {
         let plugin = Plugin {
-            bound: bound.max(1),
+            demand,
             n_calls: 0,
             n_slots: 0,
             has_slow_slot: false,
@@ -93,10 +109,10 @@ impl Rules {
         self.plugins.insert(id, plugin);
     }
 
-    /// Changes how many concurrent calls a plugin can have. Calls beyond a smaller bound run to their end.
-    pub(crate) fn set_bound(&mut self, id: PluginId, bound: usize, granted: &mut Vec<CallId>) {
+    /// Changes what the next calls of a plugin may take. Calls beyond a smaller bound run to their end.
+    pub(crate) fn set_demand(&mut self, id: PluginId, demand: Demand, granted: &mut Vec<CallId>) {
         if let Some(plugin) = self.plugins.get_mut(&id) {
-            plugin.bound = bound.max(1);
+            plugin.demand = demand;
         }
         self.grant(granted);
     }
@@ -108,7 +124,7 @@ impl Rules {
 
     /// Queues a new call. Calls that get a slot, possibly this one, are appended to `granted`.
     pub(crate) fn begin(&mut self, id: CallId, plugin: PluginId, granted: &mut Vec<CallId>) {
-        self.calls.insert(id, Call { plugin, state: State::New });
+        self.calls.insert(id, Call { plugin, state: State::New, n_bytes: 0 });
         self.enqueue(id, plugin, State::New);
         self.grant(granted);
     }
@@ -128,7 +144,7 @@ impl Rules {
 
     /// Removes a call that has ended or was abandoned.
     pub(crate) fn end(&mut self, id: CallId, granted: &mut Vec<CallId>) {
-        let Some(Call { plugin: of, state }) = self.calls.remove(&id) else { return };
+        let Some(Call { plugin: of, state, n_bytes }) = self.calls.remove(&id) else { return };
         self.release(of, state);
         if let Some(plugin) = self.plugins.get_mut(&of) {
             plugin.new.retain(|call| *call != id);
@@ -136,6 +152,7 @@ impl Rules {
             if state != State::New {
                 plugin.n_calls -= 1;
                 self.n_calls -= 1;
+                self.n_bytes -= n_bytes;
             }
         }
         self.grant(granted);
@@ -186,18 +203,21 @@ impl Rules {
         if plugin.n_slots >= self.width {
             return None;
         }
-        let has_place = plugin.n_calls < plugin.bound && (self.n_calls < self.max_calls || plugin.n_calls == 0);
+        let Demand { n_calls, call_bytes } = plugin.demand;
+        let is_within_all = self.n_calls < self.max_calls && self.n_bytes.saturating_add(call_bytes) <= self.max_bytes;
+        let has_place = plugin.n_calls == 0 || (plugin.n_calls < n_calls && is_within_all);
         let new = has_place && !plugin.new.is_empty();
         let slow = !plugin.slow.is_empty() && !plugin.has_slow_slot && self.n_slow_slots < self.width;
         let slow = slow && !(new && plugin.slow_last);
-        let (id, state) = if slow {
+        let (id, state, n_bytes) = if slow {
             plugin.has_slow_slot = true;
             self.n_slow_slots += 1;
-            (plugin.slow.pop_front()?, State::SlowSlot)
+            (plugin.slow.pop_front()?, State::SlowSlot, None)
         } else if new {
             plugin.n_calls += 1;
             self.n_calls += 1;
-            (plugin.new.pop_front()?, State::QuickSlot)
+            self.n_bytes += call_bytes;
+            (plugin.new.pop_front()?, State::QuickSlot, Some(call_bytes))
         } else {
             return None;
         };
@@ -205,6 +225,7 @@ impl Rules {
         plugin.n_slots += 1;
         if let Some(call) = self.calls.get_mut(&id) {
             call.state = state;
+            call.n_bytes = n_bytes.unwrap_or(call.n_bytes);
         }
         Some(id)
     }

@@ -20,18 +20,25 @@ struct Game {
     rules: Rules,
     width: usize,
     max_calls: usize,
-    bounds: Vec<usize>,
+    max_bytes: u64,
+    demands: Vec<Demand>,
     seen: Seen,
     next: CallId,
 }
 
 impl Game {
+    /// With memory for all.
     fn new(width: usize, max_calls: usize, bounds: &[usize]) -> Self {
-        let mut rules = Rules::new(width, max_calls);
-        for (plugin, bound) in bounds.iter().enumerate() {
-            rules.add_plugin(plugin as PluginId, *bound);
+        let demands = bounds.iter().map(|n_calls| Demand { n_calls: *n_calls, call_bytes: 1 }).collect();
+        Self::with_memory(width, max_calls, u64::MAX, demands)
+    }
+
+    fn with_memory(width: usize, max_calls: usize, max_bytes: u64, demands: Vec<Demand>) -> Self {
+        let mut rules = Rules::new(width, max_calls, max_bytes);
+        for (plugin, demand) in demands.iter().enumerate() {
+            rules.add_plugin(plugin as PluginId, *demand);
         }
-        Self { rules, width, max_calls, bounds: bounds.to_vec(), seen: Seen::default(), next: 0 }
+        Self { rules, width, max_calls, max_bytes, demands, seen: Seen::default(), next: 0 }
     }
 
     fn step(&mut self, step: impl FnOnce(&mut Rules, &mut Vec<CallId>)) -> Vec<CallId> {
@@ -87,8 +94,10 @@ impl Game {
     fn check(&self) {
         let Seen { new, quick, slow, waiting, .. } = &self.seen;
         assert!(slow.len() <= self.width, "{} slow slots of {}", slow.len(), self.width);
-        let n_calls = quick.len() + slow.len() + waiting.len();
-        for (plugin, bound) in self.bounds.iter().enumerate() {
+        let started = || quick.iter().chain(slow).chain(waiting);
+        let n_calls = started().count();
+        let n_bytes: u64 = started().map(|call| self.demands[self.seen.plugin_of[call] as usize].call_bytes).sum();
+        for (plugin, Demand { n_calls: bound, call_bytes }) in self.demands.iter().enumerate() {
             let (n_quick, n_slow, n_waiting) =
                 (self.of(plugin, quick), self.of(plugin, slow), self.of(plugin, waiting));
             let n_own = n_quick + n_slow + n_waiting;
@@ -99,12 +108,14 @@ impl Game {
             let room = n_quick + n_slow < self.width;
             let slow_room = room && n_slow == 0 && slow.len() < self.width;
             assert!(!slow_room || n_waiting == 0, "a slow call of plugin {plugin} waits for nothing");
-            let place = room && n_own < *bound && (n_calls < self.max_calls || n_own == 0);
+            let is_within_all = n_calls < self.max_calls && n_bytes + call_bytes <= self.max_bytes;
+            let place = room && n_own < *bound && (is_within_all || n_own == 0);
             assert!(!place || self.of(plugin, new) == 0, "a new call of plugin {plugin} waits for nothing");
         }
-        let beyond =
-            (0..self.bounds.len()).filter(|p| self.of(*p, quick) + self.of(*p, slow) + self.of(*p, waiting) > 0);
+        let beyond = (0..self.demands.len()).filter(|p| self.of(*p, started()) > 0);
         assert!(n_calls <= self.max_calls.max(beyond.count() + self.max_calls - 1), "{n_calls} calls");
+        let once: u64 = self.demands.iter().map(|demand| demand.call_bytes).sum();
+        assert!(n_bytes <= self.max_bytes.saturating_add(once), "{n_bytes} bytes");
     }
 }
 
@@ -153,6 +164,20 @@ fn a_plugin_without_calls_may_begin_one_when_all_places_are_occupied() {
 }
 
 #[test]
+fn calls_beyond_the_memory_of_all_wait_but_for_the_only_one_of_a_plugin() {
+    let demand = |call_bytes| Demand { n_calls: 8, call_bytes };
+    let mut game = Game::with_memory(4, 100, 10, vec![demand(4), demand(9)]);
+    let (first, _) = game.begin(0);
+    assert_eq!(game.begin(0).1.len(), 1);
+    let (third, granted) = game.begin(0);
+    assert!(granted.is_empty(), "12 bytes of 10");
+    let (other, granted) = game.begin(1);
+    assert_eq!(granted, [other]);
+    assert!(game.end(first).is_empty(), "4 and 9 bytes are in use");
+    assert_eq!(game.end(other), [third]);
+}
+
+#[test]
 fn new_and_slow_calls_of_a_plugin_alternate() {
     let mut game = Game::new(1, 100, &[8]);
     let (slow, _) = game.begin(0);
@@ -183,10 +208,12 @@ proptest! {
     fn invariants_hold_after_each_step(
         width in 1..4_usize,
         max_calls in 1..8_usize,
-        bounds in prop::collection::vec(1..6_usize, 4),
+        max_bytes in 0..20_u64,
+        demands in prop::collection::vec((1..6_usize, 1..9_u64), 4),
         ops in prop::collection::vec(op(), 0..200),
     ) {
-        let mut game = Game::new(width, max_calls, &bounds);
+        let demands = demands.into_iter().map(|(n_calls, call_bytes)| Demand { n_calls, call_bytes }).collect();
+        let mut game = Game::with_memory(width, max_calls, max_bytes, demands);
         for op in ops {
             match op {
                 Op::Begin(plugin) => drop(game.begin(plugin as PluginId)),
