@@ -15,6 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pintle_core::contract::manifest::Limits;
 use pintle_oci::ComponentSource;
 use pintle_sources::admin::socket::Place;
+use pintle_sources::resource::DEFAULT_CLASS;
 
 use crate::flags::{self, controllers::ControllerFlags};
 
@@ -89,7 +90,8 @@ pub struct PluginArgs {
 
     /// Built-in controllers to run, as in kube-controller-manager: `*` enables all that are on by default, `foo` enables foo, `-foo`
     /// disables foo, also if it is a component of the command line. `pintle run` runs `*` without components; named components run
-    /// alone, and beside built-in controllers only with this flag.
+    /// alone, and beside built-in controllers only with this flag. ControllerPlugins and the plugin folder cannot start a built-in
+    /// controller, or its replacement, that the list leaves out, nor a component that it disables.
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub controllers: Vec<String>,
 
@@ -138,6 +140,11 @@ pub struct PluginArgs {
         require_equals = true, action = ArgAction::Set
     )]
     pub allow_unpinned: bool,
+
+    /// Class of this host: it obeys the ControllerPlugins with this `spec.class`; those without a class are of the class `default`. Give
+    /// each host of a cluster its own class.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]
+    pub plugin_class: String,
 
     /// Start a controller although a ControllerPlugin, or a file of the plugin folder, provides or disables the plugin of this name; it
     /// runs until that has taken effect. Without this flag nothing runs under the name until the replacement is available, so that a

@@ -33,6 +33,17 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
     serde_json::from_value(limits.into()).map_err(|why| why.to_string())
 }
 
+/// Parses the class of a host, which the definition of `ControllerPlugin` limits in the same way.
+///
+/// # Errors
+/// It is not a DNS label.
+pub(crate) fn class(text: &str) -> Result<String, String> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label =
+        (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-');
+    if is_label { Ok(text.to_owned()) } else { Err("write up to 63 of a-z, 0-9 and `-`, for example blue".to_owned()) }
+}
+
 /// Parses a time to wait.
 ///
 /// # Errors
@@ -79,6 +90,17 @@ mod tests {
         assert_eq!(timeout("90s"), Ok(Duration::from_secs(90)));
         assert!(timeout("0").unwrap_err().contains("as long as it takes"));
         assert!(timeout("5").unwrap_err().contains("write a duration such as"));
+    }
+
+    #[test]
+    fn a_class_is_a_label() {
+        let longest = "a".repeat(63);
+        for text in ["default", "a-1", "0", &longest] {
+            assert_eq!(class(text), Ok(text.to_owned()));
+        }
+        for text in ["", "-a", "a-", "A", "a.b", &format!("{longest}a")] {
+            assert!(class(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl Host {
         let loader = Arc::new(choice.engine);
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());
-        let control = Arc::new(Control::new(manager.clone(), loader, choice.fetcher.trust().clone()));
+        let control = Control::new(manager.clone(), loader, choice.fetcher.trust().clone());
+        let control = Arc::new(control.excluding(choice.excluded));
         for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
             let base = Base {

@@ -6,7 +6,7 @@
 //! *Invariant*: beside components of the command line, only those built-in controllers run that `--controllers` asks for.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +45,13 @@ impl Candidate {
         let on_by_default = built_in.as_ref().is_none_or(|section| section.on_by_default);
         flag.enabled(name, aliases, on_by_default)
     }
+
+    /// Whether `--controllers` excludes its name for every source. A controller that is off by default may be started by another
+    /// source under `*`.
+    fn is_excluded(&self, flag: &ControllersFlag) -> bool {
+        let Manifest { name, aliases, .. } = &*self.manifest;
+        if self.builtin { !flag.enabled(name, aliases, true) } else { flag.disables(name, aliases) }
+    }
 }
 
 /// A loaded plugin with its settings.
@@ -69,6 +76,8 @@ pub(crate) struct Choice {
     pub(crate) fetcher: Fetcher,
     /// Options of plugins by flags, at any time of loading.
     pub(crate) tuning: Tuning,
+    /// Names that `--controllers` excludes, whatever the source of the plugin.
+    pub(crate) excluded: BTreeSet<String>,
 }
 
 impl Choice {
@@ -123,6 +132,8 @@ fn choose_among(
     flag.check(
         candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
     )?;
+    let excluded = candidates.iter().filter(|candidate| candidate.is_excluded(&flag));
+    let excluded = excluded.map(|candidate| candidate.manifest.name.clone()).collect();
     let mut settings = parse_settings(&args.settings, &candidates)?;
     let engine = engine(args)?;
     let mut chosen = Vec::new();
@@ -145,7 +156,7 @@ fn choose_among(
         let list = args.controllers.join(",");
         bail!("--controllers={list:?} enables no controller; known are {}", known.join(", "));
     }
-    Ok(Choice { plugins: chosen, engine, fetcher, tuning })
+    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded })
 }
 
 /// The built-in components, by plugin name.

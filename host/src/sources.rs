@@ -10,7 +10,8 @@ use crate::plugins;
 impl From<&PluginArgs> for Options {
     fn from(args: &PluginArgs) -> Self {
         let (plugin_dir, admin_socket) = (args.plugin_dir.clone(), args.admin_socket.clone());
-        Self { plugin_dir, admin_socket, allow_unpinned: args.allow_unpinned }
+        let plugin_class = args.plugin_class.clone();
+        Self { plugin_dir, admin_socket, allow_unpinned: args.allow_unpinned, plugin_class }
     }
 }
 

@@ -12,9 +12,11 @@ use anyhow::{Context as _, bail};
 use pintle_core::lifecycle::resource_kind;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::control::PluginSource;
 use crate::folder;
+use crate::resource::class_of;
 
 /// Objects per page of the list.
 const PAGE: u32 = 500;
@@ -30,7 +32,7 @@ const MAX_GROUP_BYTES: usize = 1 << 20;
 pub struct Claims(BTreeMap<String, PluginSource>);
 
 impl Claims {
-    /// Reads the names of all resources and of the folder's plugins. Waits as long as the API server does not answer: without its
+    /// Reads the names of all resources of this class and of the folder's plugins. Waits as long as the API server does not answer: without its
     /// answer nothing can run.
     ///
     /// # Errors
@@ -38,7 +40,7 @@ impl Claims {
     ///
     /// # Cancel safety
     /// Reads only.
-    pub async fn read(reader: &dyn ApiReader, folder: Option<&Path>) -> anyhow::Result<Self> {
+    pub async fn read(reader: &dyn ApiReader, folder: Option<&Path>, class: &str) -> anyhow::Result<Self> {
         let mut claims = BTreeMap::new();
         if let Some(folder) = folder {
             let path = folder.to_owned();
@@ -48,7 +50,7 @@ impl Claims {
         }
         let mut pause = PAUSE;
         let names = loop {
-            match list(reader).await {
+            match list(reader, class).await {
                 Ok(names) => break names,
                 Err(why) if why.class == ApiErrorClass::Forbidden => {
                     if is_served(reader).await {
@@ -75,11 +77,13 @@ impl Claims {
     }
 }
 
-/// Names of the resources; none if the server does not have the kind.
-async fn list(reader: &dyn ApiReader) -> Result<Vec<String>, ApiError> {
+/// Names of the resources of a class; none if the server does not have the kind.
+async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: Metadata,
+        #[serde(default)]
+        spec: Value,
     }
     #[derive(Deserialize)]
     struct Metadata {
@@ -91,7 +95,7 @@ async fn list(reader: &dyn ApiReader) -> Result<Vec<String>, ApiError> {
         namespace: None,
         label_selector: None,
         field_selector: None,
-        detail: Detail::Metadata,
+        detail: Detail::Full,
     };
     let (mut names, mut next) = (Vec::new(), None);
     loop {
@@ -107,7 +111,9 @@ async fn list(reader: &dyn ApiReader) -> Result<Vec<String>, ApiError> {
         for item in &page.items {
             let object: Object = serde_json::from_str(item)
                 .map_err(|why| ApiError::transport(format!("a ControllerPlugin of the list does not parse: {why}")))?;
-            names.push(object.metadata.name);
+            if class_of(&object.spec) == class {
+                names.push(object.metadata.name);
+            }
         }
         next = page.next;
         if next.is_none() {
@@ -132,6 +138,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::resource::DEFAULT_CLASS;
 
     const PLURAL: &str = "controllerplugins";
 
@@ -141,30 +148,37 @@ mod tests {
         for name in ["a", "b"] {
             server.put(PLURAL, "", name, json!({}));
         }
+        server.put(PLURAL, "", "e", json!({"spec": {"class": "blue"}}));
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in [("b.wasm", ""), ("c.wasm", ""), ("d.yaml", "disabled: true"), ("e.yaml", "{}")] {
             fs::write(folder.path().join(file), text).unwrap();
         }
         server.state().failures.insert(PLURAL.to_owned(), [refusal(500), refusal(0)].into());
-        let claims = Claims::read(&*server, Some(folder.path())).await.unwrap();
+        let claims = Claims::read(&*server, Some(folder.path()), DEFAULT_CLASS).await.unwrap();
         let of = |name: &str| claims.of(name).map(PluginSource::name);
         let expected = [Some("resource"), Some("resource"), Some("folder"), Some("folder"), None];
         assert_eq!(["a", "b", "c", "d", "e"].map(of), expected);
+        let blue = Claims::read(&*server, None, "blue").await.unwrap();
+        assert_eq!(["a", "e"].map(|name| blue.of(name)), [None, Some(PluginSource::Resource)]);
     }
 
     #[tokio::test]
     async fn without_the_kind_nothing_is_claimed_and_without_permission_nothing_starts() {
         let server = FakeServer::new();
         server.state().refusals.insert(PLURAL.to_owned(), refusal(404));
-        assert_eq!(Claims::read(&*server, None).await.unwrap(), Claims::default());
+        assert_eq!(Claims::read(&*server, None, DEFAULT_CLASS).await.unwrap(), Claims::default());
         server.state().refusals.insert(PLURAL.to_owned(), refusal(403));
-        assert_eq!(Claims::read(&*server, None).await.unwrap(), Claims::default(), "the server does not have the kind");
+        assert_eq!(
+            Claims::read(&*server, None, DEFAULT_CLASS).await.unwrap(),
+            Claims::default(),
+            "the server does not have the kind"
+        );
         let group = json!({"resources": [{"name": PLURAL}]}).to_string();
         server.state().garbage.insert("/apis/pintle.dev/v1alpha1".to_owned(), group);
-        let why = Claims::read(&*server, None).await.unwrap_err().to_string();
+        let why = Claims::read(&*server, None, DEFAULT_CLASS).await.unwrap_err().to_string();
         assert!(why.contains("`pintle rbac` prints") && why.contains("--start-claimed"), "{why}");
         let gone = tempfile::tempdir().unwrap().path().join("gone");
-        let why = Claims::read(&*server, Some(&gone)).await.unwrap_err();
+        let why = Claims::read(&*server, Some(&gone), DEFAULT_CLASS).await.unwrap_err();
         assert!(format!("{why:#}").contains("read the plugin folder"), "{why:#}");
     }
 }

@@ -97,9 +97,8 @@ impl<S: Source> SourceController<S> {
         if let Some(label) = label.filter(|label| *label != entry.label) {
             self.control.solved(&std::mem::replace(&mut entry.label, label));
         }
-        let above = self.control.claimed_above(S::SOURCE, &name).filter(|_| wanted.is_some());
-        if let Some(other) = above {
-            let refusal = other.takes_precedence(&name, S::SOURCE);
+        let barred = wanted.as_ref().and_then(|_| self.control.barred(S::SOURCE, &name));
+        if let Some(refusal) = barred {
             self.control.problem(&entry.label, &name, &refusal);
             entry.last = Some((wanted, Err(refusal)));
             entry.retry = None;

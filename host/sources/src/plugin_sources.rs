@@ -22,7 +22,7 @@ use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher};
 
 /// The sources that an operator configures.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The plugin folder, if any.
     pub plugin_dir: Option<PathBuf>,
@@ -30,6 +30,8 @@ pub struct Options {
     pub admin_socket: Option<Place>,
     /// Whether a `ControllerPlugin` may name a component by a tag, or in a ConfigMap, without a digest and without a trusted key.
     pub allow_unpinned: bool,
+    /// The class of `ControllerPlugin`s that the host obeys.
+    pub plugin_class: String,
 }
 
 /// The parts of a running host that the sources use.
@@ -51,6 +53,7 @@ pub struct PluginSources {
     socket: Option<socket::AdminSocket>,
     folder: Option<PathBuf>,
     allow_unpinned: bool,
+    class: String,
 }
 
 /// Running sources; they stop when this is dropped.
@@ -68,7 +71,7 @@ impl PluginSources {
         let options = options.into();
         let folder = options.plugin_dir.as_deref().map(check_folder).transpose()?;
         let socket = socket::AdminSocket::open(options.admin_socket.as_ref())?;
-        Ok(Self { socket, folder, allow_unpinned: options.allow_unpinned })
+        Ok(Self { socket, folder, allow_unpinned: options.allow_unpinned, class: options.plugin_class })
     }
 
     /// The names that the resources of the cluster and the folder claim.
@@ -76,7 +79,7 @@ impl PluginSources {
     /// # Errors
     /// As [`Claims::read`].
     pub async fn claims(&self, connection: &Connection) -> anyhow::Result<Claims> {
-        Claims::read(&*connection.reader(), self.folder.as_deref()).await
+        Claims::read(&*connection.reader(), self.folder.as_deref(), &self.class).await
     }
 
     /// Path of the socket.
@@ -98,6 +101,7 @@ impl PluginSources {
             builtins,
             fetcher,
             allow_unpinned: self.allow_unpinned,
+            class: self.class,
         });
         let supervisor = caches.supervisor().clone();
         let vital = |task, future: BoxFuture<'static, ()>| {

@@ -295,6 +295,8 @@ pub mod reason {
     pub const ALREADY_LOADED: &str = "AlreadyLoaded";
     /// Another source owns this name.
     pub const CLAIMED: &str = "Claimed";
+    /// The command line of the host excludes this name.
+    pub const EXCLUDED: &str = "Excluded";
     /// The source may give another component at any time, and nothing tells which one the operator means.
     pub const UNPINNED: &str = "Unpinned";
     /// The request is not valid.

@@ -6,8 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::{HostProcess, TestCluster, components, eventually, target_dir};
+use pintle_tests::{HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+const RESOURCES: &str = "/apis/pintle.dev/v1alpha1/controllerplugins";
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -26,7 +29,7 @@ fn component(name: &str) -> Result<TempDir> {
 /// Name and source of the plugins that run.
 fn plugins(host: &HostProcess) -> Result<Vec<(String, String)>> {
     let listing = host.plugin(&["list"])?;
-    let text = |plugin: &serde_json::Value, field: &str| plugin[field].as_str().unwrap().to_owned();
+    let text = |plugin: &Value, field: &str| plugin[field].as_str().unwrap().to_owned();
     Ok(listing["items"]
         .as_array()
         .unwrap()
@@ -72,6 +75,63 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
     drop(kcm);
     let after = cluster.host(&[selected])?;
     after.answers().await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Waits until a plugin of this name runs in this host and not in the other one.
+async fn moves(name: &str, to: &HostProcess, from: &HostProcess) -> Result<()> {
+    let has = |host: &HostProcess| -> Result<bool> { Ok(plugins(host)?.iter().any(|(plugin, _)| plugin == name)) };
+    eventually(PATIENCE, format!("{name} to run in its host alone"), async || {
+        ensure!(has(to)?, "it does not run yet: {}", to.log_tail());
+        Ok((!has(from)?).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_limits_it() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let folder = tempfile::Builder::new().prefix("defaults-").tempdir_in(target_dir())?;
+    let below = folder.path().join("below");
+    std::fs::create_dir(&below)?;
+    std::fs::copy(component("robots")?.path().join("robots.wasm"), below.join("robots.wasm"))?;
+    let host = |class: &[&str]| {
+        let mut flags = vec![
+            HostProcess::controllers(&["namespace"]),
+            "--install-crd".to_owned(),
+            "--grant-requested".to_owned(),
+            format!("--plugin-dir={}", folder.path().display()),
+        ];
+        flags.extend(class.iter().map(|class| format!("--plugin-class={class}")));
+        cluster.host(&flags)
+    };
+    let (plain, blue) = (host(&[])?, host(&["blue"])?);
+    plain.answers().await?;
+    blue.answers().await?;
+
+    let resource = |name: &str, spec: Value| json!({"apiVersion": "pintle.dev/v1alpha1", "kind": "ControllerPlugin", "metadata": {"name": name}, "spec": spec});
+    let spec = json!({"source": {"file": "below/robots.wasm"}, "class": "blue"});
+    cluster.client.create(RESOURCES, &resource("robots", spec)).await?;
+    moves("robots", &blue, &plain).await?;
+    let path = format!("{RESOURCES}/robots");
+    let no_class = json!([{"op": "remove", "path": "/spec/class"}]);
+    cluster.client.patch(&path, PatchKind::Json, &no_class).await?;
+    moves("robots", &plain, &blue).await?;
+
+    let builtin = "replicaset-controller";
+    cluster.client.create(RESOURCES, &resource(builtin, json!({"source": {"builtin": builtin}}))).await?;
+    eventually(PATIENCE, "the refusal in the status", async || {
+        let object = cluster.client.get(&format!("{RESOURCES}/{builtin}")).await?;
+        let accepted = &object["status"]["conditions"][0];
+        ensure!((&accepted["status"], &accepted["reason"]) == (&json!("False"), &json!("Excluded")), "{object}");
+        ensure!(object["status"]["phase"] == "Refused", "{object}");
+        Ok(Some(()))
+    })
+    .await?;
+    let of = |name: &str, source: &str| (name.to_owned(), source.to_owned());
+    assert_eq!(plugins(&plain)?, [of("namespace-controller", "built-in"), of("robots", "resource")]);
+    assert_eq!(plugins(&blue)?, [of("namespace-controller", "built-in")]);
     cluster.stop().await;
     Ok(())
 }

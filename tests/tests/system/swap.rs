@@ -65,7 +65,7 @@ impl Fixture {
         let folder = tempfile::Builder::new().prefix("swap-").tempdir_in(target_dir())?;
         std::fs::create_dir_all(folder.path().join("plugins/below"))?;
         let own = [
-            HostProcess::controllers(&["namespace-controller"]),
+            HostProcess::controllers(&["namespace-controller", "root-ca-certificate-publisher-controller"]),
             format!("--plugin-dir={}", folder.path().join("plugins").display()),
             "--install-crd".to_owned(),
         ];

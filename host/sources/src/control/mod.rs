@@ -13,7 +13,8 @@
 //! 2. The admin API changes what runs until the source changes again, and never unloads a plugin that a file or a resource
 //!    would load again.
 //! 3. A component of any source runs only if the operator trusts its signature.
-//! 4. A rejected request leaves the running version in place, is logged once, and stays visible until its source has changed.
+//! 4. A name that `--controllers` excludes is provided by no file and no resource.
+//! 5. A rejected request leaves the running version in place, is logged once, and stays visible until its source has changed.
 //!
 //! Not here: the stages of a swap (`pintle-runtime`).
 
@@ -21,7 +22,7 @@ mod base;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -98,6 +99,8 @@ pub struct Control {
     loader: Arc<dyn Loader>,
     /// The trusted keys.
     trust: Trust,
+    /// Names that neither a resource nor the folder may provide.
+    excluded: BTreeSet<String>,
     state: Mutex<State>,
     /// Signals that a name has become free for which the folder has a file.
     freed: watch::Sender<u64>,
@@ -126,7 +129,14 @@ struct PluginEntry {
 impl Control {
     /// `loader` reads the metadata of components.
     pub fn new(plugins: Arc<Manager>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
-        Self { plugins, loader, trust, state: Mutex::default(), freed: watch::Sender::new(0) }
+        let (excluded, state) = (BTreeSet::new(), Mutex::default());
+        Self { plugins, loader, trust, excluded, state, freed: watch::Sender::new(0) }
+    }
+
+    /// With the names that the host's command line excludes: neither a resource nor the folder may provide them. The admin API may.
+    #[must_use]
+    pub fn excluding(self, names: BTreeSet<String>) -> Self {
+        Self { excluded: names, ..self }
     }
 
     /// Registers a plugin that runs from the start.
@@ -196,6 +206,17 @@ impl Control {
         self.plugins.changes()
     }
 
+    /// Why `source` may not provide a plugin of this name, if so.
+    pub(crate) fn barred(&self, source: PluginSource, name: &str) -> Option<Refusal> {
+        if self.excluded.contains(name) {
+            let text = format!(
+                "--controllers of this host leaves out {name}; add it there, or give the plugin to another host: a ControllerPlugin by spec.class and the host's --plugin-class, a file by its --plugin-dir"
+            );
+            return Some(Refusal::new(reason::EXCLUDED, text));
+        }
+        Some(self.claimed_above(source, name)?.takes_precedence(name, source))
+    }
+
     /// The source with higher precedence than `source` that owns this name.
     pub fn claimed_above(&self, source: PluginSource, name: &str) -> Option<PluginSource> {
         self.state.lock().by_name.get(name)?.claim.filter(|claim| *claim > source)
@@ -217,8 +238,8 @@ impl Control {
     /// # Cancel safety
     /// Must run to completion: otherwise the owner of the name is not recorded.
     pub async fn apply(&self, source: PluginSource, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        if let Some(other) = self.claimed_above(source, name) {
-            return Err(other.takes_precedence(name, source));
+        if let Some(why) = self.barred(source, name) {
+            return Err(why);
         }
         let disables = wanted.spec.as_ref().is_some_and(|spec| spec.disabled);
         let report = self.carry_out(name, wanted).await?;

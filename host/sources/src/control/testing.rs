@@ -51,11 +51,17 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
+        Self::excluding(&[])
+    }
+
+    /// With names that neither the folder nor a resource may provide.
+    pub(crate) fn excluding(names: &[&str]) -> Self {
         let writers = Arc::new(FakeWriters(FakeWriter::agreeable()));
         let manager = Arc::new(Manager::new(FakeServer::new(), writers, ManagerConfig::default()));
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
-        let control = Arc::new(Control::new(manager.clone(), loader.clone(), pintle_oci::Trust::default()));
+        let control = Control::new(manager.clone(), loader.clone(), pintle_oci::Trust::default());
+        let control = Arc::new(control.excluding(names.iter().map(|name| (*name).to_owned()).collect()));
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
         Self { manager, control, loader, _running: AbortOnDropHandle::new(running) }

@@ -30,6 +30,23 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
 }
 
 #[tokio::test]
+async fn a_name_that_the_command_line_excludes_is_left_to_the_admin_api() {
+    let host = Fixture::excluding(&["p"]);
+    let control = &host.control;
+    control.in_folder("p", true);
+    for source in [PluginSource::Folder, PluginSource::Resource] {
+        let why = control.apply(source, "p", wanted("p 1")).await.unwrap_err();
+        assert_eq!(why.reason, "Excluded");
+        assert!(why.message.contains("--controllers") && why.message.contains("--plugin-class"), "{why}");
+        control.apply(source, "q", wanted("q 1")).await.unwrap();
+        control.release(source, "q").await.unwrap();
+    }
+    assert!(host.versions().is_empty());
+    control.load(wanted("p 1")).await.unwrap();
+    assert_eq!(host.versions(), ["p 1"]);
+}
+
+#[tokio::test]
 async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugins() {
     let host = start("p 1", Value::Null).await;
     let control = &host.control;

@@ -132,6 +132,21 @@ async fn a_files_name_is_the_plugins() {
 }
 
 #[tokio::test]
+async fn a_file_with_an_excluded_name_is_not_read() {
+    let mut test = TestFolder::over(Fixture::excluding(&["p"]));
+    test.write("p.wasm", "p 1");
+    assert!(test.settle().await.is_empty());
+    assert!(
+        test.problems()[0].starts_with("Excluded: --controllers of this host leaves out p"),
+        "{:?}",
+        test.problems()
+    );
+    fs::remove_file(test.at("p.wasm")).unwrap();
+    test.settle().await;
+    assert!(test.problems().is_empty());
+}
+
+#[tokio::test]
 async fn a_folder_that_is_gone_changes_nothing() {
     let mut test = TestFolder::new();
     test.write("p.wasm", "p 1");

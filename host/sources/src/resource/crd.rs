@@ -104,7 +104,7 @@ mod tests {
             ..Spec::default()
         };
         let mut expected = fields(&full);
-        expected.push("source".into());
+        expected.extend(["source".into(), "class".into()]);
         expected.sort();
         assert_eq!(names(spec), expected);
         let of = |path: &str| spec.pointer(path).unwrap();

@@ -13,6 +13,7 @@
 //!    operator of the host says otherwise.
 //! 4. A status is written only if it differs from the one that is there, with the resourceVersion that it was made for, and at most
 //!    once a second for each resource.
+//! 5. Only resources of the host's class exist for it.
 //!
 //! Without the definition in the cluster there is nothing to do; it is noticed when it appears.
 
@@ -23,4 +24,5 @@ mod spec;
 mod status;
 mod watcher;
 
+pub use self::spec::{DEFAULT_CLASS, class_of};
 pub use self::watcher::{Parts, WRITER, Watcher};

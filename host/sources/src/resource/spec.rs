@@ -9,6 +9,15 @@ use serde_json::Value;
 
 use crate::folder;
 
+/// The class of a host, and of a resource, that names none.
+pub const DEFAULT_CLASS: &str = "default";
+
+/// The class of a resource with this spec: only the host of this class obeys it. A class that is not a text is the default one, whose
+/// host rejects the resource.
+pub fn class_of(spec: &Value) -> &str {
+    spec["class"].as_str().unwrap_or(DEFAULT_CLASS)
+}
+
 /// One resource.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ControllerPlugin {
@@ -82,7 +91,11 @@ impl ControllerPlugin {
 /// What is wrong, with the field.
 pub(super) fn parse(spec: &Value) -> Result<(Source, Spec), String> {
     let mut spec = spec.clone();
-    let source = spec.as_object_mut().and_then(|spec| spec.remove("source")).unwrap_or_default();
+    let mut take = |field: &str| spec.as_object_mut().and_then(|spec| spec.remove(field)).unwrap_or_default();
+    let source = take("source");
+    if !matches!(take("class"), Value::Null | Value::String(_)) {
+        return Err("spec.class: it is not a text; write the --plugin-class of a host, or leave it out".to_owned());
+    }
     let source =
         serde_path_to_error::deserialize(source).map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
             format!("spec.source: {}; name one of file, builtin, configMap, oci", error.inner())
@@ -194,6 +207,11 @@ mod tests {
                 r#"spec.source.file: "/etc/passwd" leads out of the plugin folder; write a path relative to it without `..`"#
             ]],
         );
+        check(json!({"source": {"builtin": "x"}, "class": "blue"}), expect![[r#"Builtin("x") false"#]]);
+        check(
+            json!({"source": {"builtin": "x"}, "class": 5}),
+            expect!["spec.class: it is not a text; write the --plugin-class of a host, or leave it out"],
+        );
         check(json!({"source": {"file": "./"}}), expect![[r#"spec.source.file: "./" names no file"#]]);
         check(
             json!({"source": {"builtin": "x"}, "limits": {"deadlineMs": "5"}}),
@@ -205,6 +223,15 @@ mod tests {
                 "spec.colour: unknown field `colour`, expected one of `digest`, `config`, `grants`, `ungranted`, `limits`, `strategy`, `failurePolicy`, `disabled`"
             ],
         );
+    }
+
+    #[test]
+    fn a_resource_without_a_class_has_that_of_a_host_without_one() {
+        let class = |spec: Value| class_of(&spec).to_owned();
+        assert_eq!(class(json!({})), DEFAULT_CLASS);
+        assert_eq!(class(json!({ "class": null })), DEFAULT_CLASS);
+        assert_eq!(class(json!({ "class": "blue" })), "blue");
+        assert_eq!(class(json!({ "class": 5 })), DEFAULT_CLASS);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::crd;
 use super::pins::Pins;
 use super::source::{Found, Sources, get};
-use super::spec::{ControllerPlugin, Source as Place};
+use super::spec::{ControllerPlugin, Source as Place, class_of};
 use super::status::StatusWriter;
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
@@ -51,11 +51,14 @@ pub struct Parts {
     pub fetcher: Fetcher,
     /// Whether components may come from tags and ConfigMaps without a digest, a signature or grants of their predecessor.
     pub allow_unpinned: bool,
+    /// The class of resources that the host obeys.
+    pub class: String,
 }
 
 /// Follows the resources for as long as it is polled.
 pub struct Watcher {
     control: Arc<Control>,
+    class: String,
     folder_changed: watch::Receiver<u64>,
     woken: Arc<Notify>,
     resources: Subscription,
@@ -98,7 +101,7 @@ impl ChangeHandler for Wake {
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
     pub fn new(parts: Parts) -> Self {
-        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher, allow_unpinned } = parts;
+        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher, allow_unpinned, class } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
@@ -113,7 +116,7 @@ impl Watcher {
         let source = ResourceSource { control: control.clone(), fetcher, builtins, pins: pins.clone(), allow_unpinned };
         let plugins = SourceController::new(source, control.clone());
         let statuses = StatusWriter::new(caches, writer);
-        Self { control, folder_changed, woken, resources, sources, pins, plugins, statuses }
+        Self { control, class, folder_changed, woken, resources, sources, pins, plugins, statuses }
     }
 
     /// Does not end.
@@ -145,6 +148,7 @@ impl Watcher {
         let mut present = BTreeMap::new();
         for text in texts {
             match serde_json::from_str::<ControllerPlugin>(&text) {
+                Ok(plugin) if class_of(&plugin.spec) != self.class => {}
                 Ok(plugin) => drop(present.insert(plugin.metadata.name.clone(), plugin)),
                 Err(error) => tracing::warn!(%error, "a ControllerPlugin does not parse"),
             }
