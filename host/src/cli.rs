@@ -210,7 +210,7 @@ pub enum LogFormat {
 /// Arguments of `pintle dev`.
 #[derive(Debug, Args)]
 pub struct DevArgs {
-    /// Where to write the kubeconfig.
+    /// Where to write the kubeconfig; it is removed at the end. A file that `pintle dev` has not written is never replaced or removed.
     #[arg(long, value_name = "FILE", default_value = "pintle.kubeconfig")]
     pub kubeconfig: PathBuf,
 

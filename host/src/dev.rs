@@ -2,6 +2,7 @@
 
 mod access;
 mod hints;
+mod kubeconfig;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +16,8 @@ use pintle_sources::admin::socket;
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::access::{Access, write_private};
+use self::access::Access;
+use self::kubeconfig::Kubeconfig;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
@@ -23,6 +25,8 @@ use crate::{logging, output, plugins, stop};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
+    // Before anything that takes time.
+    Kubeconfig::check(&args.kubeconfig)?;
     let mut choice = plugins::choose(&args.plugins).await?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;
@@ -50,8 +54,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     })
     .await
     .context("start the simulated nodes")?;
-    write_private(&args.kubeconfig, &kubeconfig)
-        .with_context(|| format!("write {}; choose another file with --kubeconfig", args.kubeconfig.display()))?;
+    let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     host.manager
         .run(async {
@@ -70,8 +73,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         .await;
     nodes.stop().await;
     cluster.shutdown().await;
-    // The cluster has ended, so its kubeconfig is useless; it may have been removed already.
-    let _ = std::fs::remove_file(&args.kubeconfig);
+    // The cluster has ended, so its kubeconfig is useless.
+    drop(written);
     Ok(())
 }
 

@@ -3,10 +3,6 @@
 //! Any local user can connect to a port of loopback, and everybody who is connected has all permissions. TLS decides who is: the server
 //! accepts one client certificate, whose key is in the kubeconfig. A bearer token would not do, because kubectl sends none without TLS.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -17,6 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::json;
+
+use super::kubeconfig::{NAME, mark};
 
 /// The certificates of one run of `pintle dev`.
 pub(super) struct Access {
@@ -80,10 +78,11 @@ impl Access {
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "pintle", "cluster": cluster}],
-            "users": [{"name": "pintle", "user": user}],
-            "contexts": [{"name": "pintle", "context": {"cluster": "pintle", "user": "pintle"}}],
+            "clusters": [{"name": NAME, "cluster": cluster}],
+            "users": [{"name": NAME, "user": user}],
+            "contexts": [{"name": "pintle", "context": {"cluster": NAME, "user": NAME}}],
             "current-context": "pintle",
+            "extensions": mark(),
         });
         serde_norway::to_string(&config).context("write the kubeconfig")
     }
@@ -93,46 +92,4 @@ fn named(name: &str, addresses: &[&str]) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(addresses.iter().map(|address| (*address).to_owned()).collect::<Vec<_>>())?;
     params.distinguished_name.push(DnType::CommonName, name);
     Ok(params)
-}
-
-/// Writes a file that only its owner can read (mode 0600), as a whole: it replaces what is there, whatever its mode or owner.
-pub(super) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    // Unlike `tempfile_in`, its errors do not name the temporary file.
-    let mut file = tempfile::Builder::new().prefix(".pintle-").make_in(folder, create)?;
-    file.as_file_mut().write_all(text.as_bytes())?;
-    file.persist(path).map(drop).map_err(|why| why.error)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[test]
-    fn a_kubeconfig_is_readable_for_its_owner_alone_whatever_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("kubeconfig");
-        let other = folder.path().join("other");
-        for kind in ["nothing", "open", "link"] {
-            match kind {
-                "open" => fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap(),
-                "link" => {
-                    fs::write(&other, "").unwrap();
-                    fs::remove_file(&file).unwrap();
-                    std::os::unix::fs::symlink(&other, &file).unwrap();
-                }
-                _ => {}
-            }
-            write_private(&file, "secret").unwrap();
-            let about = fs::symlink_metadata(&file).unwrap();
-            assert!(about.is_file(), "{kind}");
-            assert_eq!(about.permissions().mode() & 0o777, 0o600, "{kind}");
-            assert_eq!(fs::read_to_string(&file).unwrap(), "secret", "{kind}");
-        }
-        assert_eq!(fs::read_to_string(other).unwrap(), "", "a link is replaced, not followed");
-    }
 }

@@ -168,3 +168,42 @@ async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig()
     ApiClient::from_kubeconfig_text(&text)?.get("/api/v1/namespaces/kube-system/secrets").await?;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_of_somebody_else_is_neither_replaced_nor_removed() -> Result<()> {
+    let folder = folder();
+    let dev = |kubeconfig: &str| {
+        let cache = format!("--cache-dir={}", target_dir().join("host-code").display());
+        let mut dev =
+            pintle::command(["dev", "--controllers=namespace", "--admin-socket=off", &cache, kubeconfig]).unwrap();
+        dev.current_dir(folder.path());
+        dev
+    };
+    let foreign = folder.path().join("config");
+    std::fs::write(&foreign, "# mine\n")?;
+    let refused = async |kubeconfig: &str| -> Result<String> {
+        let mut process = Guarded::tied("pintle dev", &mut dev(kubeconfig), &folder.path().join("refused"))?;
+        let ended = eventually(PATIENCE, "the end of pintle dev", async || Ok(process.exited()));
+        ensure!(ended.await?.code() == Some(1), "{}", process.log_tail());
+        Ok(process.log_tail())
+    };
+    let why = refused("--kubeconfig=config").await?;
+    ensure!(why.contains("hoose another file with --kubeconfig"), "{why}");
+    assert_eq!(std::fs::read_to_string(&foreign)?, "# mine\n");
+
+    let own = folder.path().join("own");
+    let mut first = Guarded::tied("pintle dev", &mut dev("--kubeconfig=own"), &folder.path().join("log"))?;
+    eventually(PATIENCE, "the kubeconfig", async || {
+        ensure!(first.exited().is_none(), "{}", first.log_tail());
+        Ok(own.exists().then_some(()))
+    })
+    .await?;
+    let text = std::fs::read_to_string(&own)?;
+    ApiClient::from_kubeconfig_text(&text)?.get("/version").await?;
+    let why = refused("--kubeconfig=own").await?;
+    ensure!(why.contains("another `pintle dev` that is running"), "{why}");
+    assert_eq!(std::fs::read_to_string(&own)?, text);
+    assert!(first.stop(PATIENCE).await);
+    assert!(!own.exists(), "it is useless without its cluster");
+    Ok(())
+}
