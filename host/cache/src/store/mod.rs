@@ -188,6 +188,9 @@ impl Store {
     }
 
     /// Takes `old` out of the indexes in which `new` does not replace it anyway.
+    ///
+    /// An object may have a hundred thousand owners or values of an index, and its informer serves all plugins: what stays is looked up
+    /// in a sorted list.
     fn leave_indexes(&mut self, old: &Arc<Object>, new: Option<&Object>) {
         self.count(old, false);
         let ObjectKey { namespace, name } = &old.meta.key;
@@ -197,18 +200,19 @@ impl Store {
                 self.uids.remove(&old.meta.uid);
             }
         }
+        let mut kept: Vec<&Uid> = new.iter().flat_map(|new| &new.meta.owners).map(|owner| &owner.uid).collect();
+        kept.sort_unstable();
         for owner in &old.meta.owners {
-            if new.is_none_or(|new| new.meta.owners.iter().all(|kept| kept.uid != owner.uid)) {
+            if kept.binary_search(&&owner.uid).is_err() {
                 self.owners.remove(&OwnerProbe(&owner.uid, namespace, name));
             }
         }
         if old.meta.controller().is_none() && new.is_none_or(|new| new.meta.controller().is_some()) {
             self.orphans.remove(&NameProbe(namespace, name));
         }
-        for (slot, value) in &old.index_values {
-            if new.is_none_or(|new| new.index_values.iter().all(|(s, v)| (s, v) != (slot, value))) {
-                self.values.remove(&IndexProbe(*slot, value, namespace, name));
-            }
+        let kept = new.map_or(&[][..], |new| &new.index_values);
+        for (slot, value) in old.index_values.iter().filter(|entry| kept.binary_search(entry).is_err()) {
+            self.values.remove(&IndexProbe(*slot, value, namespace, name));
         }
     }
 

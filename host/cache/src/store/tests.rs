@@ -74,6 +74,33 @@ fn agree(store: &Store, model: &BTreeMap<ObjectKey, Arc<Object>>) {
     }
 }
 
+/// The informer serves all plugins, and a plugin may index a list that a user fills. A walk through all kept values for each value
+/// would take a thousand times as long.
+#[test]
+fn a_change_of_an_object_with_very_many_values_and_owners_is_quick() {
+    const N: usize = 30_000;
+    let plan = plan();
+    let mut ingester = Ingester::default();
+    let mut store = Store::new(plan.clone(), 1);
+    let mut object = |from: usize| {
+        let owner = |i: usize| json!({"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": format!("owner{i}")});
+        let (owners, nodes) = ((from..from + N).map(owner), (from..from + N).map(|i| format!("node{i}")));
+        let metadata = json!({"name": "o", "uid": "u", "ownerReferences": owners.collect::<Vec<_>>()});
+        let json = json!({"metadata": metadata, "spec": {"node": nodes.collect::<Vec<_>>()}});
+        Arc::new(ingester.ingest(&plan, &json.to_string()).unwrap())
+    };
+    let (old, new) = (object(0), object(1));
+    store.insert(old);
+    let started = std::time::Instant::now();
+    store.insert(new);
+    let took = started.elapsed();
+    let n_found = |i: usize| {
+        (store.indexed(0, &format!("node{i}")).count(), store.owned_by(&Uid::parse(&format!("owner{i}"))).count())
+    };
+    assert_eq!([0, 1, N].map(n_found), [(0, 0), (1, 1), (1, 1)]);
+    assert!(took < std::time::Duration::from_secs(10), "{took:?}");
+}
+
 proptest! {
     #[test]
     fn every_index_agrees_with_a_naive_model(changes in prop::collection::vec(change(), 0..80)) {
