@@ -48,8 +48,9 @@ pub(crate) trait PluginCache: Send + Sync {
     }
     /// The uid of a cached object.
     fn uid(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
-    /// The keys that changes map to, by the manifest's rules.
-    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued>;
+    /// The keys that the first of these changes map to, by the manifest's rules, and the number of those changes: at least one, and
+    /// all unless there are `enough` keys before.
+    fn keys(&self, batch: &[Delta], enough: usize) -> (usize, Vec<Enqueued>);
     /// The changes that the plugin maps itself.
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable>;
     /// All cached objects of a kind, as changes of an initial list.
@@ -70,6 +71,20 @@ pub(crate) trait PluginCache: Send + Sync {
     /// Waits until discovery is at most `max_age` old; returns the group versions that did not answer.
     fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>>;
     fn cached_bytes(&self) -> u64;
+}
+
+/// Maps changes to keys until there are `enough`; returns how many changes those are.
+pub(super) fn keys_of_first(
+    batch: &[Delta],
+    enough: usize,
+    map: impl Fn(&Delta) -> Vec<Enqueued>,
+) -> (usize, Vec<Enqueued>) {
+    let (mut n_changes, mut keys) = (0, Vec::new());
+    while let Some(delta) = batch.get(n_changes).filter(|_| keys.len() < enough) {
+        keys.extend(map(delta));
+        n_changes += 1;
+    }
+    (n_changes, keys)
 }
 
 /// The implementation in the host.
@@ -119,9 +134,9 @@ impl PluginCache for Subscribed {
         Some(object.meta.uid.to_string())
     }
 
-    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {
+    fn keys(&self, batch: &[Delta], enough: usize) -> (usize, Vec<Enqueued>) {
         let snapshot = self.subscription.snapshot();
-        batch.iter().flat_map(|delta| snapshot.keys(delta)).collect()
+        keys_of_first(batch, enough, |delta| snapshot.keys(delta))
     }
 
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {

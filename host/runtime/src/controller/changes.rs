@@ -31,8 +31,8 @@ use super::cache::PluginCache;
 pub(super) const MAX_WAITING: usize = 65_536;
 /// Changes that go through the rules under one lock.
 const AT_ONCE: usize = 32;
-/// Changes and keys after which other tasks get their turn: one change can lead to every key.
-const TURN: usize = 512;
+/// Changes and keys after which other tasks get their turn, and keys that are held at once: one change can lead to every key.
+pub(super) const TURN: usize = 512;
 
 /// The end of a subscription that the caches call. Versions that share a subscription share it.
 pub(crate) struct ChangeSink {
@@ -280,12 +280,15 @@ impl Controller {
 
     async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
         let mut done = 0;
-        for some in batch.chunks(AT_ONCE) {
+        let mut rest = batch;
+        while !rest.is_empty() {
             if done >= TURN {
                 tokio::task::yield_now().await;
                 done = 0;
             }
-            done += some.len() + self.changed(cache, some);
+            let (n_changes, n_keys) = self.changed(cache, &rest[..rest.len().min(AT_ONCE)]);
+            rest = &rest[n_changes..];
+            done += n_changes + n_keys;
         }
     }
 }

@@ -287,9 +287,9 @@ impl Controller {
         }
     }
 
-    /// Enqueues the keys that changes map to, by this cache's rules; returns their number.
-    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> usize {
-        let keys = cache.keys(batch);
+    /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
+    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
+        let (n_changes, keys) = cache.keys(batch, changes::TURN);
         let n_keys = keys.len();
         let now = dispatch::now();
         if !keys.is_empty() {
@@ -300,9 +300,9 @@ impl Controller {
             self.wake_dispatcher(inner);
         }
         if self.version().guest.maps() {
-            self.mapping.push(cache.mappable(batch));
+            self.mapping.push(cache.mappable(&batch[..n_changes]));
         }
-        n_keys
+        (n_changes, n_keys)
     }
 
     /// Handles progress of a kind's caches: keys that waited for it may run.

@@ -15,10 +15,11 @@ use pintle_core::ports::view::View;
 use pintle_testing::{FakeView, pod, resource};
 use tokio::sync::watch;
 
+use crate::controller::cache::keys_of_first;
 use crate::controller::{Mappable, PluginCache};
 
 /// The keys that changes map to.
-type Rules = dyn Fn(&[Delta]) -> Vec<Enqueued> + Send + Sync;
+type Rules = dyn Fn(&Delta) -> Vec<Enqueued> + Send + Sync;
 
 /// A fake of the caches.
 pub(crate) struct FakeCache {
@@ -79,9 +80,9 @@ impl PluginCache for FakeCache {
         Some(format!("uid-{}", object.name))
     }
 
-    fn keys(&self, batch: &[Delta]) -> Vec<Enqueued> {
+    fn keys(&self, batch: &[Delta], enough: usize) -> (usize, Vec<Enqueued>) {
         let rules = self.rules.lock().clone();
-        rules.map_or_else(Vec::new, |rules| rules(batch))
+        keys_of_first(batch, enough, |delta| rules.as_ref().map_or_else(Vec::new, |rules| rules(delta)))
     }
 
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable> {

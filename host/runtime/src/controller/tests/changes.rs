@@ -1,5 +1,7 @@
 //! From changes of the caches to keys, on the controller's own task.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use pintle_cache::{Delta, Enqueued};
@@ -7,6 +9,7 @@ use pintle_core::object::version::ResourceVersion;
 use pintle_testing::cached;
 
 use super::*;
+use crate::controller::cache::keys_of_first;
 use crate::controller::changes::MAX_WAITING;
 
 fn change() -> Delta {
@@ -56,6 +59,48 @@ async fn a_slow_rule_of_one_plugin_does_not_delay_another() {
     assert_eq!(*log.lock(), ["quick", "slow"]);
 }
 
+/// The rules of a plugin run on a task of the host, on which other plugins' tasks wait for their turn.
+#[tokio::test(start_paused = true)]
+async fn changes_that_lead_to_many_keys_give_other_tasks_a_turn_and_hold_few_keys() {
+    const N_CHANGES: usize = 64;
+    let (guest, _) = scripted(manifest(|_| {}), |_| done());
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    let (turns, turn) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let (log, now) = (turns.clone(), turn.clone());
+    *fixture.cache.rules.lock() = Some(Arc::new(move |_| {
+        log.lock().push(now.load(Ordering::Relaxed));
+        vec![enqueued("all"); 200]
+    }));
+    let sink = ChangeSink::new(&fixture.controller);
+    fixture.start_with(sink.clone());
+    let other = tokio::spawn(async move {
+        loop {
+            turn.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    sink.on_changes(&vec![change(); N_CHANGES].into());
+    fixture.idle(Duration::ZERO).await;
+    other.abort();
+    let mut n_in_turn = BTreeMap::<usize, usize>::new();
+    turns.lock().iter().for_each(|turn| *n_in_turn.entry(*turn).or_default() += 1);
+    assert_eq!(n_in_turn.values().sum::<usize>(), N_CHANGES, "each change once");
+    assert!(n_in_turn.values().all(|n_changes| *n_changes <= 8), "{n_in_turn:?}");
+}
+
+#[test]
+fn changes_are_mapped_until_there_are_enough_keys() {
+    let mapped = |n_keys: usize| {
+        let (n_changes, keys) = keys_of_first(&vec![change(); 32], 512, |_| vec![enqueued("a"); n_keys]);
+        (n_changes, keys.len())
+    };
+    assert_eq!(
+        [0, 16, 17, 200, 512, 100_000].map(mapped),
+        [(32, 0), (32, 512), (31, 527), (3, 600), (1, 512), (1, 100_000)]
+    );
+    assert_eq!(keys_of_first(&[], 512, |_| Vec::new()).0, 0);
+}
+
 /// The keys that run after this many changes arrive before the controller starts. No rule maps any of them.
 async fn runs_after(n_changes: usize) -> Vec<String> {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
@@ -86,7 +131,7 @@ async fn changes_over_the_bound_run_every_key() {
 async fn objects_of_dropped_changes_go_through_the_rules_again() {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    let names = |batch: &[Delta]| batch.iter().filter_map(|delta| Some(enqueued(&delta.object()?.name))).collect();
+    let names = |delta: &Delta| delta.object().map(|object| enqueued(&object.name)).into_iter().collect();
     *fixture.cache.rules.lock() = Some(Arc::new(names));
     let state = |name: &str, version: &str| {
         let mut object = cached(name, None);
