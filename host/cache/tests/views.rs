@@ -277,6 +277,36 @@ async fn one_call_of_the_lister_ends_however_much_it_is_asked_to_compare() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_object_every_requirement_and_every_text_of_a_call_is_work() {
+    let (_server, _caches, subscription) = world().await;
+    let view = |max_work| subscription.snapshot().view(RunContext { max_work, ..context() });
+    let takes = |max_work, query: Query| {
+        (view(max_work).list(&kind(POD), &query).is_ok(), view(max_work).count(&kind(POD), &query).is_ok())
+    };
+    let requiring = |n| Query { label_selector: Some(requirements(n)), ..Query::default() };
+    // Four Pods are looked at, for one unit each and two for each requirement. Each text is one more.
+    for (n_requirements, n_units) in [(0, 4), (64, 4 + 4 * 64 * 2)] {
+        assert_eq!(takes(n_units + 4, requiring(n_requirements)), (true, true));
+        assert_eq!(takes(n_units + 3, requiring(n_requirements)), (false, true));
+        assert_eq!(takes(n_units, requiring(n_requirements)), (false, true));
+        assert_eq!(takes(n_units - 1, requiring(n_requirements)), (false, false));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_again_what_was_read_takes_less_work_than_one_read_may() {
+    let (_server, _caches, subscription) = world().await;
+    let found = |max_work| {
+        let view = subscription.snapshot().view(RunContext { max_work, ..context() });
+        view.list(&kind(POD), &Query::default()).unwrap();
+        (seen(&*view).len(), view.read_set().is_incomplete)
+    };
+    assert_eq!(found(8 * 8), (4, false));
+    assert_eq!(found(8 * 7), (3, true));
+    assert_eq!(found(8 * 3), (0, true), "not even the names of all four");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_call_of_the_lister_returns_no_more_bytes_than_a_run_may_read() {
     let (server, _caches, subscription) = world().await;
     server.put("replicasets", "a", "sub", json!({"metadata": {"ownerReferences": owned("rs1", "thing")}}));

@@ -27,3 +27,21 @@ impl Limit {
         Some(delay)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_over_the_burst_waits_for_its_turn() {
+        let identity = WriterIdentity { name: "a".into(), qps: Some(20.0), burst: 2, account: None };
+        let limit = Limit::of(&identity);
+        let started = Instant::now();
+        for expected in [0, 0, 50, 100] {
+            limit.wait().await;
+            let took = started.elapsed().as_millis();
+            assert!((expected..expected + 5).contains(&took), "{took} ms instead of {expected}");
+        }
+        assert_eq!(Limit::default().wait().await, None);
+    }
+}

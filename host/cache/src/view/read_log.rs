@@ -144,12 +144,27 @@ mod tests {
             log.object(&pod(), &object);
         }
         assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, false));
-        log.uid(&"x".repeat(MAX_BYTES));
-        log.state(&"x".repeat(MAX_BYTES));
-        log.bulk_read(BulkRead::Dependents("x".repeat(MAX_BYTES)));
-        let reads = log.reads();
-        assert_eq!((reads.uids.len(), reads.state.len(), reads.bulk_reads.len()), (0, 0, 0));
-        assert!(reads.is_incomplete);
+        log.object(&pod(), &ObjectKey::new("ns", "one-too-many"));
+        assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, true));
+    }
+
+    #[test]
+    fn every_text_of_a_small_read_counts() {
+        let long = "x".repeat(MAX_BYTES);
+        let reads: [&dyn Fn(&ReadLog); 5] = [
+            &|log| log.object(&Kind::new("", "v1", &long), &ObjectKey::new("ns", "name")),
+            &|log| log.object(&pod(), &ObjectKey::new(&long, "name")),
+            &|log| log.object(&pod(), &ObjectKey::new("ns", &long)),
+            &|log| log.uid(&long),
+            &|log| log.state(&long),
+        ];
+        for (i, read) in reads.into_iter().enumerate() {
+            let log = ReadLog::default();
+            read(&log);
+            let reads = log.reads();
+            assert_eq!((reads.objects.len(), reads.uids.len(), reads.state.len()), (0, 0, 0), "{i}");
+            assert!(reads.is_incomplete, "{i}");
+        }
     }
 
     #[test]

@@ -19,8 +19,8 @@ use crate::store::Store;
 /// Maximum bytes of the objects and answers of one run: a larger case is not useful for debugging.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// Maximum work of repeating the reads of one run, which nobody waits for.
-const MAX_WORK: u64 = 1 << 24;
+/// Work of one read beside that of repeating all reads of one run, which nobody waits for.
+const LESS_WORK: u64 = 8;
 
 /// The reads that were replayed so far.
 struct Replay<'v> {
@@ -38,7 +38,7 @@ impl RunView {
     /// Repeats the logged reads on the snapshot.
     pub(super) fn replay(&self) -> ReadSet {
         let reads = self.read_log.reads();
-        let mut replay = Replay::new(&self.snapshot);
+        let mut replay = Replay::new(&self.snapshot, self.context.max_work / LESS_WORK);
         replay.read_set.is_incomplete = reads.is_incomplete;
         for (kind, key) in &reads.objects {
             if let Some((bound, Some(store))) = self.snapshot.kind(kind) {
@@ -91,7 +91,7 @@ impl RunView {
 }
 
 impl<'v> Replay<'v> {
-    fn new(snapshot: &'v Snapshot) -> Self {
+    fn new(snapshot: &'v Snapshot, max_work: u64) -> Self {
         Self {
             snapshot,
             read_set: ReadSet::default(),
@@ -99,7 +99,7 @@ impl<'v> Replay<'v> {
             forms: Vec::new(),
             n_bytes: 0,
             is_full: false,
-            work: Work::new(MAX_WORK),
+            work: Work::new(max_work),
         }
     }
 

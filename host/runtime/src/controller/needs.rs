@@ -292,9 +292,12 @@ async fn list(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use expect_test::expect;
     use pintle_core::object::id::ObjectKey;
     use pintle_core::policy::grants::Grants;
+    use pintle_core::ports::api::ListPage;
     use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
     use serde_json::json;
 
@@ -326,7 +329,7 @@ mod tests {
         server.state().stuck = true;
         let started = tokio::time::Instant::now();
         assert_eq!(read_paths(&["/a"], &mut Answered::new(&account), &server).await, Ok(vec!["Timeout".into()]));
-        assert_eq!(started.elapsed(), READ_DEADLINE);
+        assert_eq!(started.elapsed(), Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
@@ -360,6 +363,45 @@ mod tests {
         assert!((800 << 10..802 << 10).contains(&account.n_bytes()), "{}", account.n_bytes());
         drop(denied);
         assert_eq!(account.n_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_answer_and_all_answers_of_a_run_are_bounded() {
+        let n_lists = AtomicUsize::new(0);
+        // An object is as long as its name says; a page has one item of five mebibytes.
+        let page = move |_: &ListWatchTarget, _, _: Option<&str>| {
+            n_lists.fetch_add(1, Ordering::Relaxed);
+            let item = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(5 << 20));
+            assert!(n_lists.load(Ordering::Relaxed) <= 2, "no page is read that no answer has room for");
+            Ok(ListPage { items: vec![item.into()], resource_version: String::new(), next: Some("more".into()) })
+        };
+        let server = FakeServer::answering(page, |_, object| Ok("x".repeat(object.name.parse().unwrap()).into()));
+        let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["get", "list"], "kinds": ["*"]}]));
+        let grants = Grants::new(&manifest.grants, None);
+        let view = FakeView::showing(Vec::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped };
+        let kind: Kind = "v1/Secret".parse().unwrap();
+        let of = |n_bytes: usize| Need::LiveObject {
+            kind: kind.clone(),
+            object: ObjectKey::new("one", &n_bytes.to_string()),
+        };
+        let list = Need::LiveList { kind: kind.clone(), namespace: "one".into(), label_selector: None, limit: 10 };
+        let read = async |needs: Vec<Need>| {
+            let mut answered = Answered::new(&Account::new(u64::MAX));
+            perform(needs, &mut answered, &source, &rights).await.unwrap();
+            let result = |answer: Result<Arc<str>, NeedError>| {
+                answer.map_or_else(|error| error.message, |text| text.len().to_string())
+            };
+            answered.answers.into_iter().map(|(_, answer)| result(answer)).collect::<Vec<_>>()
+        };
+        const MOST: usize = 8 << 20;
+        let too_long = |limit: usize| format!("the answer has more than {limit} bytes");
+        assert_eq!(read(vec![of(MOST), of(MOST + 1), list]).await, [MOST.to_string(), too_long(MOST), too_long(MOST)]);
+        let all = (0..8).map(|i| of(MOST - i)).chain([of(28), of(1)]).collect();
+        let lengths = (0..8).map(|i| (MOST - i).to_string()).chain(["28".into(), too_long(0)]);
+        assert_eq!(read(all).await, lengths.collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]

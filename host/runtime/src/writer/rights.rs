@@ -269,3 +269,35 @@ fn hits(write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_testing::{FakeView, key, manifest, pod};
+
+    use super::*;
+
+    #[test]
+    fn events_and_discovery_take_the_word_of_the_manifest_and_of_the_operator() {
+        let view = FakeView::showing(Vec::new());
+        let event = Event {
+            regarding_kind: pod(),
+            regarding: ObjectKey::new("ns", "a"),
+            regarding_uid: String::new(),
+            warning: false,
+            reason: "Tried".into(),
+            message: String::new(),
+        };
+        let may = |declares: bool, grants: &Grants| {
+            let manifest = manifest(|m| {
+                m["events"] = declares.into();
+                m["discovery"] = declares.into();
+            });
+            let rights = Rights { grants, manifest: &manifest, key: &key("a"), view: &view };
+            (rights.may_record(&event), rights.ask(&Need::Discovery).is_ok())
+        };
+        assert_eq!(may(true, &Grants::new(&[], None)), (true, true));
+        assert_eq!(may(false, &Grants::new(&[], None)), (false, false));
+        // A version whose operator does not give discovery has a manifest without it.
+        assert_eq!(may(true, &Grants::new(&[], Some(&[]))), (false, true));
+    }
+}

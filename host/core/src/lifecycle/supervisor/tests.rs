@@ -171,6 +171,33 @@ fn runs_that_were_in_flight_change_no_pause_and_no_trial() {
     assert_eq!(f.supervisor.ran(&("x", 22), true, f.now), Some(Change::Paused(Duration::from_secs(2))));
 }
 
+/// A key of a numbered namespace.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Many(String, usize);
+
+impl Scoped for Many {
+    fn scope(&self) -> &str {
+        &self.0
+    }
+}
+
+#[test]
+fn the_keys_that_count_are_bounded_in_each_namespace_and_in_all() {
+    const MAX_KEYS: usize = 50_000;
+    let now = Instant::now();
+    let mut window = Window::new();
+    let mut n_keys = |namespace: usize, n: usize| {
+        (0..n).for_each(|i| window.ran(&Many(namespace.to_string(), i), true, now));
+        window.recent().n_keys
+    };
+    assert_eq!(n_keys(0, MAX_NAMESPACE_KEYS), 256);
+    assert_eq!(n_keys(0, MAX_NAMESPACE_KEYS + 10), 256, "whoever has more objects counts no more");
+    let n_full = MAX_KEYS / MAX_NAMESPACE_KEYS;
+    assert_eq!((1..n_full).map(|namespace| n_keys(namespace, MAX_NAMESPACE_KEYS)).max(), Some(n_full * 256));
+    assert_eq!(n_keys(n_full, MAX_NAMESPACE_KEYS), MAX_KEYS);
+    assert_eq!(n_keys(n_full + 1, 1), MAX_KEYS);
+}
+
 /// The rule of a pause, computed from scratch.
 fn naive(runs: &HashMap<Numbered, (Instant, bool)>, now: Instant) -> Recent {
     let recent: Vec<_> = runs.iter().filter(|(_, (at, _))| *at + WINDOW > now).collect();

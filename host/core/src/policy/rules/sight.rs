@@ -69,8 +69,8 @@ impl<'d> Sight<'d> {
             let differs = match self.comparison.get_or_init(|| self.compare()) {
                 Comparison::Equal => false,
                 Comparison::Unknown => true,
-                Comparison::Different { old, new } => match (fields.project(old), fields.project(new)) {
-                    (Ok(old), Ok(new)) => old != new,
+                Comparison::Different { old, new } => match (project(fields, old), project(fields, new)) {
+                    (Some(old), Some(new)) => old != new,
                     _ => true,
                 },
             };
@@ -80,11 +80,96 @@ impl<'d> Sight<'d> {
     }
 
     fn compare(&self) -> Comparison {
-        let project = |state| self.compared?.project(self.text(state)?).ok();
-        match (project(State::Old), project(State::New)) {
+        let projected = |state| project(self.compared?, self.text(state)?);
+        match (projected(State::Old), projected(State::New)) {
             (Some(old), Some(new)) if old == new => Comparison::Equal,
             (Some(old), Some(new)) => Comparison::Different { old, new },
             _ => Comparison::Unknown,
         }
+    }
+}
+
+/// These fields of a text; nothing if it is malformed.
+fn project(fields: &Projector, text: &str) -> Option<String> {
+    #[cfg(test)]
+    tests::N_PROJECTED.with(|n| n.set(n.get() + 1));
+    fields.project(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::object::Meta;
+    use crate::object::field::FieldMask;
+    use crate::object::id::{Kind, ObjectKey};
+    use crate::object::version::Uid;
+
+    thread_local! {
+        pub(super) static N_PROJECTED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Has no objects; the text of an object is the first that was taken in.
+    struct Texts;
+
+    impl RuleCache for Texts {
+        fn watched(&self, _: &str, _: &str) -> Option<&Kind> {
+            None
+        }
+
+        fn namespaced(&self, _: &Kind) -> bool {
+            true
+        }
+
+        fn object(&self, _: &Kind, _: &ObjectKey) -> Option<Arc<Object>> {
+            None
+        }
+
+        fn keys_in(&self, _: &Kind, _: Option<&str>) -> Vec<ObjectKey> {
+            Vec::new()
+        }
+
+        fn selecting(&self, _: &Kind, _: &Meta) -> Vec<ObjectKey> {
+            Vec::new()
+        }
+
+        fn by_uid(&self, _: &Uid) -> Option<(&Kind, &Arc<Object>)> {
+            None
+        }
+
+        fn dependents(&self, _: &Uid) -> Vec<(Kind, ObjectKey)> {
+            Vec::new()
+        }
+
+        fn text<'o>(&self, _: &Kind, object: &'o Object) -> Option<Cow<'o, str>> {
+            object.texts.first().map(|text| Cow::Borrowed(&**text))
+        }
+    }
+
+    #[test]
+    fn both_states_are_cut_once_for_all_rules_and_once_for_each_mask() {
+        let state = |a: u32| {
+            let text = format!(r#"{{"spec":{{"a":{a},"b":1,"c":{a}}}}}"#);
+            Some(Arc::new(Object {
+                meta: Meta::default(),
+                text_set: Arc::default(),
+                texts: [text.as_str().into()].into(),
+                index_values: Box::default(),
+                selectors: Box::default(),
+            }))
+        };
+        let mask = |fields: &[&str]| Projector::new(&FieldMask::new(fields.iter().map(|path| path.parse().unwrap())));
+        let (compared, a, b) = (mask(&["spec.a", "spec.b"]), mask(&["spec.a"]), mask(&["spec.b"]));
+        let n_projected = |old, new| {
+            let before = N_PROJECTED.get();
+            let delta = Delta { kind: Kind::new("", "v1", "Pod"), old: state(old), new: state(new), initial: false };
+            let sight = Sight::new(&delta, &Texts, Some(&compared), 2);
+            let differ = (0..64).map(|_| (sight.differs(&a, 0), sight.differs(&b, 1))).collect::<Vec<_>>();
+            assert_eq!(differ, [(old != new, false); 64]);
+            N_PROJECTED.get() - before
+        };
+        assert_eq!((n_projected(1, 2), n_projected(1, 1)), (6, 2));
     }
 }

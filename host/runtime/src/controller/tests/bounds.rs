@@ -1,5 +1,6 @@
 //! What a plugin can make the host hold.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_core::ports::api::{ApiError, WriteRequest};
@@ -87,4 +88,23 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     assert!(faults > 0, "{faults}");
     let events: Vec<String> = fixture.events.bodies().iter().map(|event| event["message"].to_string()).collect();
     assert!(events.iter().any(|text| text.contains("the mapping has returned too many keys")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_to_every_object_is_within_the_bound_however_many_objects_there_are() {
+    let (guest, calls) =
+        scripted(manifest(|_| {}), |_| Err(PluginFault { kind: FaultKind::Trap, message: "each one".into() }));
+    let all: Vec<Key> = (0..100).map(|i| key(&format!("k{i}"))).collect();
+    let mapped = all.clone();
+    let fixture = Fixture::new(guest.mapping(move |_, _| Ok(mapped.clone())), FakeWriter::agreeable());
+    *fixture.cache.all_keys.lock() = all;
+    let handler = ChangeSink::new(&fixture.controller);
+    fixture.start_with(handler.clone());
+    for _ in 0..3 {
+        handler.on_changes(&[Delta { kind: pod(), old: None, new: None, initial: false }].into());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    let names: BTreeSet<String> = calls.lock().iter().map(|(_, name, _)| name.clone()).collect();
+    assert_eq!(names.len(), 100);
+    assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"), 0);
 }
