@@ -63,5 +63,25 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
 fn on_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the async runtime")?;
-    runtime.block_on(command)
+    let result = runtime.block_on(command);
+    // A thread that waits for a file system without an answer would keep the process.
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_is_blocked_does_not_delay_the_end_of_a_command() {
+        let start = Instant::now();
+        let blocked = async {
+            // Longer than any machine takes for the rest.
+            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_secs(60)));
+            Ok(())
+        };
+        super::on_runtime(blocked).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
 }

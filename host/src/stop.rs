@@ -1,27 +1,85 @@
 //! Ctrl-C and SIGTERM.
+//!
+//! *Invariant*: the second signal ends the process whatever its threads wait for: the signal handler does it, and no task.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Resolves at the first termination signal. A second one ends the process at once.
+/// Exit code after a second signal: that of a shell for SIGINT.
+const KILLED: i32 = 130;
+
+/// Resolves at the first termination signal. A second one ends the process at once. Called once in a process.
 ///
 /// # Errors
 /// The system does not allow signal handlers.
 pub(crate) async fn requested() -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal only sets what the second one finds.
+        flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
+        flag::register(signal, stopping.clone()).context("handle signals")?;
+    }
     wait(&mut interrupt, &mut terminate).await;
     tracing::info!("stopping: runs in flight are finished first; a second signal ends at once");
-    tokio::spawn(async move {
-        wait(&mut interrupt, &mut terminate).await;
-        std::process::exit(130);
-    });
     Ok(())
 }
 
-async fn wait(interrupt: &mut tokio::signal::unix::Signal, terminate: &mut tokio::signal::unix::Signal) {
+async fn wait(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    const CHILD: &str = "PINTLE_TEST_OF_SIGNALS";
+
+    /// A process whose only thread of the runtime is blocked, as by a file system that does not answer.
+    fn child() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stop = tokio::spawn(super::requested());
+            tokio::task::yield_now().await;
+            println!("\nready");
+            stop.await.unwrap().unwrap();
+            println!("\nstopping");
+            std::thread::sleep(Duration::from_secs(3600));
+        });
+    }
+
+    #[test]
+    fn a_second_signal_ends_a_process_whose_threads_are_blocked() {
+        if std::env::var_os(CHILD).is_some() {
+            return child();
+        }
+        for second in [Signal::INT, Signal::TERM] {
+            let name = "stop::tests::a_second_signal_ends_a_process_whose_threads_are_blocked";
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").stdout(Stdio::piped());
+            let mut process = command.spawn().unwrap();
+            let pid = Pid::from_child(&process);
+            let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+            let mut signal_after = |line: &str, signal| {
+                assert!(lines.any(|read| read.unwrap() == line), "{line}");
+                kill_process(pid, signal).unwrap();
+            };
+            signal_after("ready", Signal::TERM);
+            signal_after("stopping", second);
+            assert_eq!(process.wait().unwrap().code(), Some(super::KILLED));
+        }
     }
 }
