@@ -21,7 +21,8 @@ use self::kubeconfig::Kubeconfig;
 use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::{logging, output, plugins, stop};
+use crate::stop::Signals;
+use crate::{logging, output, plugins};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -54,6 +55,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     })
     .await
     .context("start the simulated nodes")?;
+    // A signal from now on removes the file, too.
+    let signals = Signals::catch()?;
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     host.manager
@@ -66,9 +69,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
             let _following: Vec<_> = followed.into_iter().map(follow).collect();
             let hints = hints::tell(host.manager.clone(), socket);
             let _hints = has_socket.then(|| AbortOnDropHandle::new(tokio::spawn(hints)));
-            if let Err(why) = stop::requested().await {
-                tracing::error!(%why, "signals cannot be handled; stopping");
-            }
+            signals.requested().await;
         })
         .await;
     nodes.stop().await;

@@ -6,7 +6,8 @@ use pintle_sources::{Claims, PluginSources, install_crd};
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::{beside, logging, plugins, stop};
+use crate::stop::Signals;
+use crate::{beside, logging, plugins};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -32,12 +33,11 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         .await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
+    let signals = Signals::catch()?;
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
-            if let Err(why) = stop::requested().await {
-                tracing::error!(%why, "signals cannot be handled; stopping");
-            }
+            signals.requested().await;
         })
         .await;
     Ok(())

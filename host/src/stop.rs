@@ -13,28 +13,36 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Exit code after a second signal: that of a shell for SIGINT.
 const KILLED: i32 = 130;
 
-/// Resolves at the first termination signal. A second one ends the process at once. Called once in a process.
-///
-/// # Errors
-/// The system does not allow signal handlers.
-pub(crate) async fn requested() -> anyhow::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let stopping = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal only sets what the second one finds.
-        flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
-        flag::register(signal, stopping.clone()).context("handle signals")?;
-    }
-    wait(&mut interrupt, &mut terminate).await;
-    tracing::info!("stopping: runs in flight are finished first; a second signal ends at once");
-    Ok(())
+/// Signals that have been caught since [`Signals::catch`].
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
 }
 
-async fn wait(interrupt: &mut Signal, terminate: &mut Signal) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+impl Signals {
+    /// From now on, the first signal does not end the process, and the second one does. Called once in a process, within a runtime.
+    ///
+    /// # Errors
+    /// The system does not allow signal handlers.
+    pub(crate) fn catch() -> anyhow::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal only sets what the second one finds.
+            flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
+            flag::register(signal, stopping.clone()).context("handle signals")?;
+        }
+        Ok(Self { interrupt, terminate })
+    }
+
+    /// Resolves at the first signal.
+    pub(crate) async fn requested(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        tracing::info!("stopping: runs in flight are finished first; a second signal ends at once");
     }
 }
 
@@ -52,10 +60,9 @@ mod tests {
     fn child() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stop = tokio::spawn(super::requested());
-            tokio::task::yield_now().await;
+            let signals = super::Signals::catch().unwrap();
             println!("\nready");
-            stop.await.unwrap().unwrap();
+            signals.requested().await;
             println!("\nstopping");
             std::thread::sleep(Duration::from_secs(3600));
         });
