@@ -1,6 +1,6 @@
 //! Reads whole files of limited length.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -20,12 +20,18 @@ pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 /// The file is unreadable, or not a regular file. A retry helps only after the file changes.
 pub fn open(path: &Path) -> Result<File, Error> {
     let unreadable = |why: &str| Error::new(Reason::Unreadable, format!("read {}: {why}", path.display()));
+    // Opening a device may do something. The file may be another one afterwards, so what was opened is checked as well.
+    let is_file = |about: io::Result<Metadata>| match about.map_err(|why| unreadable(&why.to_string()))? {
+        about if about.is_file() => Ok(()),
+        _ => Err(unreadable("it is not a regular file")),
+    };
+    is_file(fs::metadata(path))?;
     // With this flag, opening a pipe does not wait; for regular files it has no effect.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = File::options().read(true).custom_flags(flags).open(path);
     let file = opened.map_err(|why| unreadable(&why.to_string()))?;
-    let about = file.metadata().map_err(|why| unreadable(&why.to_string()))?;
-    if about.is_file() { Ok(file) } else { Err(unreadable("it is not a regular file")) }
+    is_file(file.metadata())?;
+    Ok(file)
 }
 
 /// Reads a regular file of at most `limit_bytes`.
@@ -63,8 +69,6 @@ pub fn read_component(path: &Path) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::control::PluginSource;
+use crate::file_work::FileWork;
 use crate::folder;
 use crate::resource::class_of;
 
@@ -44,7 +45,7 @@ impl Claims {
         let mut claims = BTreeMap::new();
         if let Some(folder) = folder {
             let path = folder.to_owned();
-            let found = tokio::task::spawn_blocking(move || folder::claimed(&path)).await.context("read the folder")?;
+            let found = FileWork::default().run(folder, move || Ok(folder::claimed(&path))).await?;
             let found = found.with_context(|| format!("read the plugin folder {}", folder.display()))?;
             claims.extend(found.into_iter().map(|name| (name, PluginSource::Folder)));
         }

@@ -18,6 +18,7 @@ pub mod admin;
 mod claims;
 pub mod control;
 mod controller;
+mod file_work;
 pub mod folder;
 pub mod plugin_sources;
 pub mod resource;

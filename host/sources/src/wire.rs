@@ -258,7 +258,7 @@ impl Refusal {
         match self.reason.as_str() {
             reason::BUSY => Some(Duration::from_secs(1)),
             // A permission of the host may be missing, or the server may be unavailable.
-            reason::NOT_SYNCED => Some(Duration::from_secs(30)),
+            reason::NOT_SYNCED | reason::NO_ANSWER => Some(Duration::from_secs(30)),
             reason => reason.parse::<Reason>().ok()?.retry_after(),
         }
     }
@@ -289,6 +289,8 @@ pub mod reason {
     pub const BUSY: &str = "Busy";
     /// The caches of new watches did not sync.
     pub const NOT_SYNCED: &str = "NotSynced";
+    /// The file system does not answer.
+    pub const NO_ANSWER: &str = "NoAnswer";
     /// There is no such plugin, or no such failure of it.
     pub const NOT_FOUND: &str = "NotFound";
     /// A plugin with this name exists.
@@ -318,6 +320,7 @@ mod tests {
         for (reason, seconds) in [
             ("Busy", Some(1)),
             ("NotSynced", Some(30)),
+            ("NoAnswer", Some(30)),
             ("RegistryUnreachable", Some(30)),
             ("RegistryDenied", Some(300)),
             ("NoSuchArtifact", Some(300)),

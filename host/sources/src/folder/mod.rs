@@ -1,7 +1,7 @@
 //! The plugin folder: `NAME.wasm`, beside it `NAME.yaml` with the operator's spec, and `NAME.wasm.sig` where signatures are required.
 //!
 //! ```text
-//! notices ──> FolderWatch ──> scan ──> SourceController ──> Control
+//! (own thread: notices ──> FolderWatch ──> scan) ──> SourceController ──> Control
 //! ```
 //!
 //! A new component is loaded, a changed one swapped in, a changed spec applied to the same component, and a removed one unloaded.
@@ -9,13 +9,16 @@
 //! Invariants:
 //! 1. The file's name is the plugin's, so that no two files are one plugin.
 //! 2. Rejected files are tried again once they have changed, and not before: half a file is rejected, the whole one is another file.
-//! 3. A folder that cannot be read changes nothing.
+//! 3. A folder that cannot be read, or does not answer, changes nothing, and delays nothing else.
 //! 4. Files that others than root and the host's user may change are rejected.
 
 mod access;
+mod lookout;
 mod scan;
 mod watch;
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,12 +28,15 @@ use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, detached};
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
+use self::lookout::Lookout;
+
 pub use self::access::{check_folder, read_own};
 pub use self::scan::parse_spec;
 pub use self::scan::{Files, Stamp, claimed, from_value, read_own_spec, read_spec, scan};
 pub use self::watch::FolderWatch;
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
+use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
 
 /// Follows the plugin folder for as long as it is polled.
@@ -47,29 +53,38 @@ pub struct PluginFolder {
 impl PluginFolder {
     /// `changed` ticks when something in the folder has changed.
     pub fn new(folder: PathBuf, control: Arc<Control>, changed: signal::Sender<u64>) -> Self {
-        let plugins = SourceController::new(FolderSource(control.clone()), control.clone());
+        let source = FolderSource { control: control.clone(), files: FileWork::default() };
+        let plugins = SourceController::new(source, control.clone());
         Self { folder, control, changed, plugins, is_unreadable: false }
     }
 
     /// Does not end.
     pub async fn follow(mut self) {
-        let mut watch = FolderWatch::new(&self.folder);
+        let (folder, with_signatures) = (self.folder.clone(), self.control.demands_signatures());
+        let mut lookout = Lookout::start(&self.folder, move || scan(&folder, with_signatures));
         let mut freed = self.control.freed();
+        let mut retry = None;
         loop {
-            let retry = self.pass();
             tokio::select! {
-                () = until(retry) => {}
-                () = watch.changed() => self.changed.send_modify(|n| *n += 1),
+                seen = lookout.seen() => {
+                    if seen.has_changed {
+                        self.changed.send_modify(|n| *n += 1);
+                    }
+                    retry = self.pass(seen.result);
+                    continue;
+                }
+                () = until(retry) => retry = None,
                 // The control is ours: it cannot be gone.
                 _ = freed.changed() => {}
                 Some(done) = self.plugins.ended() => self.plugins.end(done),
             }
+            lookout.look();
         }
     }
 
     /// Starts what is due. Returns when the next retry is due.
-    fn pass(&mut self) -> Option<Instant> {
-        let found = match scan(&self.folder, self.control.demands_signatures()) {
+    fn pass(&mut self, found: io::Result<BTreeMap<String, Files>>) -> Option<Instant> {
+        let found = match found {
             Ok(found) => found,
             Err(error) => {
                 if !std::mem::replace(&mut self.is_unreadable, true) {
@@ -87,7 +102,10 @@ impl PluginFolder {
     }
 }
 
-struct FolderSource(Arc<Control>);
+struct FolderSource {
+    control: Arc<Control>,
+    files: FileWork,
+}
 
 impl Source for FolderSource {
     type Wanted = Files;
@@ -101,14 +119,19 @@ impl Source for FolderSource {
     }
 
     fn apply(&self, name: &str, files: Files) -> BoxFuture<'static, Result<String, Refusal>> {
-        apply(self.0.clone(), name.to_owned(), files).boxed()
+        apply(self.control.clone(), self.files.clone(), name.to_owned(), files).boxed()
     }
 }
 
 /// Reads the files of a plugin and applies them.
-async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<String, Refusal> {
-    let spec_file = files.spec.map(|(path, _)| path);
-    let spec = blocking(move || spec_file.map(|file| read_own_spec(&file)).transpose()).await;
+async fn apply(control: Arc<Control>, work: FileWork, name: String, files: Files) -> Result<String, Refusal> {
+    let spec = match files.spec {
+        Some((path, _)) => {
+            let file = path.clone();
+            work.run(&path, move || read_own_spec(&file)).await.map(Some)
+        }
+        None => Ok(None),
+    };
     let disables = matches!(&spec, Ok(Some(spec)) if spec.disabled);
     if disables {
         // Before anything that may fail: a component is not needed to disable what runs.
@@ -122,22 +145,16 @@ async fn apply(control: Arc<Control>, name: String, files: Files) -> Result<Stri
         return Err(Refusal::new(reason::INVALID, format!("there is no {name}.wasm beside {name}.yaml")));
     };
     let spec = spec?.unwrap_or_default();
-    let (origin, bytes, evidence) = blocking(move || {
-        let bytes = read_own(&component, MAX_COMPONENT_BYTES)?;
-        let evidence = Evidence::Shown(detached(&component)?);
-        Ok((component.display().to_string(), bytes, evidence))
-    })
-    .await?;
+    let (origin, file) = (component.display().to_string(), component.clone());
+    let reading = work.run(&component, move || {
+        let bytes = read_own(&file, MAX_COMPONENT_BYTES)?;
+        Ok((bytes, Evidence::Shown(detached(&file)?)))
+    });
+    let (bytes, evidence) = reading.await?;
     let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
     let report = control.apply(PluginSource::Folder, &name, wanted).await?;
     tracing::info!(plugin = name, result = ?report.result, "applied from the plugin folder");
     Ok(report.to.map(|to| to.digest).unwrap_or_default())
-}
-
-/// Reads files outside of the runtime's workers.
-async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
-    let reading = tokio::task::spawn_blocking(read);
-    reading.await.map_err(|error| Refusal::new(reason::UNREADABLE, error.to_string()))?
 }
 
 #[cfg(test)]

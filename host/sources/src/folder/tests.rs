@@ -43,7 +43,7 @@ impl TestFolder {
     /// Passes until nothing is left to do; returns what was loaded.
     async fn settle(&mut self) -> Vec<String> {
         loop {
-            self.folder.pass();
+            self.folder.pass(scan(self.root.path(), false));
             match self.folder.plugins.ended().await {
                 Some(done) => self.folder.plugins.end(done),
                 None => break,

@@ -13,6 +13,7 @@ use pintle_oci::{ArtifactRef, Evidence, Fetcher, MAX_COMPONENT_BYTES, Proof, Pul
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
+use crate::file_work::FileWork;
 use crate::folder::{Stamp, read_own};
 use crate::wire::{Refusal, reason};
 
@@ -27,11 +28,14 @@ pub(super) enum Found {
     ConfigMap(ConfigMapKey, Option<Arc<str>>, Option<String>),
     /// A component in a registry. What a tag leads to is looked up when it is read, and not followed.
     Oci(ArtifactRef),
-    /// The cache of the ConfigMap is not filled yet.
+    /// The cache of the ConfigMap is not synced yet, or the file was not looked at.
     NotYet,
     /// What is asked for cannot be had on this host.
     Never(String),
 }
+
+/// Of a file and its signature; absent if the path leads nowhere, or signatures do not matter.
+pub(super) type Stamps = (Option<Stamp>, Option<Stamp>);
 
 /// Looks for components.
 pub(super) struct Sources {
@@ -41,6 +45,8 @@ pub(super) struct Sources {
     with_signatures: bool,
     /// Names of the plugins that the host carries.
     builtins: BTreeSet<String>,
+    /// Of the files that resources name, as far as they are known, and of their signatures.
+    stamps: BTreeMap<PathBuf, Stamps>,
     /// One for each ConfigMap that some resource names; by namespace and name.
     config_maps: BTreeMap<(String, String), Subscription>,
 }
@@ -54,7 +60,15 @@ impl Sources {
         with_signatures: bool,
         builtins: BTreeSet<String>,
     ) -> Self {
-        Self { caches, handler, folder, with_signatures, builtins, config_maps: BTreeMap::new() }
+        Self {
+            caches,
+            handler,
+            folder,
+            with_signatures,
+            builtins,
+            stamps: BTreeMap::new(),
+            config_maps: BTreeMap::new(),
+        }
     }
 
     /// What is there now.
@@ -62,11 +76,10 @@ impl Sources {
         match source {
             Source::File(file) => match &self.folder {
                 Some(folder) => match below(folder, file) {
-                    Ok(path) => {
-                        let stamp = Stamp::at(&path);
-                        let signature = self.with_signatures.then(|| Stamp::at(&beside(&path))).flatten();
-                        Found::File(path, stamp, signature)
-                    }
+                    Ok(path) => match self.stamps.get(&path) {
+                        Some((stamp, signature)) => Found::File(path, *stamp, *signature),
+                        None => Found::NotYet,
+                    },
                     Err(why) => Found::Never(format!("spec.source.file: {why}")),
                 },
                 None => Found::Never(
@@ -84,6 +97,35 @@ impl Sources {
             Source::ConfigMap(key) => self.config_map(key),
             Source::Oci(reference) => Found::Oci(reference.clone()),
         }
+    }
+
+    /// The files that these name.
+    pub(super) fn files<'a>(&self, named: impl Iterator<Item = &'a Source>) -> BTreeSet<PathBuf> {
+        let path = |source: &Source| match (source, &self.folder) {
+            (Source::File(file), Some(folder)) => below(folder, file).ok(),
+            _ => None,
+        };
+        named.filter_map(path).collect()
+    }
+
+    /// Whether some of these files have not been looked at.
+    pub(super) fn lacks(&self, files: &BTreeSet<PathBuf>) -> bool {
+        files.iter().any(|file| !self.stamps.contains_key(file))
+    }
+
+    /// Looks at files, on a thread that may block.
+    pub(super) fn stamps(&self, files: BTreeSet<PathBuf>) -> impl FnOnce() -> BTreeMap<PathBuf, Stamps> + Send + use<> {
+        let with_signatures = self.with_signatures;
+        move || {
+            let stamps =
+                |path: &PathBuf| (Stamp::at(path), with_signatures.then(|| Stamp::at(&beside(path))).flatten());
+            files.into_iter().map(|path| (path.clone(), stamps(&path))).collect()
+        }
+    }
+
+    /// Takes note of how files are now.
+    pub(super) fn set_stamps(&mut self, stamps: BTreeMap<PathBuf, Stamps>) {
+        self.stamps = stamps;
     }
 
     fn config_map(&mut self, key: &ConfigMapKey) -> Found {
@@ -141,13 +183,15 @@ pub(super) async fn get(
     found: Found,
     builtin: Option<&'static [u8]>,
     fetcher: &Fetcher,
+    files: &FileWork,
 ) -> Result<(String, Vec<u8>, Evidence), Refusal> {
     if let Found::Oci(reference) = &found {
         let Pulled { origin, bytes, proof } = fetcher.pull(reference).await?;
         return Ok((origin, bytes, Evidence::Shown(proof)));
     }
-    let reading = tokio::task::spawn_blocking(move || read(&found, builtin));
-    reading.await.map_err(|why| Refusal::new(reason::UNREADABLE, why.to_string()))?
+    // Other sources are in memory.
+    let path = if let Found::File(path, ..) = &found { path.clone() } else { PathBuf::new() };
+    files.run(&path, move || read(&found, builtin)).await
 }
 
 fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8>, Evidence), Refusal> {

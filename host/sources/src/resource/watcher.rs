@@ -16,15 +16,17 @@ use pintle_core::ports::view::Query;
 use pintle_oci::{ArtifactRef, Fetcher};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::crd;
 use super::pins::Pins;
-use super::source::{Found, Sources, get};
+use super::source::{Found, Sources, Stamps, get};
 use super::spec::{ControllerPlugin, Source as Place, class_of};
 use super::status::StatusWriter;
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
+use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
 
 /// The name under which the host writes for itself.
@@ -66,6 +68,10 @@ pub struct Watcher {
     pins: Arc<Pins>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
+    /// Whether files may have changed since they were looked at.
+    files_changed: bool,
+    /// Looks at files. A file system that does not answer keeps it; what was known of files is valid until then.
+    looking: Option<JoinHandle<BTreeMap<PathBuf, Stamps>>>,
 }
 
 /// What a resource asks for, and the component as its source has it now.
@@ -82,6 +88,7 @@ struct ResourceSource {
     fetcher: Fetcher,
     builtins: BTreeMap<String, &'static [u8]>,
     pins: Arc<Pins>,
+    files: FileWork,
     allow_unpinned: bool,
 }
 
@@ -113,10 +120,24 @@ impl Watcher {
         let names = builtins.keys().cloned().collect();
         let sources = Sources::new(caches.clone(), handler, folder, control.demands_signatures(), names);
         let pins = Arc::<Pins>::default();
-        let source = ResourceSource { control: control.clone(), fetcher, builtins, pins: pins.clone(), allow_unpinned };
+        let (files, own_pins) = (FileWork::default(), pins.clone());
+        let source =
+            ResourceSource { control: control.clone(), fetcher, builtins, pins: own_pins, files, allow_unpinned };
         let plugins = SourceController::new(source, control.clone());
         let statuses = StatusWriter::new(caches, writer);
-        Self { control, class, folder_changed, woken, resources, sources, pins, plugins, statuses }
+        Self {
+            control,
+            class,
+            folder_changed,
+            woken,
+            resources,
+            sources,
+            pins,
+            plugins,
+            statuses,
+            files_changed: false,
+            looking: None,
+        }
     }
 
     /// Does not end.
@@ -128,7 +149,8 @@ impl Watcher {
                 () = self.woken.notified() => {}
                 // A sender that is gone sends nothing any more; the others do.
                 Ok(()) = changes.changed() => {}
-                Ok(()) = self.folder_changed.changed() => {}
+                Ok(()) = self.folder_changed.changed() => self.files_changed = true,
+                stamps = looked(&mut self.looking) => self.sources.set_stamps(stamps),
                 Some(done) = self.plugins.ended() => self.plugins.end(done),
                 Some(written) = self.statuses.ended() => self.statuses.end(written),
                 () = until(again) => {}
@@ -156,6 +178,7 @@ impl Watcher {
         let places: BTreeMap<&String, Place> =
             present.iter().filter_map(|(name, plugin)| Some((name, plugin.parse().ok()?.0))).collect();
         self.sources.keep(places.values());
+        self.look_at_files(places.values());
         let mut wanted = BTreeMap::new();
         for (name, plugin) in &present {
             let found = places.get(name).map(|place| self.find(name, place, &plugin.status));
@@ -172,6 +195,15 @@ impl Watcher {
             self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
         });
         rewrite.chain(retry).chain(soon.filter(|_| waits)).min()
+    }
+
+    /// Starts to look at the files that resources name, if something may have changed.
+    fn look_at_files<'a>(&mut self, named: impl Iterator<Item = &'a Place>) {
+        let files = self.sources.files(named);
+        if self.looking.is_none() && (self.files_changed || self.sources.lacks(&files)) {
+            self.files_changed = false;
+            self.looking = Some(tokio::task::spawn_blocking(self.sources.stamps(files)));
+        }
     }
 
     fn find(&mut self, name: &str, place: &Place, status: &Value) -> Found {
@@ -201,7 +233,7 @@ impl Source for ResourceSource {
             _ => None,
         };
         let (control, fetcher, name) = (self.control.clone(), self.fetcher.clone(), name.to_owned());
-        let (pins, allow_unpinned) = (self.pins.clone(), self.allow_unpinned);
+        let (pins, files, allow_unpinned) = (self.pins.clone(), self.files.clone(), self.allow_unpinned);
         async move {
             if spec["disabled"] == true {
                 // Before anything that may fail: a component is not needed to disable what runs.
@@ -213,7 +245,7 @@ impl Source for ResourceSource {
                 check_allowed(&place, allow_unpinned)?;
                 spec = control.without_inherited_grants(spec);
             }
-            let (origin, bytes, evidence) = get(found.unwrap_or(Found::NotYet), builtin, &fetcher).await?;
+            let (origin, bytes, evidence) = get(found.unwrap_or(Found::NotYet), builtin, &fetcher, &files).await?;
             let artifact = origin.parse::<ArtifactRef>().ok();
             let origin = format!("{label} ({origin})");
             if builtin.is_some() {
@@ -230,6 +262,20 @@ impl Source for ResourceSource {
         }
         .boxed()
     }
+}
+
+/// The result of a task, when it has one. Without a task, it does not end.
+///
+/// # Cancel safety
+/// No result is lost.
+async fn looked(task: &mut Option<JoinHandle<BTreeMap<PathBuf, Stamps>>>) -> BTreeMap<PathBuf, Stamps> {
+    let Some(running) = task else { return std::future::pending().await };
+    let stamps = running.await;
+    *task = None;
+    stamps.unwrap_or_else(|error| {
+        tracing::error!(%error, "looking at the files of ControllerPlugins failed");
+        BTreeMap::new()
+    })
 }
 
 /// # Errors
