@@ -16,7 +16,7 @@ use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::plugins::{Choice, Chosen};
-use crate::serve;
+use crate::{plugins, serve};
 
 /// A host that is wired to an API server and not running yet.
 pub(crate) struct Host {
@@ -58,7 +58,7 @@ impl Host {
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());
         let control = Control::new(manager.clone(), loader, choice.fetcher.trust().clone());
-        let control = Arc::new(control.excluding(choice.excluded));
+        let control = Arc::new(control.carrying(plugins::builtins().collect()).excluding(choice.excluded));
         for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
             let base = Base {

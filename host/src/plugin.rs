@@ -15,7 +15,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cli::Output;
 use crate::cli::failures::FailuresArgs;
-use crate::cli::plugin::{Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until};
+use crate::cli::plugin::{
+    Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until, Wanted,
+};
 use crate::output;
 
 pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
@@ -137,23 +139,34 @@ fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> St
 /// The request, and the component's digest.
 async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, String)> {
     overrides.digest.clone_from(&args.digest);
+    let component = match &args.component {
+        Wanted::Sent(component) => component,
+        Wanted::Builtin(name) => {
+            let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
+            let origin = format!("built-in {name}");
+            let request =
+                ApplyRequest { origin, builtin: Some(name.clone()), spec, overrides, ..ApplyRequest::default() };
+            // Its digest is not known here.
+            return Ok((request, String::new()));
+        }
+    };
     let fetcher = Fetcher::new(&args.registry, None, stderr)?;
-    let Pulled { origin, bytes, proof } = read_source(&fetcher, &args.component).await?;
+    let Pulled { origin, bytes, proof } = read_source(&fetcher, component).await?;
     fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof.clone()))?;
     let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
     if bytes.is_empty() {
         bail!("{origin} is empty");
     }
     let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    let origin = match &args.component {
+    let origin = match component {
         ComponentSource::Path(file) => std::path::absolute(file).map_or(origin, |file| file.display().to_string()),
         ComponentSource::Registry(_) => origin,
     };
-    Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), spec, overrides, proof }, digest))
+    Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), builtin: None, spec, overrides, proof }, digest))
 }
 
 fn is_incoming(plugin: &PluginStatus, digest: &str) -> bool {
-    plugin.incoming.as_ref().is_some_and(|incoming| incoming.digest == digest)
+    plugin.incoming.as_ref().is_some_and(|incoming| digest.is_empty() || incoming.digest == digest)
 }
 
 /// What lasts no longer than the process of the host, and what does.

@@ -16,6 +16,7 @@ use pintle_core::contract::settings;
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
+use pintle_sources::control::Base;
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
@@ -149,7 +150,7 @@ fn choose_among(
         let settings = Value::Object(settings);
         let guest = engine.load(&candidate.origin, &candidate.bytes)?;
         let Candidate { origin, bytes, digest, builtin, .. } = candidate;
-        let label = if builtin { "built-in" } else { "command line" };
+        let label = if builtin { Base::BUILT_IN } else { "command line" };
         chosen.push(Chosen { guest, settings, origin, digest, label, bytes });
     }
     if chosen.is_empty() && !may_be_none {

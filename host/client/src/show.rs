@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
 use pintle_core::text::{Printable, age, table};
+use pintle_sources::control::OVERRIDDEN;
 use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
 use serde_json::Value;
 use similar::TextDiff;
@@ -27,7 +28,7 @@ pub fn listing(listing: &Listing, now: &Timestamp) -> String {
             short(&plugin.current.digest).to_owned(),
             phase,
             condition(plugin, "Ready"),
-            plugin.source.clone(),
+            source(plugin),
             plugin.n_faults.to_string(),
             since(&plugin.current.since, now),
         ]
@@ -42,6 +43,12 @@ pub fn listing(listing: &Listing, now: &Timestamp) -> String {
         text += &table(&rows.collect::<Vec<_>>());
     }
     text
+}
+
+/// Where it comes from, and whether an operator has changed what that declares.
+fn source(plugin: &PluginStatus) -> String {
+    let is_overridden = condition(plugin, OVERRIDDEN) == "True";
+    if is_overridden { format!("{} (overridden)", plugin.source) } else { plugin.source.clone() }
 }
 
 fn short(digest: &str) -> &str {
@@ -79,7 +86,7 @@ fn about(text: &mut String, plugin: &PluginStatus) {
     };
     line("Name", &plugin.name);
     line("Phase", &format!("{:?}", plugin.phase));
-    line("Source", &plugin.source);
+    line("Source", &source(plugin));
     line("Version", &long(&plugin.current));
     if let Some(previous) = &plugin.previous {
         line("Previous", &long(previous));

@@ -347,7 +347,7 @@ async fn a_plugin_is_loaded_and_unloaded() {
     manager.apply(gadgets(), &disabled, None).await.unwrap();
     settle().await;
     assert!(host.ran().is_empty());
-    manager.enable("gadgets").unwrap();
+    manager.enable("gadgets", "a test").unwrap();
     host.idle().await;
     assert_eq!(host.ran(), ["1.0.0 a", "1.0.0 b"]);
 }

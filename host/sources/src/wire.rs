@@ -55,7 +55,11 @@ pub struct ApplyRequest {
     /// Origin at the client, for humans.
     pub origin: String,
     /// Its bytes, in base64.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
+    /// Instead of bytes: the name of a plugin that the host carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<String>,
     /// The operator's spec. If absent: that of the running version, or the defaults for a new plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Spec>,

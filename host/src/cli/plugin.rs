@@ -81,10 +81,12 @@ pub enum Action {
     /// ControllerPlugin or in its file of the plugin folder.
     #[command(after_help = "Example:\n  pintle plugin disable garbage-collector-controller --why 'restoring a backup'")]
     Disable(DisableArgs),
-    /// Resume a plugin, including one that was quarantined or disabled because of faults.
+    /// Resume a plugin, including one that was quarantined or disabled because of faults. If its ControllerPlugin or file disables it, it
+    /// runs until that changes, and has the condition Overridden.
     #[command(after_help = "Example:\n  pintle plugin enable garbage-collector-controller")]
     Enable(NameArgs),
     /// Unload a plugin. To unload a plugin of the plugin folder or of a ControllerPlugin, remove the file or the resource.
+    /// `pintle plugin load builtin:NAME` loads a built-in plugin again.
     #[command(after_help = "Example:\n  pintle plugin unload widgets")]
     Unload(NameArgs),
     /// Show the differences between two versions that shadow mode found.
@@ -196,9 +198,10 @@ pub struct SwapArgs {
 /// A component with its spec.
 #[derive(Debug, Args)]
 pub struct ComponentArgs {
-    /// A component file, or a component in a registry. The command reads or pulls it and sends it to the host.
-    #[arg(value_name = "FILE|oci://REF", value_parser = ComponentSource::parse)]
-    pub component: ComponentSource,
+    /// A component file, or a component in a registry, which the command reads or pulls and sends to the host; or a built-in component
+    /// of the host.
+    #[arg(value_name = "FILE|oci://REF|builtin:NAME", value_parser = Wanted::parse)]
+    pub component: Wanted,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
@@ -212,6 +215,28 @@ pub struct ComponentArgs {
     /// Expected SHA-256 of the component, in hexadecimal.
     #[arg(long, value_name = "DIGEST")]
     pub digest: Option<String>,
+}
+
+/// A component to load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// One that the host carries, by the name of its plugin.
+    Builtin(String),
+    /// One that the command sends.
+    Sent(ComponentSource),
+}
+
+impl Wanted {
+    /// Parses an argument of the command line.
+    ///
+    /// # Errors
+    /// As [`ComponentSource::parse`].
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("builtin:") {
+            Some(name) => Ok(Self::Builtin(name.to_owned())),
+            None => ComponentSource::parse(text).map(Self::Sent),
+        }
+    }
 }
 
 /// What to wait for.

@@ -137,6 +137,72 @@ async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_li
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_changes_leaves_a_trace_and_what_is_declared_wins() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let selected = HostProcess::controllers(&["namespace", "serviceaccount"]);
+    let host = cluster.host(&[selected, "--install-crd".to_owned()])?;
+    host.answers().await?;
+    let (declared, other) = ("namespace-controller", "serviceaccount-controller");
+    let overridden = |conditions: &Value| {
+        let found = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "Overridden");
+        found.map_or(Value::Null, |condition| condition["reason"].clone())
+    };
+    // The status of the resource and the admin API agree.
+    let becomes = async |phase: &str, reason: Value| {
+        eventually(PATIENCE, format!("{phase}, {reason}"), async || {
+            let object = cluster.client.get(&format!("{RESOURCES}/{declared}")).await?;
+            let plugin = host.plugin(&["describe", declared])?["plugin"].take();
+            for (status, place) in [(&object["status"], "resource"), (&plugin, "admin API")] {
+                ensure!(status["phase"] == phase && overridden(&status["conditions"]) == reason, "{place}: {status}");
+            }
+            Ok(Some(()))
+        })
+        .await
+    };
+    let spec = json!({"source": {"builtin": declared}, "disabled": true});
+    let object = json!({"apiVersion": "pintle.dev/v1alpha1", "kind": "ControllerPlugin", "metadata": {"name": declared}, "spec": spec});
+    cluster.client.create(RESOURCES, &object).await?;
+    becomes("Disabled", Value::Null).await?;
+    host.plugin(&["enable", declared])?;
+    becomes("Running", json!("Enabled")).await?;
+    let enable = json!([{"op": "replace", "path": "/spec/disabled", "value": false}]);
+    cluster.client.patch(&format!("{RESOURCES}/{declared}"), PatchKind::Json, &enable).await?;
+    becomes("Running", Value::Null).await?;
+    host.plugin(&["disable", declared])?;
+    becomes("Disabled", json!("Disabled")).await?;
+
+    host.plugin(&["unload", other])?;
+    let uid = format!("by uid {}", std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(host.socket())?));
+    let events = "/api/v1/namespaces/default/events";
+    for (name, reason) in [(declared, "Enabled"), (declared, "Disabled"), (other, "Unloaded")] {
+        eventually(PATIENCE, format!("the event {reason} of {name}"), async || {
+            let events = cluster.client.list(events).await?;
+            let is_of = |event: &Value| event["regarding"]["name"] == name || event["involvedObject"]["name"] == name;
+            let is_it = |event: &&Value| event["reason"] == reason && is_of(event);
+            let text = |event: &Value| {
+                format!(
+                    "{}{}",
+                    event["note"].as_str().unwrap_or_default(),
+                    event["message"].as_str().unwrap_or_default()
+                )
+            };
+            ensure!(events.iter().filter(is_it).any(|event| text(event).contains(&uid)), "{events:?}");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    let log = std::fs::read_to_string(host.process.log())?;
+    ensure!(log.lines().any(|line| line.contains("unloaded") && line.contains(other) && line.contains(&uid)), "{log}");
+    let why = host.plugin(&["enable", other]).unwrap_err().to_string();
+    ensure!(why.contains(&format!("`pintle plugin load builtin:{other}`")), "{why}");
+    host.plugin(&["load", &format!("builtin:{other}")])?;
+    let described = host.plugin(&["describe", other])?;
+    ensure!(described["plugin"]["source"] == "built-in", "{described}");
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn named_components_run_alone_unless_built_in_controllers_are_asked_for() -> Result<()> {
     let cluster = TestCluster::embedded().await?;
     let folder = component("robots")?;

@@ -230,7 +230,8 @@ pub struct SwapReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied).
+    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied), `Overridden` (an
+    /// operator has changed what its source declares).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.

@@ -247,14 +247,14 @@ impl Controller {
     }
 
     /// Starts runs again, collected keys first. Also ends a quarantine.
-    pub(crate) fn enable(&self) {
+    pub(crate) fn enable(&self, why: &str) {
         let mut inner = self.inner.lock();
         inner.health.supervisor.enable();
         inner.health.disabled_why = None;
         drop(inner);
         self.metrics.quarantined(false);
-        tracing::info!(plugin = %self.name, "enabled");
-        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled", self.name));
+        tracing::info!(plugin = %self.name, why, "enabled");
+        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled: {why}", self.name));
         self.wake.notify_one();
         self.mark_changed();
     }
@@ -272,7 +272,7 @@ impl Controller {
     }
 
     /// Records an event about the plugin, on its `ControllerPlugin` even if it has none, so that there is one place to look.
-    pub(super) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
+    pub(crate) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
         let kind = lifecycle::resource_kind();
         let uid = self.resource_uid.lock().clone();
         self.record_event(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);

@@ -123,7 +123,7 @@ impl Manager {
             Ok(version) => {
                 match (controller.version().spec.disabled, version.spec.disabled) {
                     (false, true) => controller.disable("its spec disables it"),
-                    (true, false) => controller.enable(),
+                    (true, false) => controller.enable("its spec no longer disables it"),
                     _ => {}
                 }
                 let rules = version.spec.strategy.probation.clone();
@@ -176,9 +176,21 @@ impl Manager {
     ///
     /// # Errors
     /// [`SwapError`]: there is no such plugin.
-    pub fn enable(&self, name: &str) -> Result<(), SwapError> {
-        self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?.enable();
+    pub fn enable(&self, name: &str, why: &str) -> Result<(), SwapError> {
+        self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?.enable(why);
         Ok(())
+    }
+
+    /// Records an event about a plugin; none if there is no such plugin.
+    pub fn record_event(&self, name: &str, warning: bool, reason: &str, message: String) {
+        if let Some(controller) = self.controller(name) {
+            controller.record_plugin_event(warning, reason, message);
+        }
+    }
+
+    /// Reports a change of what is shown of the plugins.
+    pub fn mark_changed(&self) {
+        self.changes.send_modify(|n| *n += 1);
     }
 
     fn loader(&self) -> Result<Arc<dyn Loader>, SwapError> {

@@ -14,7 +14,7 @@ use crate::wire::{Refusal, reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     /// User id; absent if the kernel does not report it.
-    uid: Option<u32>,
+    pub(super) uid: Option<u32>,
     /// Process id; absent if the kernel does not report it.
     pid: Option<i32>,
 }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -28,6 +28,7 @@ use pintle_oci::{Evidence, MAX_COMPONENT_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::peer::Peer;
 use super::{failures, peer};
 use crate::control::{Control, Wanted};
 use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, Refusal, reason};
@@ -72,6 +73,7 @@ const NO_METHOD: &str = "MethodNotAllowed";
 
 type Answer = Result<Response, Refused>;
 type Shared = State<Arc<Control>>;
+type Caller = ConnectInfo<Peer>;
 
 pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
     Router::new()
@@ -100,41 +102,55 @@ async fn describe(State(control): Shared, Path(name): Path<String>) -> Answer {
     Ok(ok(&control.describe(&name)?))
 }
 
-async fn load(State(control): Shared, body: Result<Bytes, axum::extract::rejection::BytesRejection>) -> Answer {
+async fn load(
+    State(control): Shared,
+    ConnectInfo(peer): Caller,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Answer {
     let request = parse::<ApplyRequest>(body)?;
-    to_its_end(async move { with(request, async |wanted| control.load(wanted).await).await }).await
+    let load = async move {
+        let operator = control.operator(peer.uid);
+        with(&control, request, async |wanted| operator.load(wanted).await).await
+    };
+    to_its_end(load).await
 }
 
 async fn swap(
     State(control): Shared,
+    ConnectInfo(peer): Caller,
     Path(name): Path<String>,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
     let request = parse::<ApplyRequest>(body)?;
-    to_its_end(async move { with(request, async |wanted| control.swap(&name, wanted).await).await }).await
+    let swap = async move {
+        let operator = control.operator(peer.uid);
+        with(&control, request, async |wanted| operator.swap(&name, wanted).await).await
+    };
+    to_its_end(swap).await
 }
 
-async fn rollback(State(control): Shared, Path(name): Path<String>) -> Answer {
-    to_its_end(async move { control.rollback(&name).await }).await
+async fn rollback(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+    to_its_end(async move { control.operator(peer.uid).rollback(&name).await }).await
 }
 
 async fn disable(
     State(control): Shared,
+    ConnectInfo(peer): Caller,
     Path(name): Path<String>,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
     let request = parse::<DisableRequest>(body)?;
-    control.disable(&name, &request.why)?;
+    control.operator(peer.uid).disable(&name, &request.why)?;
     Ok(ok(&control.describe(&name)?))
 }
 
-async fn enable(State(control): Shared, Path(name): Path<String>) -> Answer {
-    control.enable(&name)?;
+async fn enable(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+    control.operator(peer.uid).enable(&name)?;
     Ok(ok(&control.describe(&name)?))
 }
 
-async fn unload(State(control): Shared, Path(name): Path<String>) -> Answer {
-    to_its_end(async move { control.unload(&name).await }).await
+async fn unload(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+    to_its_end(async move { control.operator(peer.uid).unload(&name).await }).await
 }
 
 async fn diff(State(control): Shared, Path(name): Path<String>) -> Answer {
@@ -167,10 +183,19 @@ async fn to_its_end<T: Serialize + Send + 'static>(
 
 /// Extracts the component of a request.
 async fn with(
+    control: &Control,
     request: ApplyRequest,
     apply: impl AsyncFnOnce(Wanted<'_>) -> Result<SwapReport, Refusal>,
 ) -> Result<SwapReport, Refusal> {
-    let ApplyRequest { origin, component, spec, overrides, proof } = request;
+    let ApplyRequest { origin, component, builtin, spec, overrides, proof } = request;
+    if let Some(name) = builtin {
+        let wanted = control.built_in(&name, &overrides)?;
+        return apply(Wanted {
+            spec: spec.map(|spec| control.granted(&wanted.origin, &wanted.bytes, spec)).or(wanted.spec),
+            ..wanted
+        })
+        .await;
+    }
     let bytes = STANDARD
         .decode(component)
         .map_err(|why| Refusal::new(BAD_REQUEST, format!("component: it is not base64: {why}")))?;

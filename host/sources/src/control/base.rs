@@ -14,7 +14,7 @@ use crate::wire::Overrides;
 /// A plugin that runs from the start, and again when no other source owns its name.
 #[derive(Clone)]
 pub struct Base {
-    /// `built-in` or `command line`.
+    /// [`Base::BUILT_IN`] or `command line`.
     pub label: &'static str,
     /// Origin for humans.
     pub origin: String,
@@ -27,6 +27,9 @@ pub struct Base {
 }
 
 impl Base {
+    /// The label of a component that the host carries.
+    pub const BUILT_IN: &str = "built-in";
+
     /// This plugin as a request to apply.
     pub(super) fn wanted(&self, loader: &dyn Loader) -> Wanted<'static> {
         let bytes = self.bytes.to_vec();

@@ -19,6 +19,7 @@
 //! Not here: the stages of a swap (`pintle-runtime`).
 
 mod base;
+mod operator;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -36,6 +37,8 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub use self::base::Base;
+use self::operator::{Declared, Deviations};
+pub use self::operator::{OVERRIDDEN, Operator};
 use crate::wire::{Description, Listing, Overrides, PluginStatus, Problem, Refusal, reason};
 
 /// A source of plugins, by ascending precedence.
@@ -99,6 +102,8 @@ pub struct Control {
     loader: Arc<dyn Loader>,
     /// The trusted keys.
     trust: Trust,
+    /// Built-in components, by plugin name.
+    carried: BTreeMap<String, &'static [u8]>,
     /// Names that neither a resource nor the folder may provide.
     excluded: BTreeSet<String>,
     state: Mutex<State>,
@@ -122,6 +127,12 @@ struct PluginEntry {
     in_folder: bool,
     /// The source that disables the plugin without having its component.
     disabled_by: Option<PluginSource>,
+    /// What the source declares that owns the name.
+    declared: Option<Declared>,
+    /// What operators have changed since.
+    deviations: Deviations,
+    /// Whether the base was unloaded by an operator; releasing the name must not restore it.
+    is_unloaded: bool,
     /// After a swap with overrides: the spec without them, and the digest of the component.
     without_overrides: Option<(String, Spec)>,
 }
@@ -129,8 +140,14 @@ struct PluginEntry {
 impl Control {
     /// `loader` reads the metadata of components.
     pub fn new(plugins: Arc<Manager>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
-        let (excluded, state) = (BTreeSet::new(), Mutex::default());
-        Self { plugins, loader, trust, excluded, state, freed: watch::Sender::new(0) }
+        let (carried, excluded) = (BTreeMap::new(), BTreeSet::new());
+        Self { plugins, loader, trust, carried, excluded, state: Mutex::default(), freed: watch::Sender::new(0) }
+    }
+
+    /// With the components that the host carries, by plugin name.
+    #[must_use]
+    pub fn carrying(self, components: BTreeMap<String, &'static [u8]>) -> Self {
+        Self { carried: components, ..self }
     }
 
     /// With the names that the host's command line excludes: neither a resource nor the folder may provide them. The admin API may.
@@ -161,7 +178,13 @@ impl Control {
         if self.claimed_above(source, name).is_some() || self.known(name).is_err() {
             return;
         }
-        self.state.lock().by_name.entry(name.to_owned()).or_default().disabled_by = Some(source);
+        {
+            let mut state = self.state.lock();
+            let held = state.by_name.entry(name.to_owned()).or_default();
+            held.disabled_by = Some(source);
+            held.declared.get_or_insert_default().is_disabled = true;
+            held.deviations = Deviations::default();
+        }
         // It may have been unloaded meanwhile.
         let _ = self.plugins.disable(name, &format!("its {} disables it", source.name()));
     }
@@ -171,7 +194,7 @@ impl Control {
         let was = self.state.lock().by_name.get_mut(name).and_then(|held| held.disabled_by.take_if(|by| *by == source));
         if was.is_some() {
             // It may have been unloaded meanwhile.
-            let _ = self.plugins.enable(name);
+            let _ = self.plugins.enable(name, &format!("its {} no longer disables it", source.name()));
         }
     }
 
@@ -243,9 +266,20 @@ impl Control {
         }
         let disables = wanted.spec.as_ref().is_some_and(|spec| spec.disabled);
         let report = self.carry_out(name, wanted).await?;
-        self.claim(name, source);
+        let was_toggled = {
+            let mut state = self.state.lock();
+            let held = state.by_name.entry(name.to_owned()).or_default();
+            held.claim = Some(source);
+            let digest = report.to.as_ref().map(|to| to.digest.clone());
+            held.declared = Some(Declared { is_disabled: disables, digest });
+            std::mem::take(&mut held.deviations).has_toggled()
+        };
         if !disables {
             self.enable_after(source, name);
+            if was_toggled {
+                // It may have been unloaded meanwhile.
+                let _ = self.plugins.enable(name, &format!("its {} does not disable it", source.name()));
+            }
         }
         Ok(report)
     }
@@ -275,7 +309,7 @@ impl Control {
                 self.freed.send_modify(|n| *n += 1);
                 return Ok(());
             }
-            held.base.as_ref().map(|base| base.wanted(&*self.loader))
+            held.base.as_ref().filter(|_| !held.is_unloaded).map(|base| base.wanted(&*self.loader))
         };
         match base {
             Some(wanted) => {
@@ -293,6 +327,8 @@ impl Control {
         }
         if let Some(held) = self.state.lock().by_name.get_mut(name) {
             held.claim = None;
+            held.declared = None;
+            held.deviations = Deviations::default();
         }
         Ok(())
     }
@@ -303,6 +339,7 @@ impl Control {
     /// [`Refusal`]; nothing was loaded.
     pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let name = &self.name_of(&wanted.origin, &wanted.bytes)?;
+        let origin = wanted.origin.clone();
         if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(
                 reason::ALREADY_LOADED,
@@ -311,8 +348,33 @@ impl Control {
         }
         let report = self.carry_out(name, wanted).await?;
         let mut state = self.state.lock();
-        state.by_name.entry(name.to_owned()).or_default().claim.get_or_insert(PluginSource::Admin);
+        let held = state.by_name.entry(name.to_owned()).or_default();
+        if held.base.as_ref().is_some_and(|base| base.origin == origin) {
+            // As if it had not been unloaded.
+            held.is_unloaded = false;
+        } else {
+            held.claim.get_or_insert(PluginSource::Admin);
+        }
         Ok(report)
+    }
+
+    /// A built-in component as a request to apply: with the settings of the command line, and the grants that it requests.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the host carries none of this name.
+    pub fn built_in<'a>(&self, name: &str, overrides: &'a Overrides) -> Result<Wanted<'a>, Refusal> {
+        let Some(bytes) = self.carried.get(name) else {
+            let known: Vec<&str> = self.carried.keys().map(String::as_str).collect();
+            let text = format!("this host carries no built-in plugin {name:?}; it carries {}", known.join(", "));
+            return Err(Refusal::new(reason::NOT_FOUND, text));
+        };
+        let base = self.state.lock().by_name.get(name).and_then(|held| held.base.clone());
+        let base = base.filter(|base| base.label == Base::BUILT_IN);
+        let (origin, spec) =
+            base.map_or_else(|| (format!("built-in {name}"), Spec::default()), |base| (base.origin, base.spec));
+        let bytes = bytes.to_vec();
+        let spec = base::granted(&origin, &bytes, spec, &*self.loader);
+        Ok(Wanted { origin, bytes, spec: Some(spec), overrides, evidence: Evidence::Own })
     }
 
     /// The name in a component's manifest.
@@ -363,16 +425,16 @@ impl Control {
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin.
-    pub fn enable(&self, name: &str) -> Result<(), Refusal> {
+    pub fn enable(&self, name: &str, why: &str) -> Result<(), Refusal> {
         self.known(name)?;
-        Ok(self.plugins.enable(name)?)
+        Ok(self.plugins.enable(name, why)?)
     }
 
-    /// Unloads a plugin that no file and no resource provides.
+    /// Unloads a plugin that no file and no resource provides. `why` is for the log and the event.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin, or its source would load it again.
-    pub async fn unload(&self, name: &str) -> Result<(), Refusal> {
+    pub async fn unload(&self, name: &str, why: &str) -> Result<(), Refusal> {
         let plugin = self.known(name)?;
         {
             let mut state = self.state.lock();
@@ -392,10 +454,12 @@ impl Control {
                 ));
             }
             held.claim = None;
-            // Releasing the name later must not restore a plugin that was unloaded manually.
-            held.base = None;
+            held.is_unloaded = true;
+            held.deviations = Deviations::default();
         }
+        self.plugins.record_event(name, false, "Unloaded", format!("plugin {name} is unloaded: {why}"));
         self.plugins.remove(name).await;
+        tracing::info!(plugin = name, why, "unloaded");
         Ok(())
     }
 
@@ -422,7 +486,9 @@ impl Control {
         let mut items = self.plugins.status();
         let state = self.state.lock();
         for plugin in &mut items {
-            plugin.source = state.by_name.get(&plugin.name).map_or("admin", PluginEntry::source).to_owned();
+            let held = state.by_name.get(&plugin.name);
+            plugin.source = held.map_or("admin", PluginEntry::source).to_owned();
+            plugin.conditions.extend(held.and_then(|held| held.deviations.condition()).cloned());
         }
         Listing { items, problems: state.problems.values().cloned().collect() }
     }
@@ -436,7 +502,7 @@ impl Control {
         let plugin = items.iter().find(|plugin| plugin.name == name).cloned();
         let problems: Vec<Problem> = problems.into_iter().filter(|problem| problem.plugin == name).collect();
         if plugin.is_none() && problems.is_empty() {
-            return Err(not_found(name, &items));
+            return Err(self.not_found(name, &items));
         }
         Ok(Description { plugin, problems })
     }
@@ -468,8 +534,19 @@ impl Control {
         let mut plugins = self.plugins.status();
         match plugins.iter().position(|plugin| plugin.name == name) {
             Some(at) => Ok(plugins.swap_remove(at)),
-            None => Err(not_found(name, &plugins)),
+            None => Err(self.not_found(name, &plugins)),
         }
+    }
+
+    fn not_found(&self, name: &str, plugins: &[PluginStatus]) -> Refusal {
+        let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+        let known =
+            if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
+        let instead = match self.carried.contains_key(name) {
+            true => format!("; `pintle plugin load builtin:{name}` loads the built-in one"),
+            false => String::new(),
+        };
+        Refusal::new(reason::NOT_FOUND, format!("there is no plugin {name:?}; {known}{instead}"))
     }
 
     /// Passes a component to the manager, and records the spec if it is accepted.
@@ -540,12 +617,6 @@ impl PluginEntry {
             (None, None) => "admin",
         }
     }
-}
-
-fn not_found(name: &str, plugins: &[PluginStatus]) -> Refusal {
-    let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-    let known = if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
-    Refusal::new(reason::NOT_FOUND, format!("there is no plugin {name:?}; {known}"))
 }
 
 /// RFC 3339, whole seconds.

@@ -61,7 +61,9 @@ impl Fixture {
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
         let control = Control::new(manager.clone(), loader.clone(), pintle_oci::Trust::default());
-        let control = Arc::new(control.excluding(names.iter().map(|name| (*name).to_owned()).collect()));
+        let carried = [("p".to_owned(), b"p 1".as_slice())].into();
+        let excluded = names.iter().map(|name| (*name).to_owned()).collect();
+        let control = Arc::new(control.carrying(carried).excluding(excluded));
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
         Self { manager, control, loader, _running: AbortOnDropHandle::new(running) }

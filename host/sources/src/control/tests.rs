@@ -84,20 +84,136 @@ async fn a_rejected_source_is_not_the_owner_and_a_released_plugin_is_unloaded() 
     control.apply(PluginSource::Folder, "p", wanted("p 1")).await.unwrap();
     control.release(PluginSource::Resource, "p").await.unwrap();
     assert_eq!(host.versions(), ["p 1"]);
-    assert_eq!(reason(control.unload("p").await), "Claimed");
+    assert_eq!(reason(control.unload("p", "a test").await), "Claimed");
     control.release(PluginSource::Folder, "p").await.unwrap();
     assert!(host.versions().is_empty());
-    assert_eq!(reason(control.unload("p").await), "NotFound");
+    assert_eq!(reason(control.unload("p", "a test").await), "NotFound");
 }
 
 #[tokio::test]
 async fn a_plugin_that_was_unloaded_manually_is_not_loaded_again() {
     let host = start("p 1", Value::Null).await;
     let control = &host.control;
-    control.unload("p").await.unwrap();
+    control.unload("p", "a test").await.unwrap();
     control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
     control.release(PluginSource::Folder, "p").await.unwrap();
     assert!(host.versions().is_empty());
+}
+
+/// Reason and message of the condition that reports changes of an operator.
+fn overridden(host: &Fixture) -> Option<(String, String)> {
+    let conditions = host.control.listing().items[0].conditions.clone();
+    let found = conditions.into_iter().find(|condition| condition.kind == OVERRIDDEN)?;
+    assert_eq!(found.status, "True");
+    Some((found.reason, found.message))
+}
+
+fn reason_of(host: &Fixture) -> String {
+    overridden(host).map(|(reason, _)| reason).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_change_that_the_source_does_not_declare_is_a_condition_until_the_source_changes() {
+    for (source, declaration) in [
+        (PluginSource::Resource, "ControllerPlugin p declares"),
+        (PluginSource::Folder, "in the plugin folder declares"),
+    ] {
+        let host = Fixture::new();
+        let control = &host.control;
+        let operator = control.operator(Some(7));
+        let apply = async || drop(control.apply(source, "p", wanted("p 1")).await.unwrap());
+        apply().await;
+        assert_eq!(overridden(&host), None);
+
+        operator.disable("p", "").unwrap();
+        let (reason, message) = overridden(&host).unwrap();
+        assert_eq!(reason, "Disabled");
+        assert!(message.contains("uid 7 ran `pintle plugin disable`") && message.contains(declaration), "{message}");
+        operator.enable("p").unwrap();
+        assert_eq!(overridden(&host), None, "as declared");
+
+        operator.swap("p", wanted("p 2")).await.unwrap();
+        assert_eq!(reason_of(&host), "Swapped");
+        operator.rollback("p").await.unwrap();
+        assert_eq!((overridden(&host), host.versions()), (None, vec!["p 1".to_owned()]));
+        operator.rollback("p").await.unwrap();
+        assert_eq!((reason_of(&host), host.versions()), ("RolledBack".to_owned(), vec!["p 2".to_owned()]));
+        operator.disable("p", "for now").unwrap();
+        assert_eq!(reason_of(&host), "Disabled");
+
+        apply().await;
+        assert_eq!((overridden(&host), host.versions()), (None, vec!["p 1".to_owned()]));
+        assert_ne!(host.manager.status()[0].phase, Phase::Disabled, "what is declared wins");
+
+        operator.disable("p", "").unwrap();
+        control.release(source, "p").await.unwrap();
+        control.load(wanted("p 1")).await.unwrap();
+        assert_eq!(overridden(&host), None);
+    }
+}
+
+#[tokio::test]
+async fn enabling_what_is_declared_disabled_lasts_until_the_source_is_applied_again() {
+    let host = Fixture::new();
+    let control = &host.control;
+    let apply = async || {
+        control.disable_for(PluginSource::Resource, "p");
+        let spec = Some(Spec { disabled: true, ..Spec::default() });
+        control.apply(PluginSource::Resource, "p", Wanted { spec, ..wanted("p 1") }).await.unwrap();
+    };
+    apply().await;
+    assert_eq!(overridden(&host), None);
+    let operator = control.operator(None);
+    operator.disable("p", "").unwrap();
+    assert_eq!(overridden(&host), None, "it is declared");
+    operator.enable("p").unwrap();
+    let (reason, message) = overridden(&host).unwrap();
+    assert!(reason == "Enabled" && message.contains("an unknown uid"), "{message}");
+    assert_ne!(host.manager.status()[0].phase, Phase::Disabled);
+    apply().await;
+    assert_eq!((overridden(&host), host.manager.status()[0].phase), (None, Phase::Disabled));
+}
+
+#[tokio::test]
+async fn an_operator_deviates_from_the_command_line_and_not_from_the_admin_api() {
+    let host = start("p 1", Value::Null).await;
+    let operator = host.control.operator(Some(0));
+    operator.disable("p", "").unwrap();
+    assert!(overridden(&host).unwrap().1.contains("the host was started with"));
+    operator.enable("p").unwrap();
+    operator.swap("p", wanted("p 2")).await.unwrap();
+    assert_eq!(reason_of(&host), "Swapped");
+    operator.rollback("p").await.unwrap();
+    assert_eq!(overridden(&host), None);
+
+    let host = Fixture::new();
+    let operator = host.control.operator(Some(0));
+    operator.load(wanted("q 1")).await.unwrap();
+    operator.disable("q", "").unwrap();
+    operator.swap("q", wanted("q 2")).await.unwrap();
+    assert_eq!(overridden(&host), None, "nothing else declares it");
+}
+
+#[tokio::test]
+async fn a_built_in_plugin_is_loaded_again_as_if_it_had_not_been_unloaded() {
+    let host = start("p 1", json!({"a": "x"})).await;
+    let control = &host.control;
+    control.unload("p", "a test").await.unwrap();
+    let why = control.swap("p", wanted("p 2")).await.unwrap_err();
+    assert!(why.message.contains("`pintle plugin load builtin:p`"), "{why}");
+    let operator = control.operator(Some(0));
+    operator.load(control.built_in("p", &Overrides::NONE).unwrap()).await.unwrap();
+    assert_eq!((host.versions(), control.listing().items[0].source.as_str()), (vec!["p 1".into()], "built-in"));
+    assert_eq!(host.spec("p").config, json!({"a": "x"}), "with the settings of the command line");
+    control.apply(PluginSource::Folder, "p", wanted("p 2")).await.unwrap();
+    control.release(PluginSource::Folder, "p").await.unwrap();
+    assert_eq!(host.versions(), ["p 1"], "it is the base again");
+
+    let host = Fixture::new();
+    let built_in = host.control.built_in("p", &Overrides::NONE).unwrap();
+    host.control.load(built_in).await.unwrap();
+    assert_eq!(host.control.listing().items[0].source, "admin", "the command line did not start it");
+    assert_eq!(reason(host.control.built_in("q", &Overrides::NONE).map(drop)), "NotFound");
 }
 
 #[tokio::test]
@@ -110,7 +226,7 @@ async fn loading_needs_a_new_name_and_swapping_a_known_one() {
     assert_eq!(reason(control.swap("p", wanted("q 2")).await), "OtherPlugin");
     control.swap("p", wanted("p 2")).await.unwrap();
     assert_eq!((host.versions(), control.listing().items[0].source.as_str()), (vec!["p 2".into()], "admin"));
-    control.unload("p").await.unwrap();
+    control.unload("p", "a test").await.unwrap();
     assert!(host.versions().is_empty());
 }
 

@@ -292,7 +292,7 @@ async fn a_disabled_plugin_collects_keys_until_it_is_enabled() {
     assert_eq!(fixture.controller.status().phase, Phase::Disabled);
     let ready = &fixture.controller.status().conditions[0];
     assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("Disabled", "maintenance"));
-    fixture.controller.enable();
+    fixture.controller.enable("maintenance is over");
     fixture.idle(Duration::ZERO).await;
     assert_eq!(*log.lock(), ["2.0.0:a:0", "2.0.0:b:0"]);
 }
