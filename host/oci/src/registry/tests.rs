@@ -5,87 +5,137 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 
 /// Part of an endless body.
 static PART: [u8; 64 << 10] = [b' '; 64 << 10];
+/// When even an endless body ends, so that a client without a bound fails a test rather than never ends it.
+const MAX_SENT: usize = 64 << 20;
 
 /// What is sent for a path.
 #[derive(Clone, Debug)]
 enum Sent {
     /// Everything from the status line on.
     Whole(String),
-    /// This head, and bytes as long as somebody reads them.
+    /// This head, and [`MAX_SENT`] bytes, or as many as somebody reads.
     Endless(String),
 }
 
 /// A server that answers by path, and keeps what it was asked.
 struct Hostile {
     address: String,
-    answers: Arc<Mutex<BTreeMap<String, Sent>>>,
-    /// Path, and whether it came with credentials.
-    asked: Arc<Mutex<Vec<(String, bool)>>>,
-    n_sent: Arc<AtomicUsize>,
+    state: Arc<State>,
+    /// Its certificate in DER, if it speaks TLS.
+    certificate: Option<Vec<u8>>,
     _serving: AbortOnDropHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    answers: Mutex<BTreeMap<String, Sent>>,
+    /// Path, and whether it came with credentials.
+    asked: Mutex<Vec<(String, bool)>>,
+    n_sent: AtomicUsize,
+}
+
+impl State {
+    async fn serve(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let Ok(byte) = stream.read_u8().await else { return };
+            if head.is_empty() && !byte.is_ascii_uppercase() {
+                // As servers without TLS answer to its first bytes.
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+                return;
+            }
+            head.push(byte);
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let bare = path.split('?').next().unwrap_or_default().to_owned();
+        self.asked.lock().push((bare.clone(), head.to_lowercase().contains("\r\nauthorization:")));
+        let answer = self.answers.lock().get(&bare).cloned();
+        let answer = answer.unwrap_or_else(|| status("404 Not Found", "", ""));
+        let (Sent::Whole(text) | Sent::Endless(text)) = &answer;
+        let _ = stream.write_all(text.as_bytes()).await;
+        let n_parts = if matches!(answer, Sent::Endless(_)) { MAX_SENT / PART.len() } else { 0 };
+        for _ in 0..n_parts {
+            if stream.write_all(&PART).await.is_err() {
+                return;
+            }
+            self.n_sent.fetch_add(PART.len(), Ordering::Relaxed);
+        }
+        let _ = stream.shutdown().await;
+    }
 }
 
 impl Hostile {
     async fn start() -> Self {
+        Self::listen("127.0.0.1", None).await
+    }
+
+    /// Under the name `localhost`, with a certificate of its own.
+    async fn start_tls() -> Self {
+        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, private) = (key.cert.der().clone(), key.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let private = PrivateKeyDer::try_from(private).unwrap();
+        let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], private).unwrap();
+        let tls = TlsAcceptor::from(Arc::new(config));
+        Self { certificate: Some(certificate.to_vec()), ..Self::listen("localhost", Some(tls)).await }
+    }
+
+    async fn listen(host: &str, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let (answers, asked) = <(Arc<Mutex<BTreeMap<String, Sent>>>, Arc<Mutex<Vec<(String, bool)>>>)>::default();
-        let n_sent = Arc::new(AtomicUsize::new(0));
-        let (of_task, into, sent) = (answers.clone(), asked.clone(), n_sent.clone());
+        let address = format!("{host}:{}", listener.local_addr().unwrap().port());
+        let state = Arc::<State>::default();
+        let of_task = state.clone();
         let serving = tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let (answers, asked, n_sent) = (of_task.clone(), into.clone(), sent.clone());
+            while let Ok((stream, _)) = listener.accept().await {
+                let (state, tls) = (of_task.clone(), tls.clone());
                 tokio::spawn(async move {
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        let Ok(byte) = stream.read_u8().await else { return };
-                        if head.is_empty() && !byte.is_ascii_uppercase() {
-                            // As servers without TLS answer to its first bytes.
-                            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-                            return;
+                    match tls {
+                        None => state.serve(stream).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                state.serve(stream).await;
+                            }
                         }
-                        head.push(byte);
-                    }
-                    let head = String::from_utf8_lossy(&head).into_owned();
-                    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-                    let bare = path.split('?').next().unwrap_or_default().to_owned();
-                    asked.lock().push((bare.clone(), head.to_lowercase().contains("\r\nauthorization:")));
-                    let answer = answers.lock().get(&bare).cloned();
-                    let answer = answer.unwrap_or_else(|| status("404 Not Found", "", ""));
-                    let (Sent::Whole(text) | Sent::Endless(text)) = &answer;
-                    let _ = stream.write_all(text.as_bytes()).await;
-                    while matches!(answer, Sent::Endless(_)) && stream.write_all(&PART).await.is_ok() {
-                        n_sent.fetch_add(PART.len(), Ordering::Relaxed);
                     }
                 });
             }
         });
-        Self { address, answers, asked, n_sent, _serving: AbortOnDropHandle::new(serving) }
+        Self { address, state, certificate: None, _serving: AbortOnDropHandle::new(serving) }
     }
 
     fn answer(&self, path: &str, sent: Sent) {
-        self.answers.lock().insert(path.to_owned(), sent);
+        self.state.answers.lock().insert(path.to_owned(), sent);
     }
 
     fn asked(&self) -> Vec<(String, bool)> {
-        std::mem::take(&mut self.asked.lock())
+        std::mem::take(&mut self.state.asked.lock())
     }
 
     /// A session for `oci://ADDRESS/a:1`, without TLS.
     fn session(&self, credentials: Credentials, token_servers: &[&str]) -> Session {
+        self.session_with(credentials, token_servers, Vec::new())
+    }
+
+    /// The same, with these certificates in addition to those of the system.
+    fn session_with(&self, credentials: Credentials, token_servers: &[&str], authorities: Vec<Vec<u8>>) -> Session {
         let reference: ArtifactRef = format!("oci://{}/a:1", self.address).parse().unwrap();
         let registries = Registries {
             plain_http: vec![self.address.clone()],
             token_servers: token_servers.iter().map(|server| (*server).to_owned()).collect(),
-            authorities: Vec::new(),
+            authorities,
         };
         registries.session(&reference, credentials, crate::log).unwrap()
     }
@@ -120,7 +170,7 @@ async fn no_more_of_an_answer_is_read_than_it_may_have() {
     let hostile = Hostile::start().await;
     let session = hostile.session(Credentials::Anonymous, &[]);
     // What is in buffers of both ends may have been sent.
-    let is_bounded = |most: usize| hostile.n_sent.swap(0, Ordering::Relaxed) < most + (16 << 20);
+    let is_bounded = |most: usize| hostile.state.n_sent.swap(0, Ordering::Relaxed) < most + (16 << 20);
 
     hostile.answer(MANIFEST_PATH, endless("200 OK"));
     let why = hostile.manifest(&session).await.unwrap_err();
@@ -229,6 +279,40 @@ async fn a_redirect_stays_at_the_registry() {
     let why = session.push_blob(b"blob".to_vec()).await.unwrap_err();
     assert!(why.message.contains("which is another host"), "{why}");
     assert!(foreign.asked().iter().all(|(path, _)| path != "/upload"));
+}
+
+#[tokio::test]
+async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_is_not_quoted() {
+    let (hostile, foreign) = (Hostile::start().await, Hostile::start_tls().await);
+    let session = |token_servers: &[&str]| {
+        hostile.session_with(user(), token_servers, foreign.certificate.clone().into_iter().collect())
+    };
+    let digest = Digest::of(b"blob");
+    let elsewhere = format!("location: https://{}/elsewhere\r\n", foreign.address);
+    hostile.answer("/v2/", status("401 Unauthorized", "www-authenticate: Basic realm=\"r\"\r\n", ""));
+    hostile.answer(&format!("/v2/a/blobs/{digest}"), status("307 Temporary Redirect", &elsewhere, ""));
+    foreign.answer("/elsewhere", status("200 OK", "", "blob"));
+    assert_eq!(session(&[]).blob(digest, 4).await.as_deref(), Ok(b"blob".as_slice()));
+    assert_eq!(foreign.asked(), [("/elsewhere".to_owned(), false)]);
+    assert_eq!(hostile.asked().last().map(|(_, known)| *known), Some(true));
+
+    let broken = status("500 Internal Server Error", "", "from inside");
+    foreign.answer("/elsewhere", broken.clone());
+    let why = session(&[]).blob(digest, 4).await.unwrap_err();
+    assert!(why.message.contains("500") && !why.message.contains("from inside"), "{why}");
+
+    hostile.answer("/v2/", bearer(&format!("https://{}/token", foreign.address)));
+    foreign.answer("/token", broken.clone());
+    foreign.asked();
+    let why = hostile.manifest(&session(&["localhost"])).await.unwrap_err();
+    assert!(why.1.contains("500") && !why.1.contains("from inside"), "{why:?}");
+    assert_eq!(foreign.asked(), [("/token".to_owned(), true)]);
+
+    // What the registry itself says is told.
+    hostile.answer("/v2/", status("200 OK", "", ""));
+    hostile.answer(MANIFEST_PATH, broken);
+    let why = hostile.manifest(&session(&[])).await.unwrap_err();
+    assert!(why.1.contains("from inside"), "{why:?}");
 }
 
 #[tokio::test]
