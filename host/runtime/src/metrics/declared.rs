@@ -395,6 +395,18 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_a_plugin_share_its_bound_and_one_that_ends_gives_its_part_back() {
+        let mut all = DeclaredRegistry::default();
+        let mut version = |name: &str| all.declare("widgets", false, &[metric(MetricType::Counter, name)]).unwrap();
+        let (old, new) = (version("widgets_total"), version("gadgets_total"));
+        let of = |name: &str, n: usize| -> Vec<_> { (0..n).map(|i| observation(name, &i.to_string(), 1.0)).collect() };
+        assert_eq!(old.observe(&of("widgets_total", MAX_SERIES)), 0);
+        assert_eq!(new.observe(&of("gadgets_total", 5)), 5);
+        drop(old);
+        assert_eq!(new.observe(&of("gadgets_total", MAX_SERIES + 5)), 5);
+    }
+
+    #[test]
     fn the_text_of_a_plugins_metrics_is_bounded() {
         let mut all = DeclaredRegistry::default();
         let long = |letter: &str| letter.repeat(128);
