@@ -81,7 +81,7 @@ impl Hostile {
         Self::listen("127.0.0.1", None).await
     }
 
-    /// Under the name `localhost`, with a certificate of its own.
+    /// Under the name `localhost`, with a separate certificate.
     async fn start_tls() -> Self {
         let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let (certificate, private) = (key.cert.der().clone(), key.signing_key.serialize_der());
@@ -308,7 +308,7 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
     assert!(why.1.contains("500") && !why.1.contains("from inside"), "{why:?}");
     assert_eq!(foreign.asked(), [("/token".to_owned(), true)]);
 
-    // What the registry itself says is told.
+    // What the registry itself says is quoted.
     hostile.answer("/v2/", status("200 OK", "", ""));
     hostile.answer(MANIFEST_PATH, broken);
     let why = hostile.manifest(&session(&[])).await.unwrap_err();
