@@ -22,7 +22,7 @@ async fn every_hostile_object_ends_as_with_kube_controller_manager_and_none_is_a
         }
         let played = play(&cluster.client, &entries).await.map_err(|error| error.context(running.process().log_tail()));
         if matches!(subject, Subject::Pintle(_)) {
-            no_faults(&running.client).await?;
+            no_faults(&running.client).await.map_err(|error| error.context(running.process().log_tail()))?;
         }
         played?.print(subject.name())?;
         running.stop().await;
