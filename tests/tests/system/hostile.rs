@@ -117,6 +117,7 @@ fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
         Met::Denied(message) => denied(fixture, name, message),
         Met::Failed(message) => failed(fixture, name, message),
         Met::Fault(kind, message) => faulted(fixture, name, kind, message),
+        Met::MappingFault(kind, message) => mapping_faulted(fixture, name, kind, message),
     };
     let is_pooled = guest.manifest().instances == Instances::Pooled;
     fixture.remove(name)?;
@@ -161,16 +162,31 @@ fn faulted(fixture: &Fixture, name: &str, kind: &str, message: &str) -> Result<S
     })?;
     // The backoff.
     fixture.wait(name, "backoff", |status| status.queues.iter().any(|queue| queue.n_waiting > 0))?;
-    told(fixture, name, message)?;
+    told(fixture, name, "hostile", message)?;
     let fault = error.split_once(": ").map_or(&*error, |(_, fault)| fault);
     Ok(fault.chars().take(70).collect())
+}
+
+fn mapping_faulted(fixture: &Fixture, name: &str, kind: &str, message: &str) -> Result<String> {
+    let is_met = |status: &PluginStatus| status.faults.contains_key(kind) && status.n_runs >= 4;
+    let status = fixture.wait(name, &format!("fault of kind {kind}, and runs of its objects"), is_met)?;
+    ensure!(status.faults.keys().all(|other| other == kind), "other faults, too: {:?}", status.faults);
+    counted(fixture, name, kind)?;
+    let condition = |status: &PluginStatus| {
+        let healthy = status.conditions.iter().find(|condition| condition.kind == "Healthy")?;
+        let is_so = healthy.reason == "MappingFaults" && healthy.message.contains(message);
+        is_so.then(|| healthy.message.clone())
+    };
+    let status = fixture.wait(name, "condition", |status| condition(status).is_some())?;
+    told(fixture, name, "default", message)?;
+    Ok(condition(&status).unwrap_or_default().chars().take(70).collect())
 }
 
 fn denied(fixture: &Fixture, name: &str, message: &str) -> Result<String> {
     let status = fixture.wait(name, "a run of each key", |status| status.n_runs >= 4)?;
     ensure!(status.faults.keys().eq(["grant"]), "other faults, too: {:?}", status.faults);
     counted(fixture, name, "grant")?;
-    told(fixture, name, message)?;
+    told(fixture, name, "hostile", message)?;
     Ok(format!("grant: {message}, {} times", status.n_faults))
 }
 
@@ -182,11 +198,11 @@ fn counted(fixture: &Fixture, name: &str, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// The event, about an object that is the key of a run.
-fn told(fixture: &Fixture, name: &str, message: &str) -> Result<()> {
+/// The event: about an object that is the key of a run, or about the plugin, which is not in a namespace.
+fn told(fixture: &Fixture, name: &str, namespace: &str, message: &str) -> Result<()> {
     let about = format!("plugin {name} ");
     fixture.outside.block_on(eventually(PATIENCE, "event", async || {
-        let events = fixture.client().list("/api/v1/namespaces/hostile/events").await?;
+        let events = fixture.client().list(&format!("/api/v1/namespaces/{namespace}/events")).await?;
         Ok(events.into_iter().find(|event| {
             let text = event["message"].as_str().unwrap_or_default();
             event["reason"] == "PluginFault" && text.starts_with(&about) && text.contains(message)

@@ -3,9 +3,11 @@
 //! `text` contains the core modules of further attacks, which a compiler would not produce. `tests/tests/system/hostile/attacks.rs`
 //! lists what the host must make of each attack.
 
+mod mapping;
+
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
+    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
 }
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +18,7 @@ use bindings::pintle::controller::types::{
     Action, Create, Delete, Event, EventType, Key, Kind, LiveObject, Mutation, Need, ObjectKey, Observation, Order,
     Outcome, Patch, PatchType, Preconditions, ReconcileError, StateWrite, Step,
 };
-use bindings::pintle::controller::view::{Lister, Query};
+use bindings::pintle::controller::view::{IndexQuery, Lister, Query};
 
 thread_local! {
     static KEPT: RefCell<Option<Lister>> = const { RefCell::new(None) };
@@ -31,9 +33,7 @@ bindings::export!(Hostile with_types_in bindings);
 
 impl bindings::Guest for Hostile {
     fn reconcile(key: Key, lister: Lister) -> Result<Outcome, ReconcileError> {
-        let config = lister.config();
-        let attack = config.split_once(r#""attack":""#).and_then(|(_, rest)| rest.split_once('"'));
-        Ok(match attack.map_or("", |(attack, _)| attack) {
+        Ok(match attack_of(&lister).as_str() {
             "event-flood" => event_flood(&key),
             "foreign-namespace" => writing(vec![create("calm", r#"{"generateName":"intruder-"}"#)]),
             "foreign-owner" => foreign_owner(),
@@ -51,6 +51,7 @@ impl bindings::Guest for Hostile {
                 black_box(lister.attempt());
             },
             "huge-argument" => argument(&lister, 32 << 20),
+            "index-of-large-values" => index_of_large_values(&key, &lister),
             "kept-lister" => kept_lister(lister),
             "log-flood" => log_flood(),
             "long-argument" => argument(&lister, 2 << 20),
@@ -58,6 +59,16 @@ impl bindings::Guest for Hostile {
                 black_box(&key);
             },
             "loop-in-host-calls" => loop_in_host_calls(&key, &lister),
+            // What `mapping` returns is the attack. The queue remembers the keys of those that ask for another run.
+            "mapping-churn" => nothing(),
+            "mapping-crowd" => again(),
+            "mapping-flood" => nothing(),
+            "mapping-giant-list" => nothing(),
+            "mapping-long-names" => nothing(),
+            "mapping-loop" => nothing(),
+            "mapping-reads" => nothing(),
+            "mapping-trap" => nothing(),
+            "mapping-undeclared-queue" => nothing(),
             "memory-copy" => memory_copy(),
             "memory-growth" => memory_growth(),
             "metric-labels" => metric_labels(&key),
@@ -77,6 +88,9 @@ impl bindings::Guest for Hostile {
                 nothing()
             }
             "requeue-storm" => again(),
+            // The rules of their manifests are the attack.
+            "rules-that-compare" => nothing(),
+            "rules-that-fan-out" => nothing(),
             "secret-need" => {
                 let object = object("calm", "token");
                 ask(&lister, Need::LiveObject(LiveObject { kind: kind("Secret"), object }))
@@ -101,6 +115,13 @@ impl bindings::Guest for Hostile {
             other => panic!("there is no attack {other:?}"),
         })
     }
+}
+
+/// The attack that the configuration selects.
+fn attack_of(lister: &Lister) -> String {
+    let config = lister.config();
+    let attack = config.split_once(r#""attack":""#).and_then(|(_, rest)| rest.split_once('"'));
+    attack.map_or("", |(attack, _)| attack).to_owned()
 }
 
 fn event_flood(key: &Key) -> Outcome {
@@ -179,6 +200,15 @@ fn patch(object: ObjectKey, body: String) -> Action {
 fn argument(lister: &Lister, n_bytes: usize) -> Outcome {
     black_box(lister.dependents(&"x".repeat(n_bytes)));
     nothing()
+}
+
+/// Looks objects up by the largest value that an argument can be.
+fn index_of_large_values(key: &Key, lister: &Lister) -> ! {
+    let value = "x".repeat(1_000_000);
+    loop {
+        let index = Some(IndexQuery { index: "i0".into(), value: value.clone() });
+        black_box(lister.list(&key.kind, &Query { index, ..all() }));
+    }
 }
 
 /// Keeps its lister, and reads with it in a later run.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use pintle_tests::{components, workspace_dir};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What the host makes of an attack.
 #[derive(Clone, Copy, Debug)]
@@ -16,11 +16,13 @@ pub(crate) enum Met {
     Denied(&'static str),
     /// A write that no API server can carry out fails without a request, with this text. There is no fault.
     Failed(&'static str),
+    /// The mapping of a change faults like this; an event and the condition of the plugin report it. Its objects run.
+    MappingFault(&'static str, &'static str),
     /// The host allows it, and it is harmless: there is no fault.
     Allowed,
 }
 
-use Met::{Allowed, Denied, Failed, Fault};
+use Met::{Allowed, Denied, Failed, Fault, MappingFault};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -29,24 +31,36 @@ pub(crate) struct Attack {
     /// has the same name.
     pub(crate) name: &'static str,
     pub(crate) met: Met,
-    /// Members of the manifest that it needs besides: a JSON object.
-    manifest: &'static str,
+    /// Members of the manifest that it needs besides.
+    manifest: Members,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Members {
+    /// A JSON object.
+    Text(&'static str),
+    /// Too long to be written.
+    Made(fn() -> Value),
 }
 
 const fn attack(name: &'static str, met: Met) -> Attack {
-    Attack { name, met, manifest: "{}" }
+    Attack { name, met, manifest: Members::Text("{}") }
 }
 
 const fn with(manifest: &'static str, attack: Attack) -> Attack {
-    Attack { manifest, ..attack }
+    Attack { manifest: Members::Text(manifest), ..attack }
+}
+
+const fn making(manifest: fn() -> Value, attack: Attack) -> Attack {
+    Attack { manifest: Members::Made(manifest), ..attack }
 }
 
 /// Ended by its deadline, which is short.
 const fn endless(name: &'static str) -> Attack {
-    let met = Fault("deadline", "the deadline of 300 ms has passed");
-    with(r#"{"limits": {"deadlineMs": 300, "hostCalls": 1000000000}}"#, attack(name, met))
+    with(r#"{"limits": {"deadlineMs": 300, "hostCalls": 1000000000}}"#, attack(name, DEADLINE))
 }
 
+const DEADLINE: Met = Fault("deadline", "the deadline of 300 ms has passed");
 const POOLED: &str = r#"{"instances": "pooled"}"#;
 const CREATE: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
 const CREATE_OWN: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
@@ -71,11 +85,19 @@ const LABELS: &str = r#"{
     "metrics": [{"name": "hostile_labels_total", "type": "counter", "help": "Labels.", "labels": ["label"]}]
 }"#;
 
+/// The plugin maps the changes of every ConfigMap, also of those that the neighbour changes, besides keys of its own.
+const MAPPING: &str = r#"{
+    "limits": {"deadlineMs": 300, "hostCalls": 1000000000},
+    "watches": [{"kind": "v1/ConfigMap", "enqueue": [{"to": "self"}, {"to": "plugin"}]}]
+}"#;
+/// Mappings that take their time.
+const LARGE_MAPPING: &str = r#"{"watches": [{"kind": "v1/ConfigMap", "enqueue": [{"to": "self"}, {"to": "plugin"}]}]}"#;
+
 const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
 const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
 const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
 
-pub(crate) const ATTACKS: [Attack; 47] = [
+pub(crate) const ATTACKS: [Attack; 59] = [
     attack("event-flood", Allowed),
     with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
     with(CREATE_OWN, attack("foreign-owner", Fault("grant", "create"))),
@@ -85,11 +107,24 @@ pub(crate) const ATTACKS: [Attack; 47] = [
     with(POOLED, attack("handle-flood", Allowed)),
     attack("host-call-flood", Fault("host_call", "more calls of the lister than the limit allows")),
     attack("huge-argument", Fault("host_call", "the arguments of a host call are too large to be copied")),
+    making(many_indexes, attack("index-of-large-values", DEADLINE)),
     with(POOLED, attack("kept-lister", Fault("trap", "the lister of a finished run was used"))),
     attack("log-flood", Allowed),
     attack("long-argument", Fault("host_call", "the arguments of a call of the lister have 2097152 bytes")),
     endless("loop"),
     endless("loop-in-host-calls"),
+    with(LARGE_MAPPING, attack("mapping-churn", Allowed)),
+    with(LARGE_MAPPING, attack("mapping-crowd", MappingFault("output", "the mapping has returned too many keys"))),
+    with(
+        LARGE_MAPPING,
+        attack("mapping-flood", MappingFault("output", "the mapping has 10001 keys for one change, more than 10000")),
+    ),
+    with(LARGE_MAPPING, attack("mapping-giant-list", MappingFault("output", "the outcome is too large to be copied"))),
+    with(LARGE_MAPPING, attack("mapping-long-names", Allowed)),
+    with(MAPPING, attack("mapping-loop", MappingFault("deadline", "the deadline of 300 ms has passed"))),
+    with(MAPPING, attack("mapping-reads", MappingFault("deadline", "the deadline of 300 ms has passed"))),
+    with(MAPPING, attack("mapping-trap", MappingFault("trap", "unreachable"))),
+    with(MAPPING, attack("mapping-undeclared-queue", MappingFault("output", r#"queue "other" is not declared"#))),
     endless("memory-copy"),
     attack("memory-growth", TOO_MUCH_MEMORY),
     with(LABELS, attack("metric-labels", Allowed)),
@@ -109,6 +144,8 @@ pub(crate) const ATTACKS: [Attack; 47] = [
     with(READ_BELOW_VERSION, attack("path-need", Denied("/version/../api/v1/secrets"))),
     attack("recursion", Fault("memory", "call stack exhausted")),
     attack("requeue-storm", Allowed),
+    making(many_comparisons, attack("rules-that-compare", Allowed)),
+    making(fan_out, attack("rules-that-fan-out", Allowed)),
     attack("secret-need", Denied("get v1/Secret")),
     attack("selector-of-many-requirements", Fault("output", "it has 65 requirements, at most 64")),
     attack("selector-of-many-values", Fault("output", "it has 524298 bytes, at most 16384")),
@@ -128,11 +165,45 @@ pub(crate) const ATTACKS: [Attack; 47] = [
     attack("text-table-growth", Fault("memory", "elements are more than the limit of 50000")),
 ];
 
+/// As many rules as a watch may have, which compare as many fields as they may, with paths as long as fit into a manifest.
+fn many_comparisons() -> Value {
+    let path = |i: usize| (0..80).map(|level| format!(".f{i}l{level}")).collect::<String>();
+    let rule = |i: usize| {
+        let changed: Vec<String> = (0..4).map(|j| format!("data{}", path(4 * i + j))).collect();
+        json!({"to": "namespaceKeys", "kind": "v1/ConfigMap", "delayMs": i + 1, "changed": changed})
+    };
+    let rules = (0..63).map(rule).chain([json!({"to": "self", "changed": ["data.n", "data.echo"]})]);
+    let watch = json!({"kind": "v1/ConfigMap", "fields": ["data"], "enqueue": rules.collect::<Value>()});
+    json!({"watches": [watch]})
+}
+
+/// Rules by which one change leads to every object of its namespace, in as many queues as a plugin may have.
+fn fan_out() -> Value {
+    let name = |i: usize| if i == 0 { "rules-that-fan-out".to_owned() } else { format!("fan-{i}") };
+    let queues: Value = (0..16).map(|i| json!({"name": name(i), "concurrency": 4})).collect();
+    let rule = |i: usize| json!({"to": "namespaceKeys", "kind": "v1/ConfigMap", "queue": name(i % 16), "delayMs": i});
+    let rules: Value = (0..64).map(rule).collect();
+    json!({"queues": queues, "watches": [{"kind": "v1/ConfigMap", "enqueue": rules}]})
+}
+
+/// As many indexes as a watch may have.
+fn many_indexes() -> Value {
+    let index = |i: usize| json!({"name": format!("i{i}"), "field": format!("metadata.annotations.large{i}")});
+    let indexes: Value = (0..256).map(index).collect();
+    json!({
+        "limits": {"deadlineMs": 300, "hostCalls": 1_000_000_000},
+        "watches": [{"kind": "v1/ConfigMap", "namespace": "hostile", "indexes": indexes, "enqueue": [{"to": "self"}]}],
+    })
+}
+
 impl Attack {
     /// The component: the guest, or its core module from `text`, under a manifest that selects the attack.
     pub(crate) fn component(&self) -> Result<Vec<u8>> {
         let guest = components::guest("hostile")?;
-        let more: Map<String, Value> = serde_json::from_str(self.manifest)?;
+        let more: Map<String, Value> = match self.manifest {
+            Members::Text(text) => serde_json::from_str(text)?,
+            Members::Made(make) => serde_json::from_value(make())?,
+        };
         let change = |manifest: &mut Value| {
             for (name, value) in more {
                 manifest[&name] = value;

@@ -19,6 +19,8 @@ use tokio::runtime::Runtime;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Changes that the neighbour must follow during each attack.
 const N_PROBES: usize = 25;
+/// Objects beside the one that the neighbour changes.
+const N_BESIDE: usize = 50;
 /// The ConfigMaps that are the keys of attacks.
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
@@ -156,8 +158,13 @@ async fn set_up(client: &ApiClient) -> Result<()> {
     let named = |name: &str| json!({"metadata": {"name": name}});
     client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
     client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
+    for i in 0..N_BESIDE {
+        client.create("/api/v1/namespaces/calm/configmaps", &named(&format!("beside-{i}"))).await?;
+    }
     for name in KEYS {
-        client.create("/api/v1/namespaces/hostile/configmaps", &named(name)).await?;
+        let mut object = named(name);
+        object["metadata"]["annotations"]["large0"] = "x".repeat(if name == "k0" { 200_000 } else { 0 }).into();
+        client.create("/api/v1/namespaces/hostile/configmaps", &object).await?;
     }
     for name in ["s0", "s1", "victim"] {
         let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
@@ -217,6 +224,16 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
         ("a kilobyte that takes minutes to compile", of_core(&loops(400, 400), "reconcile")?, "nested loops"),
         ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
         ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
+        (
+            "65 rules of a watch",
+            changed(&|m| m["watches"][0]["enqueue"] = vec![json!({"to": "self"}); 65].into())?,
+            "65 are too many, at most 64",
+        ),
+        (
+            "257 compared fields",
+            changed(&|m| m["watches"][0]["enqueue"][0]["changed"] = vec![json!("data.n"); 257].into())?,
+            "257 are too many, at most 256",
+        ),
         ("no backoff", changed(&|m| m["queues"][0]["backoff"] = json!({"fixedMs": 0}))?, "backoff.fixedMs"),
         ("a manifest of 1 MiB", changed(&|m| m["description"] = "x".repeat(1 << 20).into())?, "bytes of its manifest"),
         (
