@@ -41,9 +41,7 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     }
     if owners.is_partial {
         if owners.dangling.is_empty() {
-            return Err(Error::retry(
-                "the object has more owners than can be looked for, and none of those found is gone",
-            ));
+            return Err(Error::retry("not all owners could be looked for, and none of those found is gone"));
         }
         // What is known to be gone makes room for the rest. The object keeps an owner, so that it still is one that has some.
         let goes = |place: usize, _: &OwnerReference| owners.dangling.contains(&place);

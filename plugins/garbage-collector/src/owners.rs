@@ -103,8 +103,9 @@ pub(crate) fn elsewhere<'a, L: Lister>(
 /// Sorts the references of an object.
 ///
 /// # Errors
-/// Needs for owners that the cache does not hold. A retry if a kind is not known to the API server: it may be one that
-/// appears later, and an object must not be deleted because of a typo.
+/// Needs for owners that the cache does not hold, in the first round only: the cache and what is kept of absent owners change
+/// from round to round, so that the owners to ask for might never be the same ones twice. A retry if a kind is not known to the
+/// API server: it may be one that appears later, and an object must not be deleted because of a typo.
 pub(crate) fn classify<L: Lister>(
     object: &Object,
     lister: &L,
@@ -113,6 +114,7 @@ pub(crate) fn classify<L: Lister>(
 ) -> Result<Result<Owners, Impossible>, Error> {
     let mut owners = Owners::default();
     let (mut asked, mut needs) = (BTreeSet::new(), Vec::new());
+    let mut is_any_answered = false;
     let mut resources: Option<Vec<ApiResource>> = None;
     for (place, reference) in object.metadata.owner_references.iter().enumerate() {
         let resources = resources.get_or_insert_with(|| lister.resources());
@@ -136,7 +138,6 @@ pub(crate) fn classify<L: Lister>(
             owners.dangling.insert(place);
             continue;
         }
-        // The same owner in every round: those of the first references.
         let owner = (&reference.api_version, &reference.kind, &reference.name);
         if !asked.contains(&owner) && asked.len() == MOST_ASKED {
             owners.is_partial = true;
@@ -145,7 +146,9 @@ pub(crate) fn classify<L: Lister>(
         let is_new = asked.insert(owner);
         let need =
             Need::LiveObject { kind: reference.owner_kind(), object: ObjectKey::new(namespace, &reference.name) };
-        match lister.answer(&need) {
+        let answer = lister.answer(&need);
+        is_any_answered |= answer.is_some();
+        match answer {
             None if is_new => needs.push(need),
             None => {}
             Some(Ok(text)) => {
@@ -172,7 +175,13 @@ pub(crate) fn classify<L: Lister>(
             }
         }
     }
-    if needs.is_empty() { Ok(Ok(owners)) } else { Err(Error::Needs(needs)) }
+    if !needs.is_empty() {
+        if !is_any_answered {
+            return Err(Error::Needs(needs));
+        }
+        owners.is_partial = true;
+    }
+    Ok(Ok(owners))
 }
 
 fn is_the_one(owner: &Seen, reference: &OwnerReference, namespace: &str) -> bool {

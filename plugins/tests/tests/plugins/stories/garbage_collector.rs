@@ -1,27 +1,32 @@
 //! Objects whose owner references nobody would write by hand, run after run until they are gone or stay as they are.
 
-use pintle_sdk::testing::{Cluster, Plugin};
-use pintle_sdk::{Error, Key, Kind};
+use std::cell::Cell;
+
+use pintle_sdk::testing::{Cluster, FixtureLister, Plugin};
+use pintle_sdk::{ApiError, ApiResource, Error, Key, Kind, Lister, MutationFailure, Need, ObjectKey, Query};
 use serde_json::{Value, json};
 
 use crate::garbage_collector::plugin;
 
 const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
 
-struct Story {
+struct Story<'a> {
     cluster: Cluster,
-    plugin: Plugin<'static>,
+    plugin: Plugin<'a>,
     key: Key,
 }
 
-impl Story {
+impl<'a> Story<'a> {
     /// A ConfigMap `dependent` with these owner references.
     fn new(owners: Vec<Value>) -> Self {
+        Self::of(owners, plugin())
+    }
+
+    fn of(owners: Vec<Value>, plugin: Plugin<'a>) -> Self {
         let resource = |kind: &str, plural: &str, namespaced: bool| json!({"kind": kind, "plural": plural, "namespaced": namespaced, "preferred": true, "verbs": ["list", "watch", "delete"]});
         let resources = json!([resource("v1/ConfigMap", "configmaps", true), resource("v1/Node", "nodes", false)]);
         let mut cluster = Cluster::new(1).resources(serde_json::from_value(resources).expect("these are resources"));
         cluster.insert(config_map("dependent", owners));
-        let plugin = plugin();
         let key = plugin.key(&CONFIG_MAP, "default", "dependent");
         Self { cluster, plugin, key }
     }
@@ -88,6 +93,83 @@ fn the_same_owner_many_times_over_is_read_once() {
     let mut story = Story::new(vec![owner("gone", "gone"); 5_000]);
     assert!(story.settle().len() <= 1);
     assert_eq!(story.dependent(), None);
+}
+
+/// A cluster where other runs keep other absent owners all the time.
+struct Restless<'l> {
+    lister: &'l FixtureLister,
+    n_reads: &'l Cell<usize>,
+}
+
+impl Lister for Restless<'_> {
+    fn state(&self, _: &str) -> Option<String> {
+        let first = self.n_reads.replace(self.n_reads.get() + 1) * 64;
+        let absent =
+            |i: usize| ["v1", "ConfigMap", "default", &format!("gone-{i}"), &format!("gone-{i}")].map(str::to_owned);
+        Some(json!((first..first + 64).map(absent).collect::<Vec<_>>()).to_string())
+    }
+
+    fn now_text(&self) -> String {
+        self.lister.now_text()
+    }
+
+    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
+        self.lister.get_json(kind, object)
+    }
+
+    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
+        self.lister.list_json(kind, query)
+    }
+
+    fn count(&self, kind: &Kind, query: &Query) -> u32 {
+        self.lister.count(kind, query)
+    }
+
+    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
+        self.lister.selecting_json(kind, namespace, labels)
+    }
+
+    fn dependents_json(&self, uid: &str) -> Vec<String> {
+        self.lister.dependents_json(uid)
+    }
+
+    fn by_uid_json(&self, uid: &str) -> Option<String> {
+        self.lister.by_uid_json(uid)
+    }
+
+    fn resources(&self) -> Vec<ApiResource> {
+        self.lister.resources()
+    }
+
+    fn config_json(&self) -> String {
+        self.lister.config_json()
+    }
+
+    fn attempt(&self) -> u32 {
+        self.lister.attempt()
+    }
+
+    fn failures(&self) -> Vec<MutationFailure> {
+        self.lister.failures()
+    }
+
+    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
+        self.lister.answer(need)
+    }
+}
+
+#[test]
+fn owners_are_looked_for_in_one_round_whatever_other_runs_learn_meanwhile() {
+    let n_reads = Cell::new(0);
+    let restless = |key: &Key, lister: &FixtureLister| {
+        plugin_garbage_collector::reconcile(key, &Restless { lister, n_reads: &n_reads })
+    };
+    let mut story =
+        Story::of(gone(2_000), Plugin::new(include_str!("../../../../garbage-collector/manifest.yaml"), restless));
+    let run = story.cluster.run(&story.plugin, &story.key);
+    assert_eq!(run.n_writes, 1, "{:?}", run.result);
+    assert_eq!(n_reads.get(), 2, "calls of the run");
+    assert_eq!(story.n_owners(), 1_800);
 }
 
 #[test]
