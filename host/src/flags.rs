@@ -11,7 +11,7 @@ pub(crate) mod upstream;
 
 use std::time::Duration;
 
-use pintle_core::contract::manifest::Limits;
+use pintle_core::contract::manifest::{Limits, is_label};
 
 pub(crate) use pintle_core::duration::parse_period as duration;
 
@@ -38,10 +38,11 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
 /// # Errors
 /// It is not a DNS label.
 pub(crate) fn class(text: &str) -> Result<String, String> {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label =
-        (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-');
-    if is_label { Ok(text.to_owned()) } else { Err("write up to 63 of a-z, 0-9 and `-`, for example blue".to_owned()) }
+    if is_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("write up to 63 of a-z, 0-9 and `-`, for example blue".to_owned())
+    }
 }
 
 /// Parses a time to wait.

@@ -325,7 +325,8 @@ fn serde_name(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn is_label(name: &str) -> bool {
+/// Whether a name is a DNS label: up to 63 lower-case letters, digits and `-`, not at its ends (RFC 1123).
+pub fn is_label(name: &str) -> bool {
     (1..=63).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !name.starts_with('-')
