@@ -77,7 +77,7 @@ async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow:
 async fn load(client: &Client, args: &LoadArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
     let (request, digest) = request(&args.component, Overrides::default()).await?;
     waiting.begin("the host to validate and compile it");
-    let report = client.swap("/v1/plugins", &request, |plugin| is_incoming(plugin, &digest), waiting).await?;
+    let report = client.swap("/v1/plugins", &request, |plugin| is_incoming(plugin, digest.as_deref()), waiting).await?;
     answer(args.output.output, &report, || show::report(&report))
 }
 
@@ -95,7 +95,7 @@ async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow
     let (request, digest) = request(&args.component, overrides).await?;
     let path = path(&args.name, "/swap");
     waiting.begin("the host to validate and compile it");
-    let mut report = client.swap(&path, &request, |plugin| is_incoming(plugin, &digest), waiting).await?;
+    let mut report = client.swap(&path, &request, |plugin| is_incoming(plugin, digest.as_deref()), waiting).await?;
     if args.wait == Until::Proven {
         output::progress(&show::report(&report));
         report = client.proven(&args.name, &report, waiting).await?;
@@ -136,24 +136,22 @@ fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> St
     }
 }
 
-/// The request, and the component's digest.
-async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, String)> {
+/// The request, and the digest of the component that it contains; a built-in one is known to the host only.
+async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, Option<String>)> {
     overrides.digest.clone_from(&args.digest);
+    let spec = || args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new);
     let component = match &args.component {
         Wanted::Sent(component) => component,
         Wanted::Builtin(name) => {
-            let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
-            let origin = format!("built-in {name}");
-            let request =
-                ApplyRequest { origin, builtin: Some(name.clone()), spec, overrides, ..ApplyRequest::default() };
-            // Its digest is not known here.
-            return Ok((request, String::new()));
+            let (origin, builtin) = (format!("built-in {name}"), Some(name.clone()));
+            let request = ApplyRequest { origin, builtin, spec: spec()?, overrides, ..ApplyRequest::default() };
+            return Ok((request, None));
         }
     };
     let fetcher = Fetcher::new(&args.registry, None, stderr)?;
     let Pulled { origin, bytes, proof } = read_source(&fetcher, component).await?;
     fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof.clone()))?;
-    let spec = args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new)?;
+    let spec = spec()?;
     if bytes.is_empty() {
         bail!("{origin} is empty");
     }
@@ -162,11 +160,12 @@ async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Resu
         ComponentSource::Path(file) => std::path::absolute(file).map_or(origin, |file| file.display().to_string()),
         ComponentSource::Registry(_) => origin,
     };
-    Ok((ApplyRequest { origin, component: STANDARD.encode(bytes), builtin: None, spec, overrides, proof }, digest))
+    let component = STANDARD.encode(bytes);
+    Ok((ApplyRequest { origin, component, builtin: None, spec, overrides, proof }, Some(digest)))
 }
 
-fn is_incoming(plugin: &PluginStatus, digest: &str) -> bool {
-    plugin.incoming.as_ref().is_some_and(|incoming| digest.is_empty() || incoming.digest == digest)
+fn is_incoming(plugin: &PluginStatus, digest: Option<&str>) -> bool {
+    plugin.incoming.as_ref().is_some_and(|incoming| digest.is_none_or(|digest| incoming.digest == digest))
 }
 
 /// What lasts no longer than the process of the host, and what does.
