@@ -64,7 +64,8 @@ mod tests {
             println!("\nready");
             signals.requested().await;
             println!("\nstopping");
-            std::thread::sleep(Duration::from_secs(3600));
+            // If the second signal does not end the process, this does, with another exit code.
+            std::thread::sleep(Duration::from_secs(60));
         });
     }
 
