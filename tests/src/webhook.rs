@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -15,12 +15,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+
+use crate::tls;
 
 /// The webhook. Dropping it closes its port.
 #[derive(Debug)]
@@ -37,14 +36,7 @@ impl Webhook {
     /// # Errors
     /// There is no randomness or no free port.
     pub async fn refusing(message: &'static str) -> Result<Webhook> {
-        let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
-        let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).map_err(|why| anyhow!(why))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(vec![issued.cert.der().clone()], key)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let (acceptor, certificate) = tls::self_signed(&[])?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let n_refused = Arc::new(AtomicU64::new(0));
@@ -66,7 +58,7 @@ impl Webhook {
                 });
             }
         });
-        Ok(Webhook { address, certificate: issued.cert.pem(), n_refused, _accepting: accepting })
+        Ok(Webhook { address, certificate, n_refused, _accepting: accepting })
     }
 
     /// The `clientConfig` of a webhook configuration.

@@ -24,14 +24,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
-use crate::ControlPlane;
+use crate::{ControlPlane, tls};
 
 /// Frames of one watch that wait for their time.
 const MAX_WAITING: usize = 100_000;
@@ -62,7 +62,7 @@ impl Proxy {
     /// # Errors
     /// The certificates cannot be read.
     pub async fn start(plane: &ControlPlane) -> Result<Proxy> {
-        let acceptor = TlsAcceptor::from(Arc::new(server_config(plane)?));
+        let acceptor = server_tls(plane)?;
         let upstream = upstream(plane)?;
         let base: Uri = plane.base_url().parse()?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -113,14 +113,10 @@ impl Rules {
     }
 }
 
-fn server_config(plane: &ControlPlane) -> Result<ServerConfig> {
+fn server_tls(plane: &ControlPlane) -> Result<TlsAcceptor> {
     let (certificate, key) = plane.serving();
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<Vec<_>, _>>()?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, PrivateKeyDer::from_pem_file(key)?)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
+    tls::acceptor(chain, PrivateKeyDer::from_pem_file(key)?, &["h2"])
 }
 
 fn upstream(plane: &ControlPlane) -> Result<Upstream> {

@@ -6,7 +6,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -15,30 +14,18 @@ use pintle_core::ports::api::{ApiReader as _, Detail, ListWatchTarget, WatchStar
 use pintle_kube::{Connection, Source};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_testing::Gate;
-use pintle_tests::components;
 use pintle_tests::silence::{FAULTS, Times, trials};
+use pintle_tests::{components, tls};
 use pintle_wasm::{WasmConfig, WasmEngine};
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 
 /// How long it may take on a busy machine before the test gives up.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Ends TLS in front of an API server without it. Returns the address and the authority's certificate in PEM.
 async fn with_tls(target: std::net::SocketAddr) -> (std::net::SocketAddr, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (acceptor, authority) = tls::self_signed(&["h2"]).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -52,7 +39,7 @@ async fn with_tls(target: std::net::SocketAddr) -> (std::net::SocketAddr, String
             });
         }
     });
-    (address, made.cert.pem())
+    (address, authority)
 }
 
 struct Fixture {
