@@ -120,8 +120,14 @@ impl Doomed {
         for path in by {
             s.client.delete(path, None).await?;
         }
-        eventually(DEADLINE, "the namespace to go", async || {
-            Ok(self.x.client.find(&self.path()).await?.is_none().then_some(()))
+        self.went().await
+    }
+
+    /// Waits until the namespace is gone.
+    async fn went(&self) -> Result<()> {
+        eventually(DEADLINE, "the namespace to go", async || match self.x.client.find(&self.path()).await? {
+            None => Ok(Some(())),
+            Some(namespace) => bail!("its status is {:#}", namespace["status"]),
         })
         .await
     }
@@ -135,11 +141,7 @@ impl Doomed {
 
     /// Waits until the namespace is gone, and checks that no object went before the last Pod, and that nothing was reported in it.
     async fn gone(self) -> Result<()> {
-        eventually(DEADLINE, "the namespace to go", async || match self.x.client.find(&self.path()).await? {
-            None => Ok(Some(())),
-            Some(namespace) => bail!("its status is {:#}", namespace["status"]),
-        })
-        .await?;
+        self.went().await?;
         let history = eventually(DEADLINE, "the watches to show the end of the ConfigMap", async || {
             let history = self.recorder.so_far()?;
             let ended = |plural: &str| history.of(plural).any(|w| w.effect == Effect::Deleted && w.name() == "kept");
