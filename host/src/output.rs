@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pintle_core::text::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
+use crate::cli::Output;
 use crate::flags::upstream;
 
 /// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error.
@@ -28,6 +29,27 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("write JSON")?;
     line(&printable_json(&text))
+}
+
+/// Writes a YAML document to standard output.
+///
+/// # Errors
+/// Standard output is not writable.
+pub fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_norway::to_string(value).context("write YAML")?;
+    line(text.trim_end())
+}
+
+/// Writes a result in the given format; `text` is the form for humans.
+///
+/// # Errors
+/// Standard output is not writable.
+pub(crate) fn answer(form: Output, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match form {
+        Output::Json => json(value),
+        Output::Yaml => yaml(value),
+        Output::Text => line(text().trim_end()),
+    }
 }
 
 /// Writes an error with its causes to standard error, in one line.
@@ -55,24 +77,42 @@ pub fn usage(why: &clap::Error) -> ExitCode {
 }
 
 fn refused(why: &clap::Error) -> String {
-    not_yet(why).unwrap_or_else(|| mistake(&why.to_string()))
+    of_upstream(why).unwrap_or_else(|| mistake(&why.to_string()))
 }
 
-/// Reports a flag of kube-controller-manager whose controller is not built yet.
-fn not_yet(why: &clap::Error) -> Option<String> {
+/// Reports a flag of kube-controller-manager that this host does not have.
+fn of_upstream(why: &clap::Error) -> Option<String> {
     match (why.kind(), why.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag),
         _ => None,
     }
 }
 
-/// The error and the remedy, without the usage summary that follows.
+/// The error and the remedy in one line, with the command whose help tells more.
 fn mistake(text: &str) -> String {
-    let lines =
-        text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
-    let text = lines.join("; ");
-    format!("{}; see --help", text.strip_prefix("error: ").unwrap_or(&text))
+    let (what, usage) = text.split_once("Usage:").unwrap_or((text, ""));
+    let lines = what.lines().map(str::trim).filter(|line| {
+        // An argument that begins with `--` is never meant as a value here.
+        let is_useless =
+            line.is_empty() || line.starts_with("tip: to pass '") || line.starts_with("For more information");
+        !is_useless
+    });
+    let mut sentence = String::new();
+    for line in lines {
+        let separator = match sentence.chars().last() {
+            None => "",
+            Some(':') => " ",
+            _ if line.starts_with('[') => " ",
+            // The arguments that are missing, one in each line.
+            Some('>') if line.starts_with(['<', '-']) => ", ",
+            Some(_) => "; ",
+        };
+        sentence = sentence + separator + line;
+    }
+    let words = usage.split_whitespace().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+    let command = words.take_while(|word| !word.starts_with('-')).collect::<Vec<_>>().join(" ");
+    let help = if command.is_empty() { "--help".to_owned() } else { format!("`{command} --help`") };
+    format!("{}; see {help}", sentence.strip_prefix("error: ").unwrap_or(&sentence))
 }
 
 /// An error with its causes, nothing twice.
@@ -94,6 +134,7 @@ pub(crate) fn one_line(why: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use expect_test::{Expect, expect};
 
     use super::*;
 
@@ -108,7 +149,54 @@ mod tests {
             format!("--{flag} is a flag of {controller}, which is not part of this Pintle yet; leave it out");
         assert_eq!(refused(&format!("--{flag}")), expected);
         assert_eq!(refused(&format!("--{flag}=5")), expected);
-        assert!(refused("--widgets").starts_with("unexpected argument '--widgets' found"));
+        assert_eq!(refused("--widgets"), "unexpected argument '--widgets' found; see `pintle run --help`");
+    }
+
+    #[test]
+    fn a_flag_of_kube_controller_manager_itself_is_rejected_with_what_to_do() {
+        let why = crate::cli::Cli::try_parse_from(["pintle", "run", "-v=2"]).unwrap_err();
+        expect![[r#"-v is a flag of kube-controller-manager that Pintle does not have: write --log LEVEL, for example --log debug or --log info,pintle_runtime=debug"#]]
+            .assert_eq(&super::refused(&why));
+    }
+
+    #[test]
+    fn a_mistake_is_one_sentence_with_the_command_that_helps() {
+        let check = |arguments: &[&str], expected: Expect| {
+            let why = crate::cli::Cli::try_parse_from([&["pintle"], arguments].concat()).unwrap_err();
+            expected.assert_eq(&super::refused(&why));
+        };
+        check(
+            &["plugin", "describe"],
+            expect!["the following required arguments were not provided: <NAME>; see `pintle plugin describe --help`"],
+        );
+        check(
+            &["plugin", "swap"],
+            expect![
+                "the following required arguments were not provided: <NAME>, <FILE|oci://REF|builtin:NAME>; see `pintle plugin swap --help`"
+            ],
+        );
+        check(
+            &["plugin", "lst"],
+            expect![
+                "unrecognized subcommand 'lst'; tip: some similar subcommands exist: 'ls', 'list'; see `pintle plugin --help`"
+            ],
+        );
+        check(
+            &["plugin", "list", "-o", "xml"],
+            expect![
+                "invalid value 'xml' for '--output <OUTPUT>' [possible values: text, json, yaml]; tip: a similar value exists: 'yaml'; see --help"
+            ],
+        );
+        check(
+            &["run", "--kubeconfi", "x"],
+            expect![
+                "unexpected argument '--kubeconfi' found; tip: a similar argument exists: '--kubeconfig'; see `pintle run --help`"
+            ],
+        );
+        check(
+            &["dev", "--nodes", "-1"],
+            expect!["invalid value '-1' for '--nodes <N>': -1 is not in 0..=4294967295; see --help"],
+        );
     }
 
     #[test]

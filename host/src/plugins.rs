@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::contract::settings;
-use pintle_core::policy::controllers_flag::ControllersFlag;
+use pintle_core::policy::controllers_flag::{ControllersFlag, UnknownControllers};
 use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_sources::control::Base;
@@ -24,6 +24,7 @@ use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 use crate::builtins::{BUILTINS, Catalogue};
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
+use crate::flags::upstream;
 use crate::output;
 
 /// A component that is not loaded yet.
@@ -130,9 +131,7 @@ fn choose_among(
     }
     let known: Vec<String> = candidates.iter().map(|candidate| candidate.manifest.name.clone()).collect();
     let flag = ControllersFlag::beside(!args.plugins.is_empty(), &args.controllers)?;
-    flag.check(
-        candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice())),
-    )?;
+    check_names(&flag, &candidates)?;
     let excluded = candidates.iter().filter(|candidate| candidate.is_excluded(&flag));
     let excluded = excluded.map(|candidate| candidate.manifest.name.clone()).collect();
     let mut settings = parse_settings(&args.settings, &candidates)?;
@@ -158,6 +157,16 @@ fn choose_among(
         bail!("--controllers={list:?} enables no controller; known are {}", known.join(", "));
     }
     Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded })
+}
+
+/// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
+///
+/// # Errors
+/// [`UnknownControllers`]; a retry does not help.
+pub(crate) fn check_names(flag: &ControllersFlag, candidates: &[Candidate]) -> Result<(), UnknownControllers> {
+    let known =
+        candidates.iter().map(|candidate| (candidate.manifest.name.as_str(), candidate.manifest.aliases.as_slice()));
+    flag.check(known, upstream::controllers())
 }
 
 /// The built-in components, by plugin name.

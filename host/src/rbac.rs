@@ -18,7 +18,7 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let flag = ControllersFlag::beside(!args.plugins.is_empty(), &args.controllers)?;
     let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
     let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
-    flag.check(candidates.iter().map(|one| (one.manifest.name.as_str(), one.manifest.aliases.as_slice())))?;
+    plugins::check_names(&flag, &candidates)?;
     let enabled = candidates.iter().filter(|candidate| candidate.is_enabled(&flag));
     let chosen: Vec<&Manifest> = enabled.map(|candidate| &*candidate.manifest).collect();
     if chosen.is_empty() {

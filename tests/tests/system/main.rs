@@ -13,6 +13,7 @@ mod defaults;
 mod dev;
 mod failures;
 mod faults;
+mod flags;
 mod fuzz;
 mod handover;
 mod hostile;

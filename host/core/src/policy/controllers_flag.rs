@@ -45,14 +45,28 @@ impl FromStr for ControllersFlag {
     }
 }
 
-/// The flag names unknown controllers.
+/// The flag names controllers that this host does not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("--controllers: {} not known; known are {}", .unknown.join(", "), .known.join(", "))]
-pub struct UnknownControllers {
-    /// The names, as given.
-    pub unknown: Vec<String>,
-    /// The valid names.
-    pub known: Vec<String>,
+pub enum UnknownControllers {
+    /// Names that nothing has.
+    #[error("--controllers: no controller is called {}; known are {}", .unknown.join(" or "), .known.join(", "))]
+    Unknown {
+        /// The names, as given.
+        unknown: Vec<String>,
+        /// The valid names.
+        known: Vec<String>,
+    },
+    /// Names of kube-controller-manager's controllers.
+    #[error(
+        "--controllers: {} of kube-controller-manager {} not part of this Pintle yet; known are {}",
+        .missing.join(", "), if .missing.len() == 1 { "is" } else { "are" }, .known.join(", ")
+    )]
+    Missing {
+        /// The names, as given.
+        missing: Vec<String>,
+        /// The valid names.
+        known: Vec<String>,
+    },
 }
 
 impl ControllersFlag {
@@ -89,26 +103,39 @@ impl ControllersFlag {
         })
     }
 
-    /// Checks that every name is known. `known` yields names with their aliases.
+    /// Checks that every name is known. `known` yields names with their aliases, `missing` those of kube-controller-manager that the
+    /// host does not have: they can be disabled, which they are.
     ///
     /// # Errors
     /// [`UnknownControllers`]; a retry does not help.
-    pub fn check<'a>(&self, known: impl Iterator<Item = (&'a str, &'a [String])>) -> Result<(), UnknownControllers> {
+    pub fn check<'a, 'b>(
+        &self,
+        known: impl Iterator<Item = (&'a str, &'a [String])>,
+        missing: impl Iterator<Item = (&'b str, &'b [String])>,
+    ) -> Result<(), UnknownControllers> {
         let known: Vec<(&str, &[String])> = known.collect();
-        let unknown: Vec<String> = self
-            .items
-            .iter()
-            .filter_map(|item| match item {
-                Item::All => None,
-                Item::On(name) | Item::Off(name) => Some(name),
-            })
-            .filter(|item| !known.iter().any(|(name, aliases)| *item == name || aliases.contains(item)))
-            .cloned()
-            .collect();
-        if unknown.is_empty() {
-            return Ok(());
+        let missing: Vec<(&str, &[String])> = missing.collect();
+        let has = |list: &[(&str, &[String])], item: &String| {
+            list.iter().any(|(name, aliases)| item == name || aliases.contains(item))
+        };
+        let (mut unknown, mut asked) = (Vec::new(), Vec::new());
+        for item in &self.items {
+            match item {
+                Item::All => {}
+                Item::On(name) | Item::Off(name) if has(&known, name) => {}
+                Item::On(name) if has(&missing, name) => asked.push(name.clone()),
+                Item::Off(name) if has(&missing, name) => {}
+                Item::On(name) | Item::Off(name) => unknown.push(name.clone()),
+            }
         }
-        Err(UnknownControllers { unknown, known: known.iter().map(|(name, _)| (*name).to_owned()).collect() })
+        let names = || known.iter().map(|(name, _)| (*name).to_owned()).collect();
+        if !unknown.is_empty() {
+            return Err(UnknownControllers::Unknown { unknown, known: names() });
+        }
+        if !asked.is_empty() {
+            return Err(UnknownControllers::Missing { missing: asked, known: names() });
+        }
+        Ok(())
     }
 }
 
@@ -169,14 +196,22 @@ mod tests {
 
     #[test]
     fn unknown_names_are_rejected_with_the_valid_ones() {
-        let aliases = ["widget".to_owned()];
-        let known = || [("widget-controller", aliases.as_slice()), ("gadget-controller", &[])].into_iter();
-        "*,-widget,gadget-controller".parse::<ControllersFlag>().unwrap().check(known()).unwrap();
-        let error = "*,-wigdet".parse::<ControllersFlag>().unwrap().check(known()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "--controllers: wigdet not known; known are widget-controller, gadget-controller"
-        );
+        let [widget, robot] = [["widget".to_owned()], ["robot".to_owned()]];
+        let check = |flag: &str| {
+            let known = [("widget-controller", widget.as_slice()), ("gadget-controller", &[])].into_iter();
+            let missing = [("robot-controller", robot.as_slice())].into_iter();
+            let flag: ControllersFlag = flag.parse().unwrap();
+            flag.check(known, missing).map_err(|error| error.to_string())
+        };
+        for flag in ["*,-widget,gadget-controller", "*,-robot", "-robot-controller,widget"] {
+            assert_eq!(check(flag), Ok(()), "{flag}");
+        }
+        let unknown = "no controller is called wigdet; known are widget-controller, gadget-controller";
+        for flag in ["*,-wigdet", "wigdet,robot"] {
+            assert_eq!(check(flag), Err(format!("--controllers: {unknown}")), "{flag}");
+        }
+        let missing = "robot of kube-controller-manager is not part of this Pintle yet; known are widget-controller, gadget-controller";
+        assert_eq!(check("*,robot"), Err(format!("--controllers: {missing}")));
         assert!("a,,b".parse::<ControllersFlag>().is_err());
         assert!("".parse::<ControllersFlag>().is_err());
     }

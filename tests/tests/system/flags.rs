@@ -1,0 +1,104 @@
+//! The command line of the binary, beside that of kube-controller-manager.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use pintle_tests::controlplane::ensure_binary;
+use pintle_tests::pintle::binary;
+use serde_json::Value;
+
+fn pintle(arguments: &[&str]) -> Result<Output> {
+    let mut command = Command::new(binary()?);
+    command.args(arguments).output().with_context(|| format!("run pintle {arguments:?}"))
+}
+
+/// `--help` of kube-controller-manager.
+fn upstream_help() -> Result<String> {
+    let output = Command::new(ensure_binary()?).args(["kube-controller-manager", "--help"]).output()?;
+    ensure!(output.status.success(), "kube-controller-manager --help failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The flags of a help text in pflag's form.
+fn flags(help: &str) -> BTreeSet<String> {
+    let of_line = |line: &str| {
+        let line = line.trim_start();
+        // `-v, --v Level`.
+        let line = line.split_once(", ").filter(|(short, _)| short.len() == 2).map_or(line, |(_, long)| long);
+        let name: String =
+            line.strip_prefix("--")?.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        Some(name)
+    };
+    help.lines().filter_map(of_line).collect()
+}
+
+#[test]
+fn every_flag_of_kube_controller_manager_is_accepted_or_refused_with_what_to_do() -> Result<()> {
+    let upstream = flags(&upstream_help()?);
+    ensure!(upstream.len() > 100, "{} flags of kube-controller-manager were found", upstream.len());
+    for flag in &upstream {
+        // The value is none of any flag, and no cluster is there: no command goes further than its arguments.
+        let nowhere = format!("--{flag}={}", if flag == "kubeconfig" { "/does/not/exist" } else { "?" });
+        let elsewhere = if flag == "kubeconfig" { "--context=x" } else { "--kubeconfig=/does/not/exist" };
+        let output = pintle(&["run", elsewhere, &nowhere])?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        let is_usage = flag == "help" || error.contains("invalid value") || error.contains("unexpected value");
+        let is_known = is_usage
+            || error.contains("/does/not/exist")
+            || error.contains("--controllers")
+            || error.contains("--root-ca-file");
+        let is_refused = error.contains("leave it out") || error.contains(": write ") || error.contains(": set ");
+        ensure!(is_known || (is_refused && error.contains(&format!("--{flag} is a flag of"))), "--{flag}: {error}");
+        ensure!(error.lines().count() == 1 || flag == "help", "--{flag}: {error}");
+    }
+    let table: Value = serde_norway::from_str(include_str!("../../../plugins/upstream.yaml"))?;
+    let listed = |list: &Value| {
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let controllers = table["controllers"].as_object().into_iter().flatten().flat_map(|(_, one)| listed(&one["flags"]));
+    let general = table["flags"].as_array().into_iter().flatten().flat_map(|one| listed(&one["names"]));
+    for flag in controllers.chain(general) {
+        ensure!(upstream.contains(&flag), "kube-controller-manager has no flag --{flag}, which upstream.yaml lists");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_controller_of_kube_controller_manager_can_be_disabled_and_those_that_are_missing_are_named() -> Result<()> {
+    let help = upstream_help()?;
+    let (_, names) = help.split_once("All controllers: ").context("no list of controllers")?;
+    let names: BTreeSet<&str> = names
+        .split([',', '\n', ' '])
+        .take_while(|word| *word != "Disabled-by-default")
+        .filter(|word| word.ends_with("-controller"))
+        .collect();
+    ensure!(names.len() >= 49, "{names:?}");
+    let mut n_missing = 0;
+    for name in names {
+        let without = pintle(&["rbac", "--controllers", &format!("*,-{name}")])?;
+        ensure!(without.status.success(), "-{name}: {}", String::from_utf8_lossy(&without.stderr));
+        let with = pintle(&["rbac", "--controllers", name])?;
+        let error = String::from_utf8_lossy(&with.stderr);
+        let missing = format!("{name} of kube-controller-manager is not part of this Pintle yet");
+        n_missing += usize::from(error.contains(&missing));
+        ensure!(with.status.success() || error.contains(&missing), "{name}: {error}");
+    }
+    ensure!(n_missing > 0, "no controller is missing: remove the list");
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_one_sentence() -> Result<()> {
+    let error = |arguments: &[&str]| -> Result<String> { Ok(String::from_utf8(pintle(arguments)?.stderr)?) };
+    let missing =
+        "pintle: the following required arguments were not provided: <NAME>; see `pintle plugin describe --help`\n";
+    ensure!(error(&["plugin", "describe"])? == missing, "{}", error(&["plugin", "describe"])?);
+    for arguments in [["help", "run"], ["run", "--help"]] {
+        let output = pintle(&arguments)?;
+        ensure!(
+            output.status.success() && String::from_utf8(output.stdout)?.contains("--beside-kube-controller-manager")
+        );
+    }
+    Ok(())
+}
