@@ -21,7 +21,7 @@ use crate::flags::{self, controllers::ControllerFlags};
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]
-#[command(name = "pintle", version, about, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "pintle", version, about, max_term_width = 110)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -75,6 +75,21 @@ pub enum Command {
     Rbac(RbacArgs),
     /// Show the version of this binary and of the built-in controllers.
     Version(VersionArgs),
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:
+  # bash, for this shell and for later ones
+  source <(pintle completion bash)
+  pintle completion bash > ~/.local/share/bash-completion/completions/pintle
+
+  # zsh, into a folder of fpath
+  pintle completion zsh > \"${fpath[1]}/_pintle\"
+
+  # fish
+  pintle completion fish > ~/.config/fish/completions/pintle.fish")]
+    Completion(CompletionArgs),
+    /// Write the manual pages of all commands to a folder.
+    #[command(after_help = "Example:\n  pintle man ~/.local/share/man/man1 && man pintle-run")]
+    Man(ManArgs),
 }
 
 /// Controllers to run: components, selection and settings.
@@ -227,7 +242,7 @@ pub struct DevArgs {
     pub plugin: Vec<PathBuf>,
 
     /// Number of simulated nodes.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     pub nodes: u32,
 
     /// Time from binding a Pod until it is ready, in milliseconds.
@@ -356,6 +371,22 @@ pub struct InspectArgs {
     pub output: Output,
 }
 
+/// Arguments of `pintle completion`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell.
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `pintle man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder of the pages, one for each command; created if it is missing.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
 /// Arguments of `pintle version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
@@ -371,6 +402,8 @@ pub enum Output {
     Text,
     /// One JSON document.
     Json,
+    /// One YAML document.
+    Yaml,
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
-//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] those of [`pintle_author`].
+//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] those of [`pintle_author`],
+//! [`complete`] completions and manual pages.
 //!
 //! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
@@ -11,6 +12,7 @@ mod author;
 mod beside;
 mod builtins;
 pub mod cli;
+mod complete;
 mod dev;
 mod flags;
 mod host;
@@ -57,6 +59,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Inspect(args) => on_runtime(author::inspect(&args)),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
         Command::Version(args) => version::version(&args),
+        Command::Completion(args) => complete::completion(&args),
+        Command::Man(args) => complete::man(&args),
     }
 }
 
