@@ -284,14 +284,20 @@ impl Controller {
                 }
                 let first = &report.failures[0];
                 let n_failures = report.n_failed;
+                let is_repeated = report.n_denied > 0 && attempt > 0;
                 if report.only_conflicts {
                     tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is requeued");
+                } else if is_repeated {
+                    // The full error once: a grant that is missing stays missing.
+                    tracing::debug!(plugin = %self.name, %key, attempt, error = first.message, "writes failed again");
                 } else {
                     tracing::warn!(
                         plugin = %self.name, %key, attempt, n_failures, n_denied = report.n_denied, verb = first.verb,
                         kind = %first.kind, object = %first.object, code = first.code, reason = first.reason,
                         error = first.message, "writes failed"
                     );
+                }
+                if !report.only_conflicts {
                     inner.last_error =
                         Some(format!("{key}: {} {} {}: {}", first.verb, first.kind, first.object, first.message));
                 }

@@ -132,7 +132,13 @@ pub(crate) async fn perform(
         })
         .collect();
     if let Some(denied) = needs.iter().find_map(|(_, denied)| denied.as_ref()) {
-        tracing::warn!(plugin = rights.manifest.name, n_denied, error = denied.message, "needs are not granted");
+        let (plugin, key, error) = (&rights.manifest.name, rights.key, &denied.message);
+        // The full error once: a grant that is missing stays missing.
+        if rights.view.attempt() == 0 {
+            tracing::warn!(plugin, %key, n_denied, error, "needs are not granted");
+        } else {
+            tracing::debug!(plugin, %key, n_denied, error, "needs are not granted");
+        }
     }
     // A repeated need is read again.
     let answers = &mut answered.answers;
