@@ -9,9 +9,9 @@ use pintle_author::package;
 use pintle_build::{Built, Project, Scaffold};
 use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
 
+use crate::cli::InspectArgs;
 use crate::cli::author::{BuildArgs, NewArgs, PackageArgs};
 use crate::cli::test::TestArgs;
-use crate::cli::{InspectArgs, Output};
 use crate::{logging, output};
 
 pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
@@ -58,10 +58,7 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
     }
     logging::quiet()?;
     let report = cases::test(&options).await?;
-    match args.output {
-        Output::Json => output::json(&report.json())?,
-        Output::Text => output::line(report.text().trim_end())?,
-    }
+    output::answer(args.output, &report.json(), || report.text())?;
     report.verdict()
 }
 
@@ -73,8 +70,5 @@ pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
     let found = pintle_wasm::inspect(&file, &bytes)?;
     let is_verified = fetcher.trust().demands();
     let inspected = Inspected { file: &file, found: &found, n_signatures, is_verified };
-    match args.output {
-        Output::Json => output::json(&inspected.json()),
-        Output::Text => output::line(inspected.text().trim_end()),
-    }
+    output::answer(args.output, &inspected.json(), || inspected.text())
 }

@@ -13,7 +13,6 @@ use pintle_oci::{
 };
 use serde_json::json;
 
-use crate::cli::Output;
 use crate::cli::oci::{ConnectArgs, KeygenArgs, PullArgs, PushArgs, RegistryArgs, SignArgs, VerifyArgs, WaitArgs};
 use crate::output;
 
@@ -65,15 +64,13 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
         add_signature(&session, key, &pinned, digest).await?;
     }
     session.push_manifest(to, &artifact.manifest).await?;
-    match args.output {
-        Output::Text => output::line(&pinned.to_string()),
-        Output::Json => output::json(&json!({
-            "reference": pinned.to_string(),
-            "digest": digest.to_string(),
-            "component": format!("sha256:{}", found.digest),
-            "signed": key.is_some(),
-        })),
-    }
+    let result = json!({
+        "reference": pinned.to_string(),
+        "digest": digest.to_string(),
+        "component": format!("sha256:{}", found.digest),
+        "signed": key.is_some(),
+    });
+    output::answer(args.output, &result, || pinned.to_string())
 }
 
 /// Creation time of an artifact.

@@ -1,11 +1,14 @@
 //! `pintle plugin`: manages the plugins of a running host.
 
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::bail;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pintle_client::{Client, Waiting, failures, path, show};
+use pintle_client::show::{self, Changes};
+use pintle_client::{Client, Waiting, failures, path};
 use pintle_oci::{ComponentSource, Evidence, Fetcher, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
@@ -13,10 +16,9 @@ use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::Output;
 use crate::cli::failures::FailuresArgs;
 use crate::cli::plugin::{
-    Action, ComponentArgs, DisableArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until, Wanted,
+    Action, ComponentArgs, DisableArgs, ListArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until, Wanted,
 };
 use crate::output;
 
@@ -37,19 +39,10 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
 
 async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow::Result<()> {
     match action {
-        Action::List(args) => {
-            let listing: Listing = client.get("/v1/plugins").await?;
-            match args.output {
-                Output::Json => output::json(&listing),
-                Output::Text => output::line(&show::listing(&listing, &jiff::Timestamp::now())),
-            }
-        }
+        Action::List(args) => list(client, args, waiting).await,
         Action::Describe(args) => {
             let found: Description = client.get(&path(&args.name, "")).await?;
-            match args.output.output {
-                Output::Json => output::json(&found),
-                Output::Text => output::line(&show::description(&found)),
-            }
+            output::answer(args.output.output, &found, || show::description(&found))
         }
         Action::Load(args) => load(client, args, waiting).await,
         Action::Swap(args) => swap(client, args, waiting).await,
@@ -57,20 +50,39 @@ async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow:
         Action::Disable(args) => disable(client, args).await,
         Action::Enable(args) => {
             let found: Description = client.post(&path(&args.name, "/enable"), &Value::Null).await?;
-            answer(args.output.output, &found, || format!("plugin {} is enabled", args.name))
+            output::answer(args.output.output, &found, || format!("plugin {} is enabled", args.name))
         }
         Action::Unload(args) => {
             let gone: Value = client.delete(&path(&args.name, "")).await?;
-            answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
+            output::answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
         }
         Action::Failures(args) => self::failures(client, args).await,
         Action::Diff(args) => {
             let found: DiffAnswer = client.get(&path(&args.name, "/diff")).await?;
-            match args.output.output {
-                Output::Json => output::json(&found),
-                Output::Text => output::line(&show::diff(&args.name, found.shadow.as_ref())),
-            }
+            output::answer(args.output.output, &found, || show::diff(&args.name, found.shadow.as_ref()))
         }
+    }
+}
+
+/// Time between two looks at the host while a list is watched.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+async fn list(client: &Client, args: &ListArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
+    let form = args.output.output;
+    let mut listing: Listing = client.get("/v1/plugins").await?;
+    output::answer(form, &listing, || show::listing(&listing, &jiff::Timestamp::now()))?;
+    if !args.watch {
+        return Ok(());
+    }
+    waiting.begin("plugins to change");
+    loop {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        let next: Listing = client.get("/v1/plugins").await?;
+        let changes = Changes::between(&listing, &next);
+        if !changes.is_empty() {
+            output::answer(form, &changes, || changes.rows(&jiff::Timestamp::now()))?;
+        }
+        listing = next;
     }
 }
 
@@ -78,7 +90,7 @@ async fn load(client: &Client, args: &LoadArgs, waiting: &mut Waiting) -> anyhow
     let (request, digest) = request(&args.component, Overrides::default()).await?;
     waiting.begin("the host to validate and compile it");
     let report = client.swap("/v1/plugins", &request, |plugin| is_incoming(plugin, digest.as_deref()), waiting).await?;
-    answer(args.output.output, &report, || show::report(&report))
+    output::answer(args.output.output, &report, || show::report(&report))
 }
 
 async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
@@ -100,40 +112,49 @@ async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow
         output::progress(&show::report(&report));
         report = client.proven(&args.name, &report, waiting).await?;
     }
-    answer(args.output.output, &report, || show::report(&report))
+    output::answer(args.output.output, &report, || show::report(&report))
 }
 
 async fn rollback(client: &Client, args: &NameArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
     waiting.begin("the previous version to take over");
     let path = path(&args.name, "/rollback");
-    let report = client.swap(&path, &Value::Null, |plugin| plugin.name == args.name, waiting).await?;
-    answer(args.output.output, &report, || show::report(&report))
+    let report = client
+        .swap(&path, &Value::Null, |plugin| plugin.name == args.name || plugin.aliases.contains(&args.name), waiting)
+        .await?;
+    output::answer(args.output.output, &report, || show::report(&report))
 }
 
 async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {
     let request = DisableRequest { why: args.why.clone() };
     let found: Description = client.post(&path(&args.name, "/disable"), &request).await?;
-    answer(args.output.output, &found, || {
+    output::answer(args.output.output, &found, || {
         let source = found.plugin.as_ref().map_or("", |plugin| plugin.source.as_str());
         disabled(&args.name, source)
     })
 }
 
 async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
-    let found = failures::fetch(client, &args.name, args.key.as_deref()).await?;
-    let list = || failures::list(&args.name, &found, &jiff::Timestamp::now());
-    let Some(folder) = &args.save else { return answer(args.output.output, &found, list) };
-    let cases = failures::save(client, &args.name, &found, folder, args.secrets).await?;
-    answer(args.output.output, &json!({ "cases": cases }), || {
+    let now = jiff::Timestamp::now();
+    let key = args.key.as_deref();
+    // Scripts and pagers get whole messages.
+    let width = io::stdout().is_terminal().then_some(failures::SHORT_MESSAGE);
+    let Some(name) = &args.name else {
+        let listing: Listing = client.get("/v1/plugins").await?;
+        let mut found = BTreeMap::new();
+        for plugin in listing.items {
+            found.insert(plugin.name.clone(), failures::fetch(client, &plugin.name, key).await?);
+        }
+        return output::answer(args.output.output, &json!({ "plugins": found }), || {
+            failures::list_all(&found, &now, width)
+        });
+    };
+    let found = failures::fetch(client, name, key).await?;
+    let list = || failures::list(name, &found, &now, width);
+    let Some(folder) = &args.save else { return output::answer(args.output.output, &found, list) };
+    let cases = failures::save(client, name, &found, folder, args.secrets).await?;
+    output::answer(args.output.output, &json!({ "cases": cases }), || {
         if cases.is_empty() { list() } else { failures::saved(folder, &cases) }
     })
-}
-
-fn answer(form: Output, value: &impl serde::Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-    match form {
-        Output::Json => output::json(value),
-        Output::Text => output::line(&text()),
-    }
 }
 
 /// The request, and the digest of the component that it contains; a built-in one is known to the host only.

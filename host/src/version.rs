@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::{Output, VersionArgs};
+use crate::cli::VersionArgs;
 use crate::{output, plugins};
 
 #[derive(Serialize)]
@@ -28,14 +28,11 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
             .map(|plugin| Plugin { name: plugin.manifest.name.clone(), version: plugin.manifest.version.clone() })
             .collect(),
     };
-    match args.output {
-        Output::Json => output::json(&version),
-        Output::Text => {
-            output::line(&format!("pintle {}, contract {}", version.version, version.contract.join(", ")))?;
-            for plugin in version.plugins {
-                output::line(&format!("  {} {}", plugin.name, plugin.version))?;
-            }
-            Ok(())
+    output::answer(args.output, &version, || {
+        let mut text = format!("pintle {}, contract {}", version.version, version.contract.join(", "));
+        for plugin in &version.plugins {
+            text += &format!("\n  {} {}", plugin.name, plugin.version);
         }
-    }
+        text
+    })
 }

@@ -1,5 +1,6 @@
 //! The last runs of a plugin that failed, and cases made of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use serde::Serialize;
 
 use crate::{Client, path};
 
-/// Characters of a message in a line of the list.
-const MAX_MESSAGE_CHARS: usize = 120;
+/// Characters of a message in a line of a terminal.
+pub const SHORT_MESSAGE: usize = 120;
 
 /// The failed runs of a plugin that the host keeps; of one object if a key is given.
 ///
@@ -68,7 +69,7 @@ pub fn saved(folder: &Path, cases: &[Case]) -> String {
     for Case { case, is_old, failure } in cases {
         let was = if *is_old { " (was there already)" } else { "" };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}{was}: {}", case.display(), first_line(failure));
+        let _ = writeln!(text, "{}{was}: {}", case.display(), first_line(failure, Some(SHORT_MESSAGE)));
     }
     text + &format!("\nRun them in the plugin's folder: pintle test --cases {}", folder.display())
 }
@@ -134,32 +135,45 @@ fn failure_text(plugin: &str, saved: &SavedFailure) -> String {
     text
 }
 
-fn first_line(failure: &Failure) -> String {
+/// The kind and the first line of the message, at most `n_chars` of it.
+fn first_line(failure: &Failure, n_chars: Option<usize>) -> String {
     let line = failure.message.lines().next().unwrap_or_default();
-    let mut cut: String = line.chars().take(MAX_MESSAGE_CHARS).collect();
+    let mut cut: String = line.chars().take(n_chars.unwrap_or(usize::MAX)).collect();
     if cut.len() < line.len() {
         cut += "...";
     }
     format!("{}: {cut}", failure.failure)
 }
 
-/// Failed runs as a table.
-pub fn list(plugin: &str, found: &FailureList, now: &jiff::Timestamp) -> String {
+/// Failed runs of a plugin as a table. `n_chars`: most characters of a message; all if absent.
+pub fn list(plugin: &str, found: &FailureList, now: &jiff::Timestamp, n_chars: Option<usize>) -> String {
     if found.items.is_empty() {
         return format!("No failed runs of plugin {plugin} are kept.");
     }
     let mut rows = vec![["LAST", "TIMES", "KIND", "KEY", "FAILURE"].map(str::to_owned).to_vec()];
-    rows.extend(found.items.iter().map(|failure| {
-        let last = failure.last.parse::<jiff::Timestamp>();
-        vec![
-            last.map_or_else(|_| "<unknown>".to_owned(), |last| age(now.as_second() - last.as_second())),
-            failure.times.to_string(),
-            failure.key.kind.clone(),
-            failure.key.object(),
-            first_line(failure),
-        ]
-    }));
+    rows.extend(found.items.iter().map(|failure| row(failure, now, n_chars)));
     table(&rows)
+}
+
+/// Failed runs of several plugins as a table, by the plugin's name.
+pub fn list_all(found: &BTreeMap<String, FailureList>, now: &jiff::Timestamp, n_chars: Option<usize>) -> String {
+    let mut rows = vec![["PLUGIN", "LAST", "TIMES", "KIND", "KEY", "FAILURE"].map(str::to_owned).to_vec()];
+    for (plugin, failures) in found {
+        let of_plugin = failures.items.iter().map(|failure| row(failure, now, n_chars));
+        rows.extend(of_plugin.map(|row| [vec![plugin.clone()], row].concat()));
+    }
+    if rows.len() == 1 { "No failed runs are kept.".to_owned() } else { table(&rows) }
+}
+
+fn row(failure: &Failure, now: &jiff::Timestamp, n_chars: Option<usize>) -> Vec<String> {
+    let last = failure.last.parse::<jiff::Timestamp>();
+    vec![
+        last.map_or_else(|_| "<unknown>".to_owned(), |last| age(now.as_second() - last.as_second())),
+        failure.times.to_string(),
+        failure.key.kind.clone(),
+        failure.key.object(),
+        first_line(failure, n_chars),
+    ]
 }
 
 #[cfg(test)]
@@ -194,15 +208,19 @@ mod tests {
     #[test]
     fn a_list_has_one_line_for_each() {
         let mut long = failure();
-        long.message = "x".repeat(MAX_MESSAGE_CHARS + 1);
+        long.message = "x".repeat(SHORT_MESSAGE + 1);
         long.key.namespace = String::new();
         let now = "2026-01-02T03:10:05Z".parse().unwrap();
         expect![[r#"
             LAST   TIMES   KIND                    KEY            FAILURE
             5m     3       example.com/v1/Widget   default/we/b   trap: wasm `unreachable` instruction executed
             5m     3       example.com/v1/Widget   we/b           trap: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."#]]
-        .assert_eq(&list("p", &FailureList { items: vec![failure(), long] }, &now));
-        assert_eq!(list("p", &FailureList::default(), &now), "No failed runs of plugin p are kept.");
+        .assert_eq(&list("p", &FailureList { items: vec![failure(), long.clone()] }, &now, Some(SHORT_MESSAGE)));
+        assert_eq!(list("p", &FailureList::default(), &now, None), "No failed runs of plugin p are kept.");
+        let all = |items| list_all(&BTreeMap::from([("p".to_owned(), FailureList { items })]), &now, None);
+        let whole = all(vec![long]);
+        assert!(whole.starts_with("PLUGIN   LAST") && whole.ends_with(&"x".repeat(SHORT_MESSAGE + 1)), "{whole}");
+        assert_eq!(all(Vec::new()), "No failed runs are kept.");
     }
 
     #[test]

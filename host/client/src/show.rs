@@ -7,6 +7,7 @@ use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
 use pintle_core::text::{Printable, age, table};
 use pintle_sources::control::OVERRIDDEN;
 use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
+use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -15,34 +16,87 @@ const SHORT_DIGEST: usize = 12;
 
 /// Plugins as a table, and what was not applied.
 pub fn listing(listing: &Listing, now: &Timestamp) -> String {
-    let mut rows =
-        vec![["NAME", "VERSION", "DIGEST", "PHASE", "READY", "SOURCE", "FAULTS", "AGE"].map(str::to_owned).to_vec()];
-    rows.extend(listing.items.iter().map(|plugin| {
-        let phase = match plugin.stage {
-            Some(stage) => format!("{:?} ({stage:?})", plugin.phase),
-            None => format!("{:?}", plugin.phase),
-        };
-        vec![
-            plugin.name.clone(),
-            plugin.current.version.clone(),
-            short(&plugin.current.digest).to_owned(),
-            phase,
-            condition(plugin, "Ready"),
-            source(plugin),
-            plugin.n_faults.to_string(),
-            since(&plugin.current.since, now),
-        ]
-    }));
-    let mut text = if listing.items.is_empty() { "No plugins are loaded.".to_owned() } else { table(&rows) };
+    let mut text = if listing.items.is_empty() { "No plugins are loaded.".to_owned() } else { plugins(listing, now) };
     if !listing.problems.is_empty() {
-        text += "\n\nNot applied:\n";
-        let rows = listing.problems.iter().map(|problem| {
-            let Problem { plugin, reason, message, .. } = problem;
-            vec![plugin.clone(), reason.clone(), message.clone()]
-        });
-        text += &table(&rows.collect::<Vec<_>>());
+        text += &format!("\n\nNot applied:\n{}", problems(listing));
     }
     text
+}
+
+/// What has changed between two listings.
+#[derive(Debug, Serialize)]
+pub struct Changes {
+    /// Plugins in another state, and new problems.
+    #[serde(flatten)]
+    pub listing: Listing,
+    /// Names of plugins that are no longer loaded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unloaded: Vec<String>,
+}
+
+impl Changes {
+    /// What of `after` is not as it was. Counters other than that of faults do not matter.
+    pub fn between(before: &Listing, after: &Listing) -> Self {
+        // One age for both.
+        let state = |plugin: &PluginStatus| row(plugin, &Timestamp::UNIX_EPOCH);
+        let is_changed = |plugin: &&PluginStatus| {
+            let old = before.items.iter().find(|old| old.name == plugin.name);
+            old.is_none_or(|old| state(old) != state(plugin))
+        };
+        let is_gone = |old: &&PluginStatus| after.items.iter().all(|plugin| plugin.name != old.name);
+        let listing = Listing {
+            items: after.items.iter().filter(is_changed).cloned().collect(),
+            problems: after.problems.iter().filter(|problem| !before.problems.contains(problem)).cloned().collect(),
+        };
+        Self { listing, unloaded: before.items.iter().filter(is_gone).map(|plugin| plugin.name.clone()).collect() }
+    }
+
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.listing.items.is_empty() && self.listing.problems.is_empty() && self.unloaded.is_empty()
+    }
+
+    /// Rows as those of [`listing`], without the headers.
+    pub fn rows(&self, now: &Timestamp) -> String {
+        // With its header the table has the columns of the first one, unless a value is longer.
+        let table = plugins(&self.listing, now);
+        let mut rows: Vec<String> = table.lines().skip(1).map(ToOwned::to_owned).collect();
+        rows.extend(self.unloaded.iter().map(|name| format!("{name} is unloaded")));
+        rows.extend(problems(&self.listing).lines().map(|line| format!("not applied: {line}")));
+        rows.join("\n")
+    }
+}
+
+fn plugins(listing: &Listing, now: &Timestamp) -> String {
+    let header = ["NAME", "VERSION", "DIGEST", "PHASE", "READY", "SOURCE", "FAULTS", "AGE"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(listing.items.iter().map(|plugin| row(plugin, now)));
+    table(&rows)
+}
+
+fn row(plugin: &PluginStatus, now: &Timestamp) -> Vec<String> {
+    let phase = match plugin.stage {
+        Some(stage) => format!("{:?} ({stage:?})", plugin.phase),
+        None => format!("{:?}", plugin.phase),
+    };
+    vec![
+        plugin.name.clone(),
+        plugin.current.version.clone(),
+        short(&plugin.current.digest).to_owned(),
+        phase,
+        condition(plugin, "Ready"),
+        source(plugin),
+        plugin.n_faults.to_string(),
+        since(&plugin.current.since, now),
+    ]
+}
+
+fn problems(listing: &Listing) -> String {
+    let rows = listing.problems.iter().map(|problem| {
+        let Problem { plugin, reason, message, .. } = problem;
+        vec![plugin.clone(), reason.clone(), message.clone()]
+    });
+    table(&rows.collect::<Vec<_>>())
 }
 
 /// Where it comes from, and whether an operator has changed what that declares.
@@ -247,6 +301,23 @@ mod tests {
             widgets   Invalid   /plugins/widgets.wasm: this is not WebAssembly"#]]
         .assert_eq(&listing(&all, &now));
         expect!["No plugins are loaded."].assert_eq(&listing(&Listing::default(), &now));
+    }
+
+    #[test]
+    fn what_has_changed_is_shown_again() {
+        let before = Listing { items: vec![plugin("p"), plugin("gone"), plugin("still")], problems: vec![problem()] };
+        let mut after = before.clone();
+        after.items.remove(1);
+        after.items[0].n_faults += 1;
+        // Runs are no news.
+        after.items[1].n_runs += 1;
+        after.problems.push(Problem { reason: "NotGranted".into(), ..problem() });
+        expect![[r#"
+            p      0.2.0     0123456789ab   Running (Probation)   True    built-in   4        5m
+            gone is unloaded
+            not applied: widgets   NotGranted   /plugins/widgets.wasm: this is not WebAssembly"#]]
+        .assert_eq(&Changes::between(&before, &after).rows(&"2026-01-02T03:09:05Z".parse().unwrap()));
+        assert!(Changes::between(&after, &after).is_empty());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use super::plugin::OutputArgs;
 /// Arguments of `pintle plugin failures`.
 #[derive(Debug, Args)]
 pub struct FailuresArgs {
-    /// Name of the plugin.
+    /// Name of the plugin, or its alias. Default: all plugins.
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub name: Option<String>,
 
     /// Show only runs for this object: `web` or `default/web`.
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
@@ -19,7 +19,7 @@ pub struct FailuresArgs {
 
     /// Save each run as a case for `pintle test --cases FOLDER`: a file with what the run read, and how it failed as comments. Runs that
     /// were saved before are left unchanged.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", requires = "name")]
     pub save: Option<PathBuf>,
 
     /// Show values of Secrets and of settings from files. By default they are masked.

@@ -53,8 +53,11 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the plugins of the running host.
-    #[command(visible_alias = "ls", after_help = "Examples:\n  pintle plugin list\n  pintle plugin list -o json")]
-    List(OutputArgs),
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  pintle plugin list\n  pintle plugin list --watch\n  pintle plugin list -o yaml"
+    )]
+    List(ListArgs),
     /// Show details of a plugin: versions, conditions, queues, faults, its last swap, and the requests of its sources that were rejected.
     #[command(after_help = "Example:\n  pintle plugin describe deployment-controller")]
     Describe(NameArgs),
@@ -97,7 +100,7 @@ pub enum Action {
     /// Show the last failed runs, and save what they read as cases for `pintle test`. A host keeps 20 runs of each plugin, and 32 MiB in
     /// total, in memory; repeated failures are counted.
     #[command(after_help = "Examples:
-  pintle plugin failures widgets
+  pintle plugin failures
   pintle plugin failures widgets --save cases
   pintle plugin failures widgets --key default/web --save cases")]
     Failures(FailuresArgs),
@@ -111,10 +114,22 @@ pub struct OutputArgs {
     pub output: Output,
 }
 
+/// Arguments of `pintle plugin list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// After the list, print each plugin again when it changes, until the command is interrupted.
+    #[arg(short, long)]
+    pub watch: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub output: OutputArgs,
+}
+
 /// A plugin.
 #[derive(Debug, Args)]
 pub struct NameArgs {
-    /// Name of the plugin.
+    /// Name of the plugin, or its alias, such as `deployment`.
     #[arg(value_name = "NAME")]
     pub name: String,
 
@@ -126,7 +141,7 @@ pub struct NameArgs {
 /// Arguments of `pintle plugin disable`.
 #[derive(Debug, Args)]
 pub struct DisableArgs {
-    /// Name of the plugin.
+    /// Name of the plugin, or its alias.
     #[arg(value_name = "NAME")]
     pub name: String,
 
@@ -154,7 +169,7 @@ pub struct LoadArgs {
 /// Arguments of `pintle plugin swap`.
 #[derive(Debug, Args)]
 pub struct SwapArgs {
-    /// Name of the plugin.
+    /// Name of the plugin, or its alias.
     #[arg(value_name = "NAME")]
     pub name: String,
 

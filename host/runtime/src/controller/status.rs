@@ -49,6 +49,9 @@ pub struct FaultingKey {
 pub struct PluginStatus {
     /// Its name.
     pub name: String,
+    /// Other names of it, by its manifest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     /// Its phase.
     pub phase: Phase,
     /// The plugin source that provides it: `built-in`, `command line`, `folder`, `resource`, or `admin`. Empty here: the sources
@@ -145,6 +148,7 @@ impl Controller {
         let history = &inner.history;
         PluginStatus {
             name: self.name.to_string(),
+            aliases: version.manifest().aliases.clone(),
             phase: inner.phase(synced),
             source: String::new(),
             current: version.info(history.since.clone()),

@@ -11,12 +11,14 @@
 //! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
 //! | `GET /v1/plugins/NAME/failures/ID` | one of them with its input; values of Secrets only with `?secrets=true` |
 //!
-//! An error is a `Refusal` with a matching status code. `GET /v1/plugins` shows the progress of a swap.
+//! NAME is the name of a plugin, or an alias that no other plugin has. An error is a `Refusal` with a matching status code. `GET /v1/plugins` shows the progress of a swap.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, RawQuery, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, RawQuery, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -85,7 +87,10 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .route("/v1/plugins/{name}/enable", post(enable))
         .route("/v1/plugins/{name}/diff", get(diff))
         .route("/v1/plugins/{name}/failures", get(list_failures))
-        .route("/v1/plugins/{name}/failures/{id}", get(move |control, path, query| failure(save, control, path, query)))
+        .route(
+            "/v1/plugins/{name}/failures/{id}",
+            get(move |control, name, path, query| failure(save, control, name, path, query)),
+        )
         .fallback(|| async { Refused(Refusal::new(NO_ROUTE, "this host's admin API has no such path")) })
         .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
         .with_state(control)
@@ -94,11 +99,25 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .layer(middleware::from_fn(peer::check))
 }
 
+/// The plugin in the path of a request, by its name or an alias.
+struct Named(String);
+
+impl FromRequestParts<Arc<Control>> for Named {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Arc<Control>) -> Result<Self, Refused> {
+        let Path(mut values) = Path::<BTreeMap<String, String>>::from_request_parts(parts, control)
+            .await
+            .map_err(|why| Refusal::new(BAD_REQUEST, why.body_text()))?;
+        Ok(Self(control.resolve(values.remove("name").unwrap_or_default())?))
+    }
+}
+
 async fn list(State(control): Shared) -> Response {
     ok(&control.listing())
 }
 
-async fn describe(State(control): Shared, Path(name): Path<String>) -> Answer {
+async fn describe(State(control): Shared, Named(name): Named) -> Answer {
     Ok(ok(&control.describe(&name)?))
 }
 
@@ -118,7 +137,7 @@ async fn load(
 async fn swap(
     State(control): Shared,
     ConnectInfo(peer): Caller,
-    Path(name): Path<String>,
+    Named(name): Named,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
     let request = parse::<ApplyRequest>(body)?;
@@ -129,14 +148,14 @@ async fn swap(
     to_its_end(swap).await
 }
 
-async fn rollback(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+async fn rollback(State(control): Shared, ConnectInfo(peer): Caller, Named(name): Named) -> Answer {
     to_its_end(async move { control.operator(peer.uid).rollback(&name).await }).await
 }
 
 async fn disable(
     State(control): Shared,
     ConnectInfo(peer): Caller,
-    Path(name): Path<String>,
+    Named(name): Named,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
     let request = parse::<DisableRequest>(body)?;
@@ -144,27 +163,28 @@ async fn disable(
     Ok(ok(&control.describe(&name)?))
 }
 
-async fn enable(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+async fn enable(State(control): Shared, ConnectInfo(peer): Caller, Named(name): Named) -> Answer {
     control.operator(peer.uid).enable(&name)?;
     Ok(ok(&control.describe(&name)?))
 }
 
-async fn unload(State(control): Shared, ConnectInfo(peer): Caller, Path(name): Path<String>) -> Answer {
+async fn unload(State(control): Shared, ConnectInfo(peer): Caller, Named(name): Named) -> Answer {
     to_its_end(async move { control.operator(peer.uid).unload(&name).await }).await
 }
 
-async fn diff(State(control): Shared, Path(name): Path<String>) -> Answer {
+async fn diff(State(control): Shared, Named(name): Named) -> Answer {
     Ok(ok(&DiffAnswer { shadow: control.diff(&name)? }))
 }
 
-async fn list_failures(State(control): Shared, Path(name): Path<String>) -> Answer {
+async fn list_failures(State(control): Shared, Named(name): Named) -> Answer {
     Ok(ok(&failures::list(&control.failures(&name)?)))
 }
 
 async fn failure(
     save: failures::SaveRun,
     State(control): Shared,
-    Path((name, id)): Path<(String, String)>,
+    Named(name): Named,
+    Path((_, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Answer {
     let secrets = query.as_deref() == Some("secrets=true");

@@ -507,6 +507,27 @@ impl Control {
         Ok(Description { plugin, problems })
     }
 
+    /// The name of the plugin that is called so: its own, or the alias of exactly one.
+    ///
+    /// # Errors
+    /// [`Refusal`]: several plugins have this alias.
+    pub fn resolve(&self, name: String) -> Result<String, Refusal> {
+        let Listing { items, problems } = self.listing();
+        let is_name = |plugin: &PluginStatus| plugin.name == name;
+        if items.iter().any(is_name) || problems.iter().any(|problem| problem.plugin == name) {
+            return Ok(name);
+        }
+        let mut called = items.into_iter().filter(|plugin| plugin.aliases.contains(&name)).map(|plugin| plugin.name);
+        match (called.next(), called.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(one), Some(other)) => {
+                let text = format!("{name:?} is an alias of {one} and of {other}; write the name");
+                Err(Refusal::new(reason::NOT_FOUND, text))
+            }
+            (None, _) => Ok(name),
+        }
+    }
+
     /// Reports that a request of `source` was rejected; logs it if it is new.
     pub fn problem(&self, source: &str, plugin: &str, why: &Refusal) {
         let mut state = self.state.lock();

@@ -25,8 +25,9 @@ impl Loader for TextLoader {
         let Some((name, version)) = text.split_once(' ') else {
             return Err(LoadFailure(format!("{origin}: this is not WebAssembly")));
         };
+        let aliases = if name.starts_with("twin") { "alias-of-twins".to_owned() } else { format!("alias-of-{name}") };
         let manifest = json!({
-            "name": name, "version": version, "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "name": name, "aliases": [aliases], "version": version, "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
             "config": {"a": {"type": "string", "default": ""}},
         });
         let manifest =

@@ -47,6 +47,23 @@ async fn a_name_that_the_command_line_excludes_is_left_to_the_admin_api() {
 }
 
 #[tokio::test]
+async fn a_plugin_is_called_by_its_alias_if_no_other_one_has_it() {
+    let host = Fixture::new();
+    let control = &host.control;
+    control.load(wanted("p 1")).await.unwrap();
+    let resolve = |name: &str| control.resolve(name.to_owned()).map_err(|why| why.message);
+    assert_eq!(resolve("alias-of-p").as_deref(), Ok("p"));
+    assert_eq!(resolve("nobody").as_deref(), Ok("nobody"));
+    // A plugin's own name is stronger than an alias of another one.
+    control.load(wanted("alias-of-p 1")).await.unwrap();
+    assert_eq!(resolve("alias-of-p").as_deref(), Ok("alias-of-p"));
+    control.load(wanted("twin 1")).await.unwrap();
+    control.load(wanted("twin-2 1")).await.unwrap();
+    let why = resolve("alias-of-twins").unwrap_err();
+    assert_eq!(why, r#""alias-of-twins" is an alias of twin and of twin-2; write the name"#);
+}
+
+#[tokio::test]
 async fn a_resource_takes_precedence_over_a_file_and_a_file_over_built_in_plugins() {
     let host = start("p 1", Value::Null).await;
     let control = &host.control;
