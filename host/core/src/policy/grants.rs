@@ -195,6 +195,21 @@ impl Grants {
         self.withholds_events
     }
 
+    /// What a further grant for objects of this kind needs to cover, by the grants that the manifest requests for them.
+    fn narrowest(&self, kind: &Kind) -> Of {
+        let names = |rule: &&Rule| rule.kinds.as_ref().is_some_and(|kinds| kinds.contains(kind));
+        self.asked
+            .iter()
+            .filter(names)
+            .map(|rule| rule.relation.of)
+            .max_by_key(|of| match of {
+                Of::Any => 2,
+                Of::Controlled => 1,
+                Of::Key => 0,
+            })
+            .unwrap_or_default()
+    }
+
     /// Checks whether the request may be sent. `owned` returns whether the object has this relation to the key ([`Of::Key`] or
     /// [`Of::Controlled`]), or why not; it is called only if that decides.
     ///
@@ -220,7 +235,11 @@ impl Grants {
             }
             Err(whys)
         };
-        let denied = |given: bool, whys: Vec<String>| Denial::of_access(access, Why::new(given, whys));
+        let denied = |given: bool, whys: Vec<String>| {
+            let why = Why::new(given, whys);
+            let of = if matches!(why, Why::Unowned { .. }) { Of::Any } else { self.narrowest(access.kind) };
+            Denial::of_access(access, why, of)
+        };
         let asked = among(&self.asked).map_err(|whys| denied(false, whys))?;
         let given = match &self.given {
             None => Allowed::Freely,

@@ -41,7 +41,8 @@ impl Why {
 }
 
 impl Denial {
-    pub(super) fn of_access(access: &Access<'_>, why: Why) -> Self {
+    /// `of`: what the missing grant needs to cover.
+    pub(super) fn of_access(access: &Access<'_>, why: Why, of: Of) -> Self {
         let given = matches!(why, Why::Ungiven | Why::Unowned { given: true, .. });
         let one = |text: &str| if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
         let grant = Grant {
@@ -50,6 +51,7 @@ impl Denial {
             subresources: access.subresource.map(one).unwrap_or_default(),
             // A manifest's author does not know namespaces; an operator grants no more than necessary.
             namespaces: if given { one(access.namespace) } else { Vec::new() },
+            of,
             ..Grant::default()
         };
         Self { request: access.to_string(), why, grant: grant.into() }

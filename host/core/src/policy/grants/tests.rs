@@ -230,6 +230,8 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
     let asked = json!([
         {"verbs": ["*"], "kinds": ["v1/Pod"], "subresources": ["status"]},
         {"verbs": ["delete"], "kinds": ["v1/Secret"], "of": "controlled"},
+        {"verbs": ["get"], "kinds": ["v1/Node"], "of": "key"},
+        {"verbs": ["update"], "kinds": ["v1/Node"], "of": "controlled"},
     ]);
     let grants = grants(asked, Some(json!([{"verbs": ["delete"], "kinds": ["v1/Secret"]}])));
     let message = |verb, kind: &str, subresource| {
@@ -243,6 +245,11 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
         .assert_eq(&message("update", "v1/Pod", Some("status")));
     expect![[r#"delete v1/Secret a/b is not granted to plugin widgets, whose manifest asks for objects of the key only: nobody controls it; for all objects add `- {verbs: [delete], kinds: [v1/Secret]}` to `grants` of the manifest"#]]
         .assert_eq(&message("delete", "v1/Secret", None));
+    // No wider than what the manifest requests of the kind.
+    expect![[r#"patch v1/Secret a/b is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [patch], kinds: [v1/Secret], of: controlled}` to `grants` of the manifest"#]]
+        .assert_eq(&message("patch", "v1/Secret", None));
+    expect![[r#"update v1/Node a/b is not granted to plugin widgets: its operator does not give it; add `- {verbs: [update], kinds: [v1/Node], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&grants.check(&Access { verb: "update", kind: &"v1/Node".parse().unwrap(), subresource: None, namespace: "a", name: "b" }, |_| Ok(())).unwrap_err().message("widgets"));
     let path = |path| grants.check_path(path).unwrap_err().message("widgets");
     expect![[r#"get /apis/x?limit=1 is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [get], paths: ["/apis/x*"]}` to `grants` of the manifest"#]]
         .assert_eq(&path("/apis/x?limit=1"));
