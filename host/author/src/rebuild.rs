@@ -58,14 +58,17 @@ impl Followed {
             Self::Source(folder) => FolderWatch::new(folder),
             Self::File(file) => FolderWatch::of_entries(file.parent().unwrap_or(file)),
         };
-        let mut before = None;
+        let (mut before, mut has_run) = (None, false);
         loop {
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
                     match self.renew(&control).await {
-                        Ok(done) => report(&done),
-                        Err(why) => report(&format!("{}: the running version stays: {why:#}", self.path().display())),
+                        Ok(done) => {
+                            has_run = true;
+                            report(&done);
+                        }
+                        Err(why) => report(&failed(self.path(), has_run, &why)),
                     }
                 }
                 Ok(_) => {}
@@ -126,6 +129,12 @@ fn shown(took: Duration) -> String {
     }
 }
 
+/// What became of a save. `has_run`: whether a version of the plugin runs.
+fn failed(path: &Path, has_run: bool, why: &anyhow::Error) -> String {
+    let running = if has_run { "the running version stays" } else { "no version runs yet" };
+    format!("{}: {running}: {why:#}", path.display())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +156,12 @@ mod tests {
         assert!(wrong.starts_with("--plugin $DIR: $DIR is not a plugin in a language that can be built"), "{wrong}");
         std::fs::write(at("go.mod"), "").unwrap();
         assert_eq!(Followed::new(root.path()).unwrap(), Followed::Source(root.path().to_owned()));
+    }
+
+    #[test]
+    fn a_failed_build_says_whether_a_version_runs() {
+        let failed = |has_run| failed(Path::new("a"), has_run, &anyhow::anyhow!("why"));
+        assert_eq!([failed(false), failed(true)], ["a: no version runs yet: why", "a: the running version stays: why"]);
     }
 
     #[test]

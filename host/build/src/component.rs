@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use pintle_core::contract::manifest::{self, Manifest};
 use wasm_encoder::{ComponentSection, CustomSection, ProducersField, ProducersSection, Section as _};
 use wit_component::{ComponentEncoder, StringEncoding};
@@ -27,10 +27,17 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let manifest = Manifest::parse(&json).map_err(|why| match serde_norway::from_str::<Manifest>(&text) {
         // It knows the lines of the file.
         Err(placed) => anyhow::Error::new(placed),
-        Ok(_) => why.into(),
+        // It takes a number for text, as YAML allows.
+        Ok(_) => wrong_type(&value).unwrap_or_else(|| why.into()),
     });
     let manifest = manifest.with_context(in_file)?;
     Ok((json, manifest.name))
+}
+
+/// The field of a manifest that is not of its type.
+fn wrong_type(manifest: &serde_json::Value) -> Option<anyhow::Error> {
+    let why = serde_path_to_error::deserialize::<_, Manifest>(manifest).err()?;
+    Some(anyhow!("{}: {}; text that looks like a number needs quotes", why.path(), why.inner()))
 }
 
 /// Makes a component of a core module that was built with wit-bindgen, and writes the manifest into it.

@@ -163,6 +163,11 @@ mod tests {
         };
         assert!(why(&[("go.mod", "")]).starts_with("$DIR has no manifest.yaml, which says what the plugin watches"));
         assert!(why(&[("go.mod", ""), ("manifest.yaml", "name: web")]).starts_with("$DIR/manifest.yaml: "));
+        let number = MANIFEST.replace("RULE", "self").replace("\"0.1\"", "0.1");
+        assert_eq!(
+            why(&[("go.mod", ""), ("manifest.yaml", &number)]),
+            "$DIR/manifest.yaml: contract: invalid type: floating point `0.1`, expected a string; text that looks like a number needs quotes"
+        );
         let manifest = MANIFEST.replace("RULE", "self");
         assert!(why(&[("manifest.yaml", &manifest)]).starts_with("$DIR is not a plugin in a language"));
     }

@@ -41,7 +41,7 @@ impl Tried {
     /// What is expected is what was seen, from now on.
     pub(crate) fn updated(&mut self) {
         (self.differs, self.is_new) = (false, true);
-        self.problems.retain(|problem| problem != DIFFERS);
+        self.problems.retain(|problem| problem != DIFFERS && problem != UNWRITTEN);
     }
 
     fn add(&mut self, problem: String) {
@@ -61,6 +61,7 @@ impl Tried {
 
 /// The first of a case's problems, unless it ended with a fault.
 const DIFFERS: &str = "the outcome is not the expected one";
+const UNWRITTEN: &str = "the case has no expected outcome; --update writes this one after a line `---`";
 
 /// Of a case that gives another outcome on an instance that is not new.
 const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
@@ -214,7 +215,7 @@ fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
         Ok(seen) => {
             let differs = seen != case.expected;
             if differs {
-                problems.push(DIFFERS.to_owned());
+                problems.push(if case.expected.is_null() { UNWRITTEN } else { DIFFERS }.to_owned());
             }
             (Some(order::like(&case.expected, seen)), differs)
         }

@@ -285,6 +285,10 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
         serde_json::to_value(value).with_context(|| format!("{shown}: keys must be text"))
     });
     let raw = documents.next().transpose()?.unwrap_or_default();
+    ensure!(
+        !raw.is_null(),
+        "{shown} is empty: a case begins with the key of the run, `key: {{kind: v1/ConfigMap, name: web}}`"
+    );
     let input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
     // One that is still to be written is no mistake: --update writes it.
     let expected = documents.next().transpose()?.unwrap_or_default();
@@ -364,11 +368,15 @@ mod tests {
         let cases = [
             (why(&[], None), "no case in DIR"),
             (why(&[("a.yaml", "key: {kind: v1/Pod, name: x}")], Some("zzz")), "has \"zzz\" in its name"),
-            (why(&[("a.yaml", "")], None), "DIR/a.yaml: invalid type: null"),
+            (why(&[("a.yaml", "")], None), "DIR/a.yaml is empty"),
             (why(&[("a.yaml", "key: {kind: v1/Pod, name: x")], None), "DIR/a.yaml is not YAML"),
             (why(&[("a.yaml", "key: {kind: Pod, name: x}")], None), "DIR/a.yaml: key.kind: \"Pod\" is not a kind"),
             (why(&[("a.yaml", "key: {kind: v1/Pod, name: x}\nobject: []")], None), "unknown field `object`"),
             (why(&[("a.yaml", &format!("{INPUT}---\na: 1\n---\nb: 2\n"))], None), "more than two documents"),
+            (
+                why(&[("a.yaml", "# later\n")], None),
+                "DIR/a.yaml is empty: a case begins with the key of the run, `key: {kind: v1/ConfigMap, name: web}`",
+            ),
             (
                 why(&[("a/input.yaml", INPUT), ("a/expected.yaml", "")], None),
                 "DIR/a is a folder, but a case is one file: write input.yaml, a line `---` and expected.yaml to DIR/a.yaml",
