@@ -177,8 +177,10 @@ async fn a_wrong_component_leaves_the_running_version_unchanged() {
     host.refuses(garbage, json!({}), "BadComponent", "x.wasm: expected value").await;
     let older = script("2.0.0", |s| s["manifest"]["contract"] = "0.0".into());
     host.refuses(older, json!({}), "BadComponent", "version \"0.0\" is not known to this host").await;
-    let tampered = json!({"digest": "sha256:abc"});
-    host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "but sha256:abc is required").await;
+    let tampered = json!({"digest": "0".repeat(64)});
+    host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "000 is required").await;
+    let short = json!({"digest": "sha256:abc"});
+    host.refuses(script("2.0.0", |_| {}), short, "BadSpec", r#"digest: "sha256:abc" is not a SHA-256"#).await;
     let other = script("2.0.0", |s| s["manifest"]["name"] = "gadgets".into());
     host.refuses(other, json!({}), "OtherPlugin", "is plugin \"gadgets\" according to its manifest, not \"widgets\"")
         .await;

@@ -376,6 +376,12 @@ fn check_digest(spec: &Spec, digest: &str) -> Result<(), SwapError> {
     if bare.eq_ignore_ascii_case(digest) {
         return Ok(());
     }
+    if bare.len() != 64 || !bare.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(SwapError::new(
+            "BadSpec",
+            format!("digest: {wanted:?} is not a SHA-256; write its 64 hexadecimal digits, here sha256:{digest}"),
+        ));
+    }
     Err(SwapError::new(
         "DigestMismatch",
         format!(

@@ -10,7 +10,8 @@
 //! 1. The file's name is the plugin's, so that no two files are one plugin.
 //! 2. Rejected files are tried again once they have changed, and not before: half a file is rejected, the whole one is another file.
 //! 3. A folder that cannot be read, or does not answer, changes nothing, and delays nothing else.
-//! 4. Files that others than root and the host's user may change are rejected.
+//! 4. A plugin with a spec of another name, `NAME.yml`, is rejected.
+//! 5. Files that others than root and the host's user may change are rejected.
 
 mod access;
 mod lookout;
@@ -114,7 +115,7 @@ impl Source for FolderSource {
 
     /// The component, or the spec without one.
     fn label(&self, _: &str, files: &Files) -> String {
-        let path = files.component.as_ref().or(files.spec.as_ref()).map(|(path, _)| path);
+        let path = files.component.as_ref().or(files.spec.as_ref()).or(files.misnamed.as_ref()).map(|(path, _)| path);
         path.map(|path| path.display().to_string()).unwrap_or_default()
     }
 
@@ -125,6 +126,11 @@ impl Source for FolderSource {
 
 /// Reads the files of a plugin and applies them.
 async fn apply(control: Arc<Control>, work: FileWork, name: String, files: Files) -> Result<String, Refusal> {
+    if let Some((path, _)) = files.misnamed {
+        // It may limit the plugin.
+        let text = format!("{} is not read; rename it to {name}.yaml", path.display());
+        return Err(Refusal::new(reason::INVALID, text));
+    }
     let spec = match files.spec {
         Some((path, _)) => {
             let file = path.clone();

@@ -54,6 +54,8 @@ pub struct Files {
     pub spec: Option<(PathBuf, Option<Stamp>)>,
     /// `NAME.wasm.sig`, if there is such an entry and signatures are of interest.
     pub signature: Option<(PathBuf, Option<Stamp>)>,
+    /// `NAME.yml`, if there is such an entry: a spec that nobody reads.
+    pub misnamed: Option<(PathBuf, Option<Stamp>)>,
 }
 
 /// Name of the plugin -> its files; signatures only if they are asked for. Names with a dot in front and other files are left alone.
@@ -72,6 +74,7 @@ pub fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String,
         let (name, place): (_, fn(&mut Files) -> &mut _) = match extension {
             "wasm" => (stem, |files| &mut files.component),
             "yaml" => (stem, |files| &mut files.spec),
+            "yml" => (stem, |files| &mut files.misnamed),
             "sig" if with_signatures => match stem.strip_suffix(".wasm") {
                 Some(name) => (name, |files| &mut files.signature),
                 None => continue,

@@ -92,15 +92,31 @@ async fn a_rejected_file_leaves_the_running_version_and_is_tried_again_when_it_h
     assert_eq!(test.settle().await, ["p 2 from $DIR/p.wasm"]);
     assert!(test.problems().is_empty());
 
-    test.write("p.yaml", "digest: other");
+    test.write("p.yaml", &format!("digest: {}", "0".repeat(64)));
     assert!(test.settle().await.is_empty());
     assert!(test.problems()[0].starts_with("DigestMismatch: "), "{:?}", test.problems());
+    test.write("p.yaml", "digest: sha256:00");
+    assert!(test.settle().await.is_empty());
+    assert!(
+        test.problems()[0].starts_with("BadSpec: digest: \"sha256:00\" is not a SHA-256; write its 64"),
+        "{:?}",
+        test.problems()
+    );
     test.write("p.yaml", "colour: red");
     test.settle().await;
     assert_eq!(test.problems().len(), 1);
     assert!(test.problems()[0].starts_with("Invalid: $DIR/p.yaml: "), "{:?}", test.problems());
     fs::remove_file(test.at("p.yaml")).unwrap();
     test.settle().await;
+
+    // A spec that would not be read.
+    test.write("p.yml", "disabled: true");
+    test.settle().await;
+    assert_eq!(test.problems(), ["Invalid: $DIR/p.yml is not read; rename it to p.yaml"]);
+    assert_eq!(test.host.versions(), ["p 2"]);
+    fs::remove_file(test.at("p.yml")).unwrap();
+    test.settle().await;
+    assert!(test.problems().is_empty());
 
     // A link whose file is gone, and a folder in the place of a file.
     for make in
