@@ -5,8 +5,6 @@
 //!
 //! Invariant: every `$ref` of a document leads to a schema in it.
 //!
-//! Not here: `/openapi/v2`, which kubectl reads from servers without version 3, and in protobuf alone.
-//!
 //! Source: kube-openapi's builder, for names and extensions.
 
 mod types;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use parking_lot::Mutex;
 
 use super::Api;
@@ -12,8 +11,10 @@ use super::reply::Reply;
 use crate::discovery::{Registry, Resource};
 use crate::openapi::{self, Served};
 
-/// Media type of the version 2 document that old clients ask for, which is not served.
-const PROTOBUF_V2: &str = "application/com.github.proto-openapi";
+/// Media type of the version 2 document, which kubectl reads for kinds that version 3 does not have.
+const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The version 2 document, which names no kind: `swagger: "2.0"` and the title and version of `info`.
+const V2: &[u8] = b"\x0a\x032.0\x12\x0e\x0a\x06pintle\x12\x041.36";
 
 /// Documents by path, and the registry that they describe.
 #[derive(Default)]
@@ -28,11 +29,10 @@ struct Cached {
 
 impl Api {
     /// The OpenAPI document at a path; none when there is none.
-    pub(crate) fn open_api(&self, path: &str, headers: &HeaderMap) -> Option<Reply> {
+    pub(crate) fn open_api(&self, path: &str) -> Option<Reply> {
         let rest = path.strip_prefix("/openapi/")?;
-        let accept = headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        if rest == "v2" && accept.starts_with(PROTOBUF_V2) && !accept.contains("application/json") {
-            return Some(Reply::text(406, "only application/json is served"));
+        if rest == "v2" {
+            return Some(Reply::bytes(200, PROTOBUF_V2, Bytes::from_static(V2)));
         }
         let registry = self.registry();
         let mut cache = self.open_api_cache.0.lock();

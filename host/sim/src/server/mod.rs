@@ -205,7 +205,7 @@ impl Api {
         };
         let reply = match (path::parse(parts.uri.path()), accept) {
             // These have media types of their own.
-            (Path::Other(path), _) => Ok(self.other(&path, format, &parts.headers)),
+            (Path::Other(path), _) => Ok(self.other(&path, format)),
             (Path::Object(path), Err(error)) => Err(match self.registry().by_plural(&path.api_version, &path.plural) {
                 Some(resource) if resource.crd.is_none() => {
                     let lists = parts.method == Method::GET && path.name.is_none();
@@ -352,7 +352,7 @@ impl Api {
         )
     }
 
-    fn other(&self, path: &str, format: Format, headers: &HeaderMap) -> Reply {
+    fn other(&self, path: &str, format: Format) -> Reply {
         let path = path.trim_end_matches('/');
         match path {
             "" => Reply::json(
@@ -375,7 +375,7 @@ impl Api {
             {
                 Reply::text(200, "ok")
             }
-            _ => self.open_api(path, headers).unwrap_or_else(|| Reply::text(404, "404 page not found\n")),
+            _ => self.open_api(path).unwrap_or_else(|| Reply::text(404, "404 page not found\n")),
         }
     }
 }

@@ -25,7 +25,7 @@ const TOKEN_SECONDS: i64 = 3600;
 impl Api {
     pub(crate) fn subresource(&self, verb: &str, name: &str, call: &Call) -> Result<Reply, ApiError> {
         match (verb, name) {
-            (_, "log" | "exec" | "attach" | "portforward" | "proxy") => {
+            (_, "log" | "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers") => {
                 Err(ApiError::not_served(&format!("{}/{name}", call.resource.plural)))
             }
             ("get", "scale") => self.get_scale(call),
