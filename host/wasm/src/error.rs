@@ -75,7 +75,7 @@ pub enum LoadProblem {
     NotWasm,
     /// The bytes are a core module.
     #[error(
-        "this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or convert it with wasm-tools)"
+        "this is a core WebAssembly module, not a component (build it with `pintle build`, or convert it with `wasm-tools component new`)"
     )]
     CoreModule,
     /// The bytes end early, or are not a valid component.

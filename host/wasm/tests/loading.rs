@@ -34,7 +34,7 @@ fn other_files_than_components_are_rejected() {
     check(
         &wat::parse_str("(module)").unwrap(),
         expect![
-            "plugin.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or convert it with wasm-tools)"
+            "plugin.wasm: this is a core WebAssembly module, not a component (build it with `pintle build`, or convert it with `wasm-tools component new`)"
         ],
     );
     let whole = component("everything");

@@ -204,8 +204,8 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "module.wasm"],
         expect![[r#"
-        pintle: module.wasm: this is a core WebAssembly module, not a component (build it with `cargo xtask guests`, or convert it with wasm-tools)
-    "#]],
+            pintle: module.wasm: this is a core WebAssembly module, not a component (build it with `pintle build`, or convert it with `wasm-tools component new`)
+        "#]],
     );
     component(folder, "bare.wasm", "", "");
     check(
@@ -327,15 +327,15 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--controllers", "deploymnt"],
         expect![[r#"
-        pintle: --controllers: deploymnt not known; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
-    "#]],
+            pintle: --controllers: no controller is called deploymnt; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        "#]],
     );
     check(
         folder,
         &["dev", "--controllers", "-*"],
         expect![[r#"
-        pintle: --controllers: * not known; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
-    "#]],
+            pintle: --controllers: no controller is called *; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        "#]],
     );
     check(
         folder,
@@ -448,15 +448,15 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["run", "--enable-garbage-collector=perhaps"],
         expect![[r#"
-        pintle: invalid value 'perhaps' for '--enable-garbage-collector[=<BOOL>]'; [possible values: true, false]; see --help
-    "#]],
+            pintle: invalid value 'perhaps' for '--enable-garbage-collector[=<BOOL>]' [possible values: true, false]; see --help
+        "#]],
     );
     check(
         folder,
         &["run", "--concurrent-deploymnt-syncs", "5"],
         expect![[r#"
-        pintle: unexpected argument '--concurrent-deploymnt-syncs' found; tip: a similar argument exists: '--concurrent-deployment-syncs'; see --help
-    "#]],
+            pintle: unexpected argument '--concurrent-deploymnt-syncs' found; tip: a similar argument exists: '--concurrent-deployment-syncs'; see `pintle run --help`
+        "#]],
     );
     kubeconfig(folder, "http://127.0.0.1:1");
     std::fs::write(folder.join("ca.pem"), "hello").unwrap();
