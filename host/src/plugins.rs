@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     for gate in tuning.gates_without_effect() {
         tracing::warn!("--feature-gates: no built-in controller reads {gate}; it has no effect");
     }
-    let cache = cache_dir(args);
+    let cache = cache_dir(args, |name| std::env::var_os(name));
     if cache.is_none() {
         tracing::warn!(
             "components are compiled and pulled again at each start: there is no HOME or XDG_CACHE_HOME; name a folder with --cache-dir"
@@ -309,7 +310,7 @@ fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
         let max_limits = args.max_limits.clone();
         WasmEngine::new(WasmConfig { cache_dir, memory_bytes, max_limits, ..WasmConfig::default() })
     };
-    let cache_dir = cache_dir(args);
+    let cache_dir = cache_dir(args, |name| std::env::var_os(name));
     let is_default = args.cache_dir.is_none() && cache_dir.is_some();
     match with(cache_dir) {
         Err(why) if is_default && why.is_of_cache() => {
@@ -332,9 +333,9 @@ fn available_memory() -> u64 {
 }
 
 /// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to the user. Never
-/// the temporary folder, where any user can take the name first.
-fn cache_dir(args: &PluginArgs) -> Option<PathBuf> {
-    let of_user = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+/// the temporary folder, where any user can take the name first. `variable`: an environment variable.
+fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let of_user = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = || of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")));
     args.cache_dir.clone().or_else(|| Some(base()?.join("pintle")))
 }
@@ -390,6 +391,23 @@ mod tests {
         refused(&at("gone"), "No such file");
         let other = json!({ "file": at("ca") });
         assert_eq!(set("text", &at("ca")), Ok(other), "a setting that is not a file is left to the manifest's check");
+    }
+
+    #[test]
+    fn code_is_kept_where_the_user_says_or_below_the_home_folder_and_else_nowhere() {
+        let of = |flags: &[&str], variables: &[(&str, &str)]| {
+            let Command::Run(args) = Cli::parse_from(["pintle", "run"].iter().chain(flags)).command else {
+                panic!("not run")
+            };
+            let value = |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| value.into());
+            cache_dir(&args.plugins, value).map(|path| path.display().to_string())
+        };
+        let (home, xdg) = (("HOME", "/home/a"), ("XDG_CACHE_HOME", "/cache"));
+        assert_eq!(of(&["--cache-dir", "here"], &[home, xdg]).as_deref(), Some("here"));
+        assert_eq!(of(&[], &[home, xdg]).as_deref(), Some("/cache/pintle"));
+        assert_eq!(of(&[], &[home, ("XDG_CACHE_HOME", "cache")]).as_deref(), Some("/home/a/.cache/pintle"));
+        assert_eq!(of(&[], &[("HOME", ""), ("XDG_CACHE_HOME", "cache")]), None);
+        assert_eq!(of(&[], &[]), None);
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl AdminSocket {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         own_folder(parent)?;
         let lock_path = path.with_extension("lock");
-        let lock = open_lock(&lock_path).with_context(|| format!("open {}", lock_path.display()))?;
+        let user = rustix::process::geteuid().as_raw();
+        let lock = open_lock(&lock_path, user).with_context(|| format!("open {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Taken(path.to_owned()).into()),
@@ -126,12 +127,12 @@ impl AdminSocket {
 }
 
 /// Opens the lock, or creates it. A link is an error: in a folder that others may write to, it could lead anywhere.
-fn open_lock(path: &Path) -> io::Result<File> {
+fn open_lock(path: &Path, user: u32) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let lock = File::options().create(true).truncate(false).write(true).mode(0o600).custom_flags(flags).open(path)?;
     let about = lock.metadata()?;
-    if !about.is_file() || about.uid() != rustix::process::geteuid().as_raw() {
+    if !about.is_file() || about.uid() != user {
         return Err(io::Error::other("it is not a file of the host's user; remove it"));
     }
     Ok(lock)
@@ -212,6 +213,19 @@ mod tests {
         assert!(!target.exists(), "a file was created through the link");
         fs::remove_file(path.with_extension("lock")).unwrap();
         assert!(AdminSocket::open(Some(&Place::Path(path))).unwrap().is_some());
+    }
+
+    #[test]
+    fn only_a_file_of_the_hosts_user_is_a_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, user) = (root.path().join("admin.lock"), rustix::process::geteuid().as_raw());
+        for of in [user, user] {
+            assert!(open_lock(&path, of).is_ok());
+        }
+        // Only root may give a file away: another user opens it.
+        let why = |path: &Path, user: u32| open_lock(path, user).unwrap_err().to_string();
+        assert_eq!(why(&path, user + 1), "it is not a file of the host's user; remove it");
+        assert_eq!(why(Path::new("/dev/null"), 0), "it is not a file of the host's user; remove it");
     }
 
     #[tokio::test]
