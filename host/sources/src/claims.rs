@@ -164,6 +164,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn resources_of_all_pages_claim_their_names() {
+        let server = FakeServer::new();
+        let names: Vec<String> = (0..2 * PAGE + 1).map(|i| format!("p{i:04}")).collect();
+        for name in &names {
+            server.put(PLURAL, "", name, json!({}));
+        }
+        let claims = Claims::read(&*server, None, DEFAULT_CLASS).await.unwrap();
+        assert_eq!(claims.0.into_keys().collect::<Vec<_>>(), names);
+        assert_eq!(server.requests().len(), 3, "three pages");
+    }
+
+    #[tokio::test]
     async fn without_the_kind_nothing_is_claimed_and_without_permission_nothing_starts() {
         let server = FakeServer::new();
         server.state().refusals.insert(PLURAL.to_owned(), refusal(404));

@@ -135,3 +135,28 @@ fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     folder::check_folder(folder)?;
     std::path::absolute(folder).with_context(|| format!("find out where {} is", folder.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_folder_that_others_may_change_is_no_source() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options = || Options {
+            plugin_dir: Some(folder.path().to_owned()),
+            admin_socket: Some(Place::Path(run.path().join("admin.sock"))),
+            allow_unpinned: false,
+            plugin_class: resource::DEFAULT_CLASS.to_owned(),
+        };
+        let sources = PluginSources::new(options()).unwrap();
+        assert_eq!(sources.folder.as_deref(), Some(folder.path()));
+        drop(sources);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let why = PluginSources::new(options()).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains("whoever writes there decides what the host runs"), "{why:?}");
+    }
+}

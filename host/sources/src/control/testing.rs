@@ -8,6 +8,7 @@ use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::Spec;
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
+use pintle_oci::Trust;
 use pintle_runtime::manager::{Component, Manager, ManagerConfig};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::json;
@@ -57,11 +58,20 @@ impl Fixture {
 
     /// With names that neither the folder nor a resource may provide.
     pub(crate) fn excluding(names: &[&str]) -> Self {
+        Self::with(names, Trust::default())
+    }
+
+    /// Whose components these keys must have signed.
+    pub(crate) fn trusting(trust: Trust) -> Self {
+        Self::with(&[], trust)
+    }
+
+    fn with(names: &[&str], trust: Trust) -> Self {
         let writers = Arc::new(FakeWriters(FakeWriter::agreeable()));
         let manager = Arc::new(Manager::new(FakeServer::new(), writers, ManagerConfig::default()));
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
-        let control = Control::new(manager.clone(), loader.clone(), pintle_oci::Trust::default());
+        let control = Control::new(manager.clone(), loader.clone(), trust);
         let carried = [("p".to_owned(), b"p 1".as_slice())].into();
         let excluded = names.iter().map(|name| (*name).to_owned()).collect();
         let control = Arc::new(control.carrying(carried).excluding(excluded));

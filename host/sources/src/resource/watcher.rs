@@ -314,3 +314,6 @@ fn unreachable_manifest(error: &serde_json::Error) -> Manifest {
     // Only the shapes of this file get here.
     unreachable!("the host's own manifest does not parse: {error}")
 }
+
+#[cfg(test)]
+mod tests;
