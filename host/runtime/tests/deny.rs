@@ -275,7 +275,9 @@ async fn run(guest: FakeGuest, given: Option<Vec<Grant>>) -> (BTreeSet<String>, 
         manager.idle(Duration::from_secs(3600)).await;
         drop(stop);
     };
-    tokio::join!(manager.run(async { drop(stopped.await) }), idle);
+    let ended = async { tokio::join!(manager.run(async { drop(stopped.await) }), idle) };
+    // Of the paused clock: a plugin that never rests fails the test.
+    tokio::time::timeout(Duration::from_secs(30 * 24 * 3600), ended).await.expect("the plugin does not rest");
     let sent = std::mem::take(&mut *sent.lock().unwrap());
     (server.watched(), sent, added)
 }
@@ -408,4 +410,45 @@ async fn a_watch_that_is_not_granted_is_not_opened() {
     }
     println!("{n_opened} watches opened, {n_refused} refused");
     assert!(n_opened > 30 && n_refused > 1_000);
+}
+
+/// Without both paths of discovery, the plugin learns nothing of what the server offers.
+#[tokio::test(start_paused = true)]
+async fn what_the_server_offers_is_told_to_those_who_are_given_discovery() {
+    let watch = grant(json!({"verbs": ["list", "watch"], "kinds": [SET]}));
+    let paths = |paths: &[&str]| vec![watch.clone(), grant(json!({"verbs": ["get"], "paths": paths}))];
+    let everything =
+        vec![grant(json!({"verbs": ["*"], "kinds": ["*"]})), grant(json!({"verbs": ["*"], "paths": ["*"]}))];
+    let rows = [
+        (None, true),
+        (Some(paths(&["/api", "/apis"])), true),
+        (Some(everything), true),
+        (Some(paths(&["/api"])), false),
+        (Some(paths(&["/apis"])), false),
+        (Some(vec![watch.clone()]), false),
+    ];
+    for (given, expected) in rows {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let manifest = json!({
+            "name": "curious", "version": "1.0.0", "contract": "0.1", "queues": [{"name": "curious"}],
+            "watches": [{"kind": SET, "enqueue": [{"to": "self"}]}], "discovery": true,
+        });
+        let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let log = told.clone();
+        let guest = FakeGuest::new(manifest, move |_, view| {
+            let Some(answer) = view.answer(&Need::Discovery) else {
+                return Ok(Ok(Outcome { needs: vec![Need::Discovery], ..Outcome::default() }));
+            };
+            let resources = view.resources().map_or(0, |resources| resources.len());
+            log.lock().unwrap().push((resources == PLURALS.len(), resources > 0, answer.is_ok()));
+            Ok(Ok(Outcome::default()))
+        });
+        let (_, _, added) = run(guest, given.clone()).await;
+        added.unwrap();
+        let told = told.lock().unwrap();
+        assert!(
+            !told.is_empty() && told.iter().all(|one| *one == (expected, expected, expected)),
+            "{given:?}: {told:?}"
+        );
+    }
 }

@@ -372,6 +372,11 @@ impl ApiReader for FakeServer {
         let text = state.garbage.get(path).cloned().unwrap_or_else(|| path.to_owned());
         async move { Ok(text.into()) }.boxed()
     }
+
+    fn turn(&self) -> BoxFuture<'_, ()> {
+        self.state().requests.push("turn".to_owned());
+        std::future::ready(()).boxed()
+    }
 }
 
 fn five_in_pages_of_two(target: &ListWatchTarget, limit: u32, page: Option<&str>) -> Result<ListPage, ApiError> {

@@ -338,6 +338,19 @@ mod tests {
         assert_eq!(started.elapsed(), Duration::from_secs(30));
     }
 
+    #[tokio::test]
+    async fn discovery_takes_its_two_turns_in_the_rate_limit() {
+        let manifest = manifest(|m| m["discovery"] = true.into());
+        let grants = Grants::new(&manifest.grants, None);
+        let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped };
+        let account = Account::new(1 << 20);
+        perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
+        assert_eq!((server.requests(), cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn answers_denials_and_needs_of_all_runs_share_one_account() {
         let server = FakeServer::new();
