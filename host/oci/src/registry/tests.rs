@@ -269,8 +269,16 @@ async fn a_redirect_stays_at_the_registry() {
     assert_eq!(session.blob(digest, 4).await.unwrap_err().reason, Reason::RegistryUnreachable);
     assert!(foreign.asked().iter().all(|(path, _)| path != "/elsewhere"), "no request was readable without TLS");
 
+    hostile.asked();
     hostile.answer(MANIFEST_PATH, to(MANIFEST_PATH));
     assert!(hostile.manifest(&session).await.unwrap_err().1.contains("redirects more than 5 times"));
+    let n_asked = hostile.asked().iter().filter(|(path, _)| path == MANIFEST_PATH).count();
+    assert_eq!(n_asked, 6, "the first request and five redirects");
+    for (n, from) in [&*blob, "/1", "/2", "/3", "/4"].into_iter().enumerate() {
+        hostile.answer(from, to(&format!("/{}", n + 1)));
+    }
+    hostile.answer("/5", status("200 OK", "", "blob"));
+    assert_eq!(session.blob(digest, 4).await.as_deref(), Ok(b"blob".as_slice()), "five redirects are followed");
 
     // A place for uploads.
     hostile.answer(&blob, status("404 Not Found", "", ""));
