@@ -1,4 +1,5 @@
-//! The bytes that the host holds for the runs of one plugin: needs and their answers, failures that the next run sees.
+//! The bytes that the host holds for the runs of one plugin: needs and their answers, failures that the next run sees, and queued
+//! keys as far as the plugin's mapping can have invented them.
 //!
 //! Each has a bound, but a plugin has thousands of workers and keys. The account bounds their sum.
 //!
@@ -56,6 +57,26 @@ impl Held {
         }
         grown.is_ok()
     }
+
+    /// Holds so many bytes in all, if there is room; returns whether there was.
+    #[must_use]
+    pub(crate) fn resize(&mut self, n_bytes: u64) -> bool {
+        if n_bytes > self.n_bytes {
+            return self.grow(n_bytes - self.n_bytes);
+        }
+        self.set(n_bytes);
+        true
+    }
+
+    /// Holds so many bytes in all, even if there is no room: they are there already.
+    pub(crate) fn set(&mut self, n_bytes: u64) {
+        if n_bytes > self.n_bytes {
+            self.account.n_bytes.fetch_add(n_bytes - self.n_bytes, Ordering::Relaxed);
+        } else {
+            self.account.n_bytes.fetch_sub(self.n_bytes - n_bytes, Ordering::Relaxed);
+        }
+        self.n_bytes = n_bytes;
+    }
 }
 
 impl Drop for Held {
@@ -78,6 +99,11 @@ mod tests {
         drop(one);
         assert_eq!(account.n_bytes(), 4);
         assert!(other.grow(6) && !other.grow(1));
+        assert!(!other.resize(11) && other.resize(7) && other.resize(9) && !other.resize(11));
+        assert_eq!(account.n_bytes(), 9);
+        other.set(12);
+        assert_eq!(account.n_bytes(), 12, "what is there counts");
+        assert!(!account.open().grow(1) && other.resize(12) && other.resize(3));
         drop(other);
         assert_eq!(account.n_bytes(), 0);
     }

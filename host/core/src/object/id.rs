@@ -152,6 +152,13 @@ pub struct Key {
     pub object: ObjectKey,
 }
 
+impl Key {
+    /// Bytes of its texts.
+    pub fn n_bytes(&self) -> usize {
+        self.queue.len() + self.kind.n_bytes() + self.object.n_bytes()
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.object)

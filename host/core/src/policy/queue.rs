@@ -15,6 +15,8 @@
 //!    over, whatever is added; at most one suspect runs at a time; and of [`SUSPECT_SHARE`] keys taken while others are ready, at
 //!    most one is a suspect. So suspects never starve other keys, and are never starved.
 //!
+//! 6. The bytes of a key's text count once, from when the queue learns of the key until it forgets it: the lists share the text.
+//!
 //! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and locks.
 //!
 //! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, `held`, the
@@ -147,11 +149,17 @@ pub struct WorkQueue<K> {
     n_running: usize,
     n_running_suspects: usize,
     n_held: usize,
+    /// Bytes of a key's text.
+    weigh: fn(&K) -> u64,
+    /// Those of all known keys.
+    n_text_bytes: u64,
 }
 
 impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
         Self {
+            weigh: |_| 0,
+            n_text_bytes: 0,
             items: HashMap::new(),
             ready: [BTreeMap::new(), BTreeMap::new(), BTreeMap::new()],
             waiting: BTreeMap::new(),
@@ -175,6 +183,29 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         Self::default()
     }
 
+    /// Creates an empty queue that counts the bytes of its keys' texts.
+    pub fn weighing(weigh: fn(&K) -> u64) -> Self {
+        Self { weigh, ..Self::default() }
+    }
+
+    fn knows(&self, key: &K) -> bool {
+        self.items.contains_key(key) || self.delays.contains_key(key) || self.suspects.contains_key(key)
+    }
+
+    /// Call it before a key comes into a list.
+    fn learn(&mut self, key: &K) {
+        if !self.knows(key) {
+            self.n_text_bytes += (self.weigh)(key);
+        }
+    }
+
+    /// Call it after a key has left a list.
+    fn unlearn(&mut self, key: &K) {
+        if !self.knows(key) {
+            self.n_text_bytes -= (self.weigh)(key);
+        }
+    }
+
     fn place(&mut self) -> u64 {
         self.next_place += 1;
         self.next_place
@@ -192,6 +223,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             }
             let class = if suspect.is_some() { Class::Suspect } else { priority.into() };
             let dirty = Dirty { priority, since: now, place, class };
+            self.learn(&key);
             self.items.insert(key.clone(), Item { stage: Stage::Idle, dirty: Some(dirty) });
             self.ready[class as usize].insert(place, key);
             self.n_dirty += 1;
@@ -242,6 +274,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 }
             }
             None => {
+                self.learn(&key);
                 self.delays.insert(key.clone(), (due, place, priority));
                 self.waiting.insert((due, place), key);
             }
@@ -254,6 +287,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();
             let priority = self.delays.remove(&key).map_or(Priority::Normal, |(_, _, priority)| priority);
+            self.unlearn(&key);
             n_added += usize::from(self.add(key, priority, now));
         }
         n_added
@@ -327,11 +361,17 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let delay = FAULT_BACKOFF.delay(n_before);
         let held_until = now + delay.min(LONGEST_HOLD);
         let suspect = Suspect { n_faults: n_before.saturating_add(1), delay, held_until };
+        self.learn(key);
         self.suspects.insert(key.clone(), suspect);
         if self.suspects.len() > self.purge_at {
-            let Self { suspects, items, delays, .. } = self;
+            let Self { suspects, items, delays, weigh, n_text_bytes, .. } = self;
             suspects.retain(|key, suspect| {
-                suspect.held_until + SUSPECT_MEMORY > now || items.contains_key(key) || delays.contains_key(key)
+                let is_kept =
+                    suspect.held_until + SUSPECT_MEMORY > now || items.contains_key(key) || delays.contains_key(key);
+                if !is_kept {
+                    *n_text_bytes -= weigh(key);
+                }
+                is_kept
             });
             self.purge_at = (2 * self.suspects.len()).max(MIN_SUSPECTS);
         }
@@ -340,12 +380,16 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Clears a key whose run ended without a fault.
     pub fn trust(&mut self, key: &K) {
-        self.suspects.remove(key);
+        if self.suspects.remove(key).is_some() {
+            self.unlearn(key);
+        }
     }
 
     /// Clears all suspects: another version runs them. Their delays are kept.
     pub fn trust_all(&mut self) {
-        self.suspects.clear();
+        for key in std::mem::take(&mut self.suspects).into_keys() {
+            self.unlearn(&key);
+        }
         for (_, key) in std::mem::take(&mut self.ready[Class::Suspect as usize]) {
             let place = self.place();
             if let Some(dirty) = self.items.get_mut(&key).and_then(|item| item.dirty.as_mut()) {
@@ -403,6 +447,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let Some(item) = self.items.get_mut(key) else { return };
         let Some(dirty) = &mut item.dirty else {
             self.items.remove(key);
+            self.unlearn(key);
             return;
         };
         if let Some(suspect) = self.suspects.get(key) {
@@ -462,6 +507,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Number of keys that the queue knows: those that will run, run, are held or are suspects.
     pub fn n_known(&self) -> usize {
         self.items.len() + self.delays.len() + self.suspects.len()
+    }
+
+    /// Bytes of the texts of these keys; zero unless the queue was made by [`WorkQueue::weighing`].
+    pub fn n_text_bytes(&self) -> u64 {
+        self.n_text_bytes
     }
 
     /// All keys that will run: ready, delayed and dirty.

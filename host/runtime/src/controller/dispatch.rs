@@ -254,6 +254,7 @@ impl Controller {
             own.work_queue.done(key, now)
         };
         own.metrics.work_duration.observe(worked.unwrap_or_default().as_secs_f64());
+        inner.count_keys();
         let concluded = inner.history.has_concluded();
         let next = inner.take(queue, now);
         self.wake_dispatcher(inner);

@@ -8,8 +8,9 @@
 //!    deleted states of each object remain.
 //! 2. The plugin maps the first and the last state of every changed object, including deleted ones. Merging loses
 //!    intermediate states; to cover keys that only those affect, all keys that are objects themselves are enqueued.
-//! 3. Keys that the plugin invents are bounded.
-//! 4. A mapping that faults is tried [`MAX_TRIES`] times in all, then dropped.
+//! 3. Keys that the plugin invents are bounded in number, and in bytes by the account of its runs. A change whose keys find no room
+//!    waits for it, and later changes behind it; meanwhile the keys run that are objects themselves.
+//! 4. A mapping that faults otherwise is tried [`MAX_TRIES`] times in all, then dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -23,8 +24,9 @@ use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::sync::Notify;
 
-use super::Controller;
-use super::cache::{Mappable, PluginCache};
+use super::cache::Mappable;
+use super::queue::{ControllerQueue, N_LISTS, OBJECT_BYTES, new_bytes};
+use super::{Controller, ControllerState};
 use crate::panic_text;
 
 /// Maximum waiting changes before merging starts. Each holds two references to cached texts.
@@ -33,8 +35,10 @@ const QUEUE: usize = 65_536;
 const PER_OBJECT: usize = 3;
 /// Entries of the queues from which on mapped keys are a fault, unless the caches have so many objects.
 const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
-/// Maximum tries of one change.
+/// Maximum tries of one change whose mapping faults.
 const MAX_TRIES: u32 = 5;
+/// Longest pause between tries, of a change whose keys find no room.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The mapping queue.
 #[derive(Default)]
@@ -57,6 +61,13 @@ struct Jobs {
 enum Next {
     Change(Mappable),
     Everything,
+}
+
+/// What became of the keys of a change.
+enum Mapped {
+    Enqueued,
+    /// Why not.
+    NoRoom(String),
 }
 
 impl Jobs {
@@ -149,65 +160,94 @@ impl Controller {
     }
 
     async fn map(&self, change: &Mappable) {
+        let mut switches = self.switches.subscribe();
         let mut delay = Duration::from_millis(5);
-        for attempt in 1..=MAX_TRIES {
+        let mut n_tries = 0;
+        loop {
             let asked = AssertUnwindSafe(self.ask(change)).catch_unwind().await.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 Err(PluginFault { kind: FaultKind::HostCall, message })
             });
             let fault = match asked {
-                Ok(keys) => {
-                    self.mapping_went_well();
-                    let priority = if change.initial { Priority::Low } else { Priority::Normal };
-                    return self.enqueue(keys, priority);
+                Ok(Mapped::Enqueued) => return self.mapping_went_well(),
+                Ok(Mapped::NoRoom(message)) => PluginFault { kind: FaultKind::Output, message },
+                Err(fault) => {
+                    n_tries += 1;
+                    fault
                 }
-                Err(fault) => fault,
             };
             self.mapping_faulted(&fault);
-            tracing::error!(plugin = %self.name, kind = %change.kind, attempt, %fault, "mapping faulted");
-            if attempt < MAX_TRIES {
-                tokio::select! {
-                    () = tokio::time::sleep(delay) => {}
-                    () = self.stopped.cancelled() => return,
-                }
-                delay *= 10;
+            tracing::error!(plugin = %self.name, kind = %change.kind, n_tries, %fault, "mapping faulted");
+            if n_tries == MAX_TRIES {
+                return;
             }
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                // The sender lives as long as `self`.
+                _ = switches.changed() => {}
+                () = self.stopped.cancelled() => return,
+            }
+            delay = (10 * delay).min(MAX_PAUSE);
         }
     }
 
-    async fn ask(&self, change: &Mappable) -> Result<Vec<Key>, PluginFault> {
+    /// Asks the plugin for the keys of a change, and enqueues them.
+    async fn ask(&self, change: &Mappable) -> Result<Mapped, PluginFault> {
         let version = self.version();
-        let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Vec::new()) };
+        let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Mapped::Enqueued) };
         let view = cache.view(self.context(&version, None, Vec::new()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
-        let keys = keys.into_inner();
-        match self.room_for_keys(&*cache) {
-            Ok(()) => Ok(keys),
-            Err(why) => {
-                // Its objects run, whatever was invented.
-                self.enqueue(cache.all_keys(), Priority::Low);
-                Err(PluginFault { kind: FaultKind::Output, message: why })
-            }
+        let (keys, n_objects) = (keys.into_inner(), cache.n_keys());
+        let priority = if change.initial { Priority::Low } else { Priority::Normal };
+        let now = super::dispatch::now();
+        let mut inner = self.inner.lock();
+        if let Err(why) = inner.make_room(&keys, n_objects) {
+            drop(inner);
+            // Its objects run, whatever was invented.
+            self.enqueue(cache.all_keys(), Priority::Low);
+            return Ok(Mapped::NoRoom(why));
+        }
+        for key in keys {
+            inner.add(key, None, priority, now);
+        }
+        inner.count_keys();
+        self.wake_dispatcher(inner);
+        Ok(Mapped::Enqueued)
+    }
+}
+
+impl ControllerState {
+    /// Makes room in the account for more keys than the plugin's objects: a mapping can invent any.
+    ///
+    /// # Errors
+    /// There is none, in one line.
+    fn make_room(&mut self, keys: &[Key], n_objects: usize) -> Result<(), String> {
+        let n_entries: usize = self.queues.iter().map(ControllerQueue::n_entries).sum();
+        let max_entries = MAX_KEYS.max(N_LISTS * n_objects);
+        if n_entries >= max_entries {
+            return Err(format!(
+                "the queues have {n_entries} entries, at most {max_entries}: the mapping has returned too many keys"
+            ));
+        }
+        self.object_bytes = n_objects as u64 * OBJECT_BYTES;
+        let n_bytes = self.n_key_bytes() + keys.iter().map(new_bytes).sum::<u64>();
+        match self.held_keys.resize(n_bytes.saturating_sub(self.object_bytes)) {
+            true => Ok(()),
+            false => Err(format!(
+                "the queues would have {n_bytes} bytes of keys, more than the plugin has left: the mapping has returned too many keys"
+            )),
         }
     }
 
-    /// Checks whether the queues may take more keys than their objects: a mapping can invent any.
-    fn room_for_keys(&self, cache: &dyn PluginCache) -> Result<(), String> {
-        let n_known: usize = {
-            let inner = self.inner.lock();
-            inner.queues.iter().map(|queue| queue.work_queue.n_known() + queue.limiter.n_failing()).sum()
-        };
-        if n_known < MAX_KEYS {
-            return Ok(());
-        }
-        // A key may be delayed, suspect and failing at once.
-        let limit = MAX_KEYS.max(4 * cache.n_keys());
-        match n_known < limit {
-            true => Ok(()),
-            false => Err(format!(
-                "the queues have {n_known} entries, at most {limit}: the mapping has returned too many keys"
-            )),
-        }
+    /// Bytes of all keys of the queues.
+    fn n_key_bytes(&self) -> u64 {
+        self.queues.iter().map(ControllerQueue::n_bytes).sum()
+    }
+
+    /// Brings the account up to date with the queues.
+    pub(super) fn count_keys(&mut self) {
+        let n_bytes = self.n_key_bytes().saturating_sub(self.object_bytes);
+        self.held_keys.set(n_bytes);
     }
 }
 

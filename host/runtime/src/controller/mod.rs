@@ -133,6 +133,10 @@ struct ControllerState {
     pending: Pending<Key>,
     /// Failures of each key's last outcome, until it succeeds.
     failures: HashMap<Key, KeptFailures>,
+    /// Bytes of the queues' keys, without `object_bytes`.
+    held_keys: Held,
+    /// What the keys of the plugin's objects may take. They are not refused, so they do not count.
+    object_bytes: u64,
     state: state::KeyedState,
     health: health::Health,
     history: swap::History,
@@ -146,6 +150,7 @@ struct ControllerState {
 impl Controller {
     pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
         let manifest = version.manifest().clone();
+        let held = Account::new(MAX_HELD_BYTES);
         let declared = manifest.queues.iter().zip(&version.queues);
         let queues = declared.map(|(declared, config)| queue::ControllerQueue::new(declared, config)).collect();
         let controller = Self {
@@ -157,6 +162,8 @@ impl Controller {
                 queues,
                 pending: Pending::new(),
                 failures: HashMap::new(),
+                held_keys: held.open(),
+                object_bytes: 0,
                 state: state::KeyedState::default(),
                 health: health::Health::new(version.spec.failure_policy),
                 history: swap::History::new(timestamp(&parts.clock)),
@@ -175,7 +182,7 @@ impl Controller {
             clock: parts.clock,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
-            held: Account::new(MAX_HELD_BYTES),
+            held,
             supervisor: parts.supervisor,
             mapping: mapping::Mapping::default(),
             probing: Semaphore::new(lost_writes::MAX_PROBES),
@@ -271,7 +278,8 @@ impl Controller {
     /// Updates the gauges.
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
+        inner.count_keys();
         self.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
         self.metrics.stale_held.set(i64::try_from(inner.pending.n_overdue()).unwrap_or(i64::MAX));
         for queue in &inner.queues {

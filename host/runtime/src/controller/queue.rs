@@ -27,6 +27,22 @@ pub(super) struct ControllerQueue {
     pub(super) retired: bool,
 }
 
+/// Bytes of an entry of a queue besides the text of its key: the key in two maps, and the heads of its texts.
+const ENTRY_BYTES: u64 = 384;
+/// Lists of a queue in which a key can be at once: to run, delayed, suspect, failing.
+pub(super) const N_LISTS: usize = 4;
+/// Bytes that the key of an object takes at most: a name has 253 bytes, a namespace 63, and the names of a kind and a queue are short.
+pub(super) const OBJECT_BYTES: u64 = N_LISTS as u64 * ENTRY_BYTES + 512;
+
+fn text_bytes(key: &Key) -> u64 {
+    key.n_bytes() as u64
+}
+
+/// Bytes that a key takes when it comes into a queue.
+pub(super) fn new_bytes(key: &Key) -> u64 {
+    ENTRY_BYTES + text_bytes(key)
+}
+
 fn millis(ms: u32) -> Duration {
     Duration::from_millis(u64::from(ms).max(1))
 }
@@ -35,7 +51,7 @@ impl ControllerQueue {
     pub(super) fn new(declared: &Queue, config: &QueueConfig) -> Self {
         Self {
             name: declared.name.as_str().into(),
-            work_queue: WorkQueue::new(),
+            work_queue: WorkQueue::weighing(text_bytes),
             limiter: RateLimiter::new(&declared.backoff),
             concurrency: config.concurrency,
             max_retries: declared.max_retries,
@@ -69,9 +85,19 @@ impl ControllerQueue {
         self.retired = true;
         (self.tick, self.next_tick, self.resync, self.next_resync) = (None, None, None, None);
         if self.work_queue.n_running() + self.work_queue.n_held() == 0 {
-            self.work_queue = WorkQueue::new();
+            self.work_queue = WorkQueue::weighing(text_bytes);
         }
         self.count_adds(0);
+    }
+
+    /// Entries of all lists.
+    pub(super) fn n_entries(&self) -> usize {
+        self.work_queue.n_known() + self.limiter.n_failing()
+    }
+
+    /// Bytes of all lists.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.n_entries() as u64 * ENTRY_BYTES + self.work_queue.n_text_bytes()
     }
 
     /// Starts the timers that are stopped.

@@ -168,7 +168,7 @@ impl Metrics {
             ),
             held_bytes: register!(
                 "pintle_plugin_held_bytes",
-                "Bytes that the host holds for the runs of a plugin: needs, answers, failures",
+                "Bytes that the host holds for the runs of a plugin: needs, answers, failures, keys of its mapping",
                 Gauges::default()
             ),
             stale_held: register!(

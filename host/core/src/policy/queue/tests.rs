@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -229,7 +231,7 @@ fn another_version_runs_suspects_without_a_hold() {
 #[test]
 fn suspects_that_are_not_queued_any_more_are_forgotten() {
     let mut now = Instant::now();
-    let mut queue = WorkQueue::new();
+    let mut queue = WorkQueue::weighing(|_| 3);
     for key in 0..100_000 {
         queue.add(key, Priority::Normal, now);
         queue.take(now).unwrap();
@@ -238,6 +240,10 @@ fn suspects_that_are_not_queued_any_more_are_forgotten() {
         now += Duration::from_secs(1);
     }
     assert!(queue.suspects().len() <= 2 * MIN_SUSPECTS, "{}", queue.suspects().len());
+    assert_eq!(queue.n_text_bytes(), 3 * queue.suspects().len() as u64);
+    queue.add(0, Priority::Normal, now);
+    queue.trust_all();
+    assert_eq!(queue.n_text_bytes(), 3, "of the key that is queued");
 }
 
 #[derive(Clone, Debug)]
@@ -322,6 +328,16 @@ impl Naive {
         }
     }
 
+    fn known(&self) -> BTreeSet<u8> {
+        let listed = self.ready.iter().chain(&self.again).map(|(key, _)| *key);
+        let delayed = self.delays.iter().map(|(_, key, _)| *key);
+        listed
+            .chain(delayed)
+            .chain(self.busy.iter().chain(&self.held).copied())
+            .chain(self.suspects.keys().copied())
+            .collect()
+    }
+
     fn free(&mut self, key: u8) {
         if let Some(i) = self.again.iter().position(|(k, _)| *k == key) {
             let entry = self.again.remove(i);
@@ -378,7 +394,7 @@ proptest! {
     #[test]
     fn the_queue_agrees_with_a_naive_model(ops in prop::collection::vec(op(), 1..300)) {
         let mut now = Instant::now();
-        let mut queue = WorkQueue::new();
+        let mut queue = WorkQueue::weighing(|key: &u8| 1 << (3 * key));
         let mut naive = Naive::default();
         for op in ops {
             match op {
@@ -444,6 +460,7 @@ proptest! {
             prop_assert_eq!(queue.n_held(), naive.held.len());
             prop_assert_eq!(queue.n_waiting(), naive.delays.len());
             prop_assert_eq!(queue.next_due(), naive.delays.iter().map(|(due, ..)| *due).min());
+            prop_assert_eq!(queue.n_text_bytes(), naive.known().into_iter().map(|key| 1 << (3 * key)).sum::<u64>());
             for (key, (_, until)) in &naive.suspects {
                 let is_early = naive.busy.contains(key) && naive.running_suspect == Some(*key) && *until > now;
                 prop_assert!(!is_early, "a suspect ran before its hold was over");

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pintle_core::ports::api::{ApiError, WriteRequest};
 
 use super::*;
-use crate::held::Account;
+use crate::controller::queue::{ControllerQueue, OBJECT_BYTES, new_bytes};
+use crate::held::{Account, MAX_HELD_BYTES};
 
 fn failure_of(name: &str) -> MutationFailure {
     MutationFailure {
@@ -79,7 +80,7 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let n_known: usize = {
         let inner = fixture.controller.inner.lock();
-        inner.queues.iter().map(|queue| queue.work_queue.n_known() + queue.limiter.n_failing()).sum()
+        inner.queues.iter().map(ControllerQueue::n_entries).sum()
     };
     // A key that fails has three entries, and the last mapping found room.
     assert!((64..3 * (64 + n_keys)).contains(&n_known), "{n_known}");
@@ -107,4 +108,40 @@ async fn a_mapping_to_every_object_is_within_the_bound_however_many_objects_ther
     let names: BTreeSet<String> = calls.lock().iter().map(|(_, name, _)| name.clone()).collect();
     assert_eq!(names.len(), 100);
     assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"), 0);
+}
+
+/// Runs a plugin whose mapping returns 32 large keys for a change, with so many bytes left in its account. Returns the names of the
+/// keys that have run before the rest of the account becomes free, and after that, and the number of faults.
+async fn mapped_with(n_left: impl Fn(u64) -> u64) -> (BTreeSet<String>, Vec<String>, u64) {
+    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let invented: Vec<Key> = (0..32).map(|i| key(&format!("{i}-{}", "x".repeat(500)))).collect();
+    let n_bytes = invented.iter().map(new_bytes).sum::<u64>();
+    let mapped = invented.clone();
+    let fixture = Fixture::new(guest.mapping(move |_, _| Ok(mapped.clone())), FakeWriter::agreeable());
+    *fixture.cache.all_keys.lock() = vec![key("real")];
+    let mut rest = fixture.controller.held.open();
+    // There is one object.
+    assert!(rest.grow(MAX_HELD_BYTES - n_left(n_bytes - OBJECT_BYTES)));
+    let handler = ChangeSink::new(&fixture.controller);
+    fixture.start_with(handler.clone());
+    handler.on_changes(&[Delta { kind: pod(), old: None, new: None, initial: false }].into());
+    let names = || calls.lock().iter().map(|(_, name, _)| name.clone()).collect::<Vec<String>>();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = names().into_iter().map(|name| name.replace('x', "")).collect();
+    drop(rest);
+    fixture.idle(Duration::ZERO).await;
+    let held = fixture.metric("pintle_plugin_held_bytes{plugin=\"widgets\"}");
+    assert_eq!(held, 0, "keys that have run take nothing");
+    let after = names().into_iter().filter(|name| name != "real").collect();
+    (before, after, fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_a_mapping_invents_count_in_the_account_and_wait_for_room() {
+    let (before, after, n_faults) = mapped_with(|n_bytes| n_bytes).await;
+    assert_eq!((before.len(), after.len(), n_faults), (32, 32, 0), "they fit");
+    let (before, after, n_faults) = mapped_with(|n_bytes| n_bytes - 1).await;
+    assert_eq!(before, ["real".to_owned()].into(), "objects run all the same");
+    assert_eq!((after.len(), after.into_iter().collect::<BTreeSet<_>>().len()), (32, 32), "each key, and once");
+    assert!((4..20).contains(&n_faults), "{n_faults}");
 }
