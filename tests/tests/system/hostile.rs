@@ -9,6 +9,7 @@ mod attacks;
 mod fixture;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use attacks::{ATTACKS, Attack, Met, with_source};
@@ -114,6 +115,7 @@ fn run(fixture: &Fixture, attack: &Attack) -> Result<(Latency, String)> {
     let attacked = fixture.probe();
     let told = match attack.met {
         Met::Allowed => allowed(fixture, name),
+        Met::Rests => rests(fixture, name),
         Met::Denied(message) => denied(fixture, name, message),
         Met::Failed(message) => failed(fixture, name, message),
         Met::Fault(kind, message) => faulted(fixture, name, kind, message),
@@ -138,6 +140,15 @@ fn allowed(fixture: &Fixture, name: &str) -> Result<String> {
     // client-go's spam filter: 25 at once for each object.
     ensure!(n_events <= 4 * 26, "{n_events} events");
     Ok(format!("{} runs, {n_series} series, {n_events} events", status.n_runs))
+}
+
+fn rests(fixture: &Fixture, name: &str) -> Result<String> {
+    let idle = async { tokio::time::timeout(PATIENCE, fixture.manager().idle(Duration::ZERO)).await };
+    fixture.outside.block_on(idle).context("it does not rest")?;
+    let held = format!("pintle_plugin_held_bytes{{plugin=\"{name}\"}} 0");
+    let metrics = fixture.manager().metrics_text();
+    ensure!(metrics.lines().any(|line| line == held), "the host holds something for it");
+    allowed(fixture, name)
 }
 
 fn failed(fixture: &Fixture, name: &str, message: &str) -> Result<String> {

@@ -20,9 +20,11 @@ pub(crate) enum Met {
     MappingFault(&'static str, &'static str),
     /// The host allows it, and it is harmless: there is no fault.
     Allowed,
+    /// The same, and it comes to rest: then the host holds nothing for it.
+    Rests,
 }
 
-use Met::{Allowed, Denied, Failed, Fault, MappingFault};
+use Met::{Allowed, Denied, Failed, Fault, MappingFault, Rests};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -113,14 +115,14 @@ pub(crate) const ATTACKS: [Attack; 59] = [
     attack("long-argument", Fault("host_call", "the arguments of a call of the lister have 2097152 bytes")),
     endless("loop"),
     endless("loop-in-host-calls"),
-    with(LARGE_MAPPING, attack("mapping-churn", Allowed)),
+    with(LARGE_MAPPING, attack("mapping-churn", Rests)),
     with(LARGE_MAPPING, attack("mapping-crowd", MappingFault("output", "the mapping has returned too many keys"))),
     with(
         LARGE_MAPPING,
         attack("mapping-flood", MappingFault("output", "the mapping has 10001 keys for one change, more than 10000")),
     ),
     with(LARGE_MAPPING, attack("mapping-giant-list", MappingFault("output", "the outcome is too large to be copied"))),
-    with(LARGE_MAPPING, attack("mapping-long-names", Allowed)),
+    with(LARGE_MAPPING, attack("mapping-long-names", Rests)),
     with(MAPPING, attack("mapping-loop", MappingFault("deadline", "the deadline of 300 ms has passed"))),
     with(MAPPING, attack("mapping-reads", MappingFault("deadline", "the deadline of 300 ms has passed"))),
     with(MAPPING, attack("mapping-trap", MappingFault("trap", "unreachable"))),
