@@ -414,7 +414,7 @@ async fn a_watch_that_is_not_granted_is_not_opened() {
 
 /// Without both paths of discovery, the plugin learns nothing of what the server offers.
 #[tokio::test(start_paused = true)]
-async fn what_the_server_offers_is_told_to_those_who_are_given_discovery() {
+async fn only_those_who_are_given_discovery_learn_what_the_server_offers() {
     let watch = grant(json!({"verbs": ["list", "watch"], "kinds": [SET]}));
     let paths = |paths: &[&str]| vec![watch.clone(), grant(json!({"verbs": ["get"], "paths": paths}))];
     let everything =
