@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::Context;
-use xtask::{cache, examples, process, root};
+use xtask::{examples, process, root, tools};
 
 /// Workspaces with Rust code, the host's first; those that hold no package yet are left out.
 fn workspaces() -> Vec<PathBuf> {
@@ -39,9 +38,6 @@ pub(crate) fn lint_guests() -> anyhow::Result<()> {
 
 const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
-/// Version that is built where there is none.
-const CARGO_DENY: &str = "0.20.2";
-
 pub(crate) fn lint() -> anyhow::Result<()> {
     format()?;
     for folder in workspaces() {
@@ -63,7 +59,7 @@ pub(crate) fn deny(advisories: bool) -> anyhow::Result<()> {
     if advisories {
         checks.push("advisories");
     }
-    let deny = cargo_deny()?;
+    let deny = tools::cargo_deny()?;
     for folder in workspaces() {
         let config = root().join("deny.toml");
         let mut command = Command::new(&deny);
@@ -71,19 +67,4 @@ pub(crate) fn deny(advisories: bool) -> anyhow::Result<()> {
         process::run(command.args(["check", "--hide-inclusion-graph"]).args(&checks))?;
     }
     Ok(())
-}
-
-/// cargo-deny of the machine, or one of our own, built once.
-fn cargo_deny() -> anyhow::Result<PathBuf> {
-    let on_path = || Command::new("cargo-deny").arg("--version").output().is_ok_and(|output| output.status.success());
-    if on_path() {
-        return Ok("cargo-deny".into());
-    }
-    let ours = cache::entry(&format!("cargo-deny-{CARGO_DENY}"), |folder| {
-        eprintln!("building cargo-deny, once");
-        let mut install = process::cargo(&root());
-        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"]).arg(folder);
-        process::run(&mut install).context("install cargo-deny")
-    })?;
-    Ok(ours.join("bin/cargo-deny"))
 }

@@ -71,6 +71,7 @@ const PARTS: &[Part] = &[
     ("programs of the distribution", |_| packages::ensure()),
     ("format", |_| checks::format()),
     ("tools of other languages", |_| languages::install()),
+    ("documentation site", |_| xtask::docs::build().map(drop)),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build and lints", |_| build_with_tests()),
     ("lints of test guests", |_| checks::lint_guests()),

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 pub mod bindings;
 pub mod cache;
 pub mod controlplane;
+pub mod docs;
 pub mod examples;
 pub mod guests;
 pub mod reference;
 pub mod schema;
+pub mod tools;
 pub mod tutorials;
 
 pub use pintle_build::process;

@@ -78,8 +78,10 @@ enum Chore {
     },
     /// Check formatting and lints of every workspace; warnings are errors.
     Lint,
-    /// Build the documentation of the host; warnings are errors.
+    /// Build the documentation of the host's code; warnings are errors.
     Doc,
+    /// Build the documentation site in target/docs, check its links and its search, and print its path.
+    Docs,
     /// Check bans, licences and sources of dependencies.
     Deny {
         /// Advisories too, which fetches their database.
@@ -133,6 +135,10 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench { args } => chores::bench(&args),
         Chore::Lint => checks::lint(),
         Chore::Doc => checks::doc(),
+        Chore::Docs => {
+            println!("{}", xtask::docs::build()?.join("index.html").display());
+            Ok(())
+        }
         Chore::Deny { advisories } => checks::deny(advisories),
     }
 }

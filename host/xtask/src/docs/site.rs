@@ -1,0 +1,126 @@
+//! Checks of the rendered site: its links, and its search.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use html5gum::{Token, Tokenizer};
+
+use super::links;
+use crate::process;
+
+/// Among how many results of a search a page must be.
+pub(super) const FIRST_RESULTS: usize = 5;
+
+/// Runs a search with the index and the library of the site, as its `searcher.js` does, and prints the pages that it finds.
+const SEARCH: &str = "
+const [site, words] = process.argv.slice(1), fs = require('fs'), path = require('path');
+const file = name => path.join(site, fs.readdirSync(site).find(file => file.startsWith(name) && file.endsWith('.js')));
+globalThis.window = {search: {}};
+(0, eval)(fs.readFileSync(file('searchindex'), 'utf8'));
+const {index, doc_urls, search_options} = window.search;
+const results = require(file('elasticlunr')).Index.load(index).search(words, search_options);
+console.log(results.map(result => doc_urls[result.ref]).join('\\n'));
+";
+
+/// What a page of the site has.
+#[derive(Debug, Default)]
+struct Page {
+    ids: BTreeSet<String>,
+    targets: BTreeSet<String>,
+}
+
+/// The links of all pages of a site that lead to no file of it, or to no element of a page, one line each. Other hosts are not asked.
+///
+/// # Errors
+/// If a page cannot be read, or there is none.
+pub(super) fn broken_links(site: &Path) -> anyhow::Result<Vec<String>> {
+    let mut pages = BTreeMap::new();
+    read_folder(site, Path::new(""), &mut pages)?;
+    ensure!(!pages.is_empty(), "there is no page in {}", site.display());
+    let mut broken = Vec::new();
+    for (path, page) in &pages {
+        for target in page.targets.iter().filter(|target| !links::has_scheme(target)) {
+            let leads_to = links::resolve(path, target).map(|(to, anchor)| {
+                let to = if site.join(&to).is_dir() { to.join("index.html") } else { to };
+                (to, anchor)
+            });
+            let is_there = leads_to.is_some_and(|(to, anchor)| match (pages.get(&to), anchor) {
+                (Some(page), Some(anchor)) => anchor.is_empty() || page.ids.contains(&anchor),
+                (None, Some(_)) => false,
+                (_, None) => site.join(to).is_file(),
+            });
+            if !is_there {
+                broken.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+fn read_folder(site: &Path, folder: &Path, pages: &mut BTreeMap<PathBuf, Page>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(site.join(folder)).with_context(|| format!("read {}", folder.display()))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            read_folder(site, &path, pages)?;
+        } else if path.extension().is_some_and(|extension| extension == "html") {
+            let text = fs::read_to_string(site.join(&path)).with_context(|| format!("read {}", path.display()))?;
+            pages.insert(path, read_page(&text));
+        }
+    }
+    Ok(())
+}
+
+fn read_page(html: &str) -> Page {
+    let mut page = Page::default();
+    for Ok(token) in Tokenizer::new(html) {
+        let Token::StartTag(tag) = token else { continue };
+        let attribute = |name: &[u8]| tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        page.ids.extend(attribute(b"id"));
+        page.targets.extend([attribute(b"href"), attribute(b"src")].into_iter().flatten());
+    }
+    page
+}
+
+/// The first pages, with their headings, that a search on the site finds.
+///
+/// # Errors
+/// If there is no Node.js, or the site has no search index.
+pub(super) fn search(site: &Path, words: &str) -> anyhow::Result<Vec<String>> {
+    let mut node = Command::new("node");
+    let found = process::output(node.args(["-e", SEARCH]).arg(site).arg(words)).context("search with Node.js")?;
+    Ok(found.lines().take(FIRST_RESULTS).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_broken_link_is_reported() -> anyhow::Result<()> {
+        let site = tempfile::tempdir()?;
+        let write = |path: &str, text: &str| fs::write(site.path().join(path), text);
+        fs::create_dir(site.path().join("a"))?;
+        write("style.css", "")?;
+        write("index.html", "<h1 id=top>Top</h1><a href='a/b.html#here'>b</a><a href=\"a/\">a</a>")?;
+        write("a/index.html", "<link href=../style.css><a href=https://example.com/gone>x</a>")?;
+        write("a/b.html", "<p id='here'><a href='../index.html#top'></a><a href='#'></a><!-- <a href=gone> -->")?;
+        assert_eq!(broken_links(site.path())?, [""; 0]);
+        write(
+            "a/c.html",
+            "<a href=gone.html></a><a href='b.html#gone'></a><img src='../i.svg'><a href='../style.css#x'></a>",
+        )?;
+        let expected = ["../i.svg", "../style.css#x", "b.html#gone", "gone.html"];
+        assert_eq!(broken_links(site.path())?, expected.map(|target| format!("a/c.html: {target}")));
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_without_pages_is_an_error() -> anyhow::Result<()> {
+        assert!(broken_links(tempfile::tempdir()?.path()).is_err());
+        Ok(())
+    }
+}

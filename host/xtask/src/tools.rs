@@ -1,0 +1,44 @@
+//! Programs in Rust that chores need, at versions that are pinned here. Each is built once for all checkouts ([`cache`]).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::{cache, process, root};
+
+/// Checks dependencies. Any version of the machine is good enough.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Renders the documentation site. Another version may render other pages, so that of the machine does not count.
+const MDBOOK: &str = "0.5.4";
+
+/// cargo-deny of the machine, or this version.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn cargo_deny() -> anyhow::Result<PathBuf> {
+    if process::succeeds(Command::new("cargo-deny").arg("--version")) {
+        return Ok("cargo-deny".into());
+    }
+    built("cargo-deny", CARGO_DENY, &[])
+}
+
+/// mdBook, without its web server.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn mdbook() -> anyhow::Result<PathBuf> {
+    // Unoptimised: it renders the book in two seconds all the same.
+    built("mdbook", MDBOOK, &["--no-default-features", "--features", "search", "--debug"])
+}
+
+fn built(name: &str, version: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    let folder = cache::entry(&format!("{name}-{version}"), |folder| {
+        eprintln!("building {name}, once");
+        let mut install = process::cargo(&root());
+        install.args(["install", name, "--locked", "--version", version]).args(arguments).arg("--root").arg(folder);
+        process::run(&mut install).with_context(|| format!("install {name}"))
+    })?;
+    Ok(folder.join("bin").join(name))
+}
