@@ -11,6 +11,7 @@ mod controlplane;
 mod crash;
 mod defaults;
 mod dev;
+mod documentation;
 mod failures;
 mod faults;
 mod flags;

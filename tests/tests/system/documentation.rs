@@ -1,0 +1,326 @@
+//! The documentation is true where a program can tell: links, commands, the table of controllers, the example with a custom resource.
+//!
+//! *Not here*: the rendered site (`cargo xtask docs`), the tutorials and the guide for users of other frameworks (`tests/tests/long`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use pintle::cli::Cli;
+use pintle_tests::pintle::{self as binary, Answer};
+use pintle_tests::{TestCluster, controlplane, workspace_dir};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use serde_json::Value;
+use xtask::docs::links;
+use xtask::process;
+
+/// Pages about the past, whose commands may have changed since.
+const HISTORY: [&str; 2] = ["CHANGELOG.md", "host/DECISIONS.md"];
+
+/// Templates, in which names are still missing.
+const TEMPLATES: [&str; 2] = ["host/build/scaffold", "host/xtask/templates"];
+
+#[test]
+fn every_link_between_pages_leads_to_a_file_and_a_heading() -> Result<()> {
+    let root = workspace_dir();
+    let pages = links::pages(&root)?;
+    ensure!(pages.len() > 25, "only {} pages found", pages.len());
+    let mut broken = Vec::new();
+    for page in pages.iter().filter(|page| !is_in(page, &TEMPLATES)) {
+        broken.extend(links::broken(&root, page)?);
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+    Ok(())
+}
+
+fn is_in(page: &Path, folders: &[&str]) -> bool {
+    folders.iter().any(|folder| page.starts_with(folder))
+}
+
+/// Code of a page.
+#[derive(Debug, Default, PartialEq)]
+struct Code {
+    /// Code blocks: info string and text.
+    blocks: Vec<(String, String)>,
+    /// Code spans.
+    spans: Vec<String>,
+}
+
+fn code(page: &str) -> Code {
+    let mut code = Code::default();
+    let mut is_block = false;
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(kind)) => {
+                let info = if let CodeBlockKind::Fenced(info) = kind { info.into_string() } else { String::new() };
+                code.blocks.push((info, String::new()));
+                is_block = true;
+            }
+            Event::End(TagEnd::CodeBlock) => is_block = false,
+            Event::Text(text) if is_block => {
+                code.blocks.iter_mut().last().into_iter().for_each(|block| block.1 += &text)
+            }
+            Event::Code(span) => code.spans.push(span.into_string()),
+            _ => {}
+        }
+    }
+    code
+}
+
+/// The command lines of a code block: all lines of a script, the lines after a prompt of a transcript, the programs of a unit.
+fn lines(info: &str, text: &str) -> Vec<String> {
+    let text = text.replace("\\\n", " ");
+    let prefix = match info.split(' ').next().unwrap_or_default() {
+        "" | "sh" | "bash" => "",
+        "console" => "$ ",
+        "ini" => "ExecStart=",
+        _ => return Vec::new(),
+    };
+    text.lines().filter_map(|line| line.trim_start().strip_prefix(prefix)).map(str::to_owned).collect()
+}
+
+/// The calls of `pintle` in a command line, each with its arguments, the program first. `Err`: the line is not one of a shell.
+fn calls(line: &str) -> Result<Vec<Vec<String>>, String> {
+    let Some(words) = shlex::split(line) else {
+        // Pictures and output are not command lines.
+        return if line.contains("pintle ") { Err("unbalanced quotes".to_owned()) } else { Ok(Vec::new()) };
+    };
+    let is_separator = |word: &String| ["|", "||", "&&", "&", ";"].contains(&&**word);
+    let calls = words.split(is_separator).filter_map(|words| {
+        let is_assignment = |word: &&String| word.contains('=') && !word.starts_with('-');
+        let is_redirection = |word: &&String| ["<", ">", ">>", "2>"].contains(&&***word);
+        let words = words.iter().skip_while(is_assignment).take_while(|word| !is_redirection(word));
+        let words: Vec<String> = words.cloned().collect();
+        (words.first()?.rsplit('/').next()? == "pintle").then_some(words)
+    });
+    Ok(calls.collect())
+}
+
+/// What is wrong with a call, in one line. `is_whole`: it has all of its arguments.
+fn problem(call: &[String], is_whole: bool) -> Option<String> {
+    // Digests that are left out are of the right length for the parser.
+    let words = call.iter().map(|word| word.replace("sha256:...", &format!("sha256:{}", "0".repeat(64))));
+    let error = Cli::try_parse_from(words).err()?;
+    let is_accepted = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => !is_whole,
+        // A flag without its value.
+        ErrorKind::InvalidValue => {
+            !is_whole
+                && matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty())
+        }
+        _ => false,
+    };
+    (!is_accepted).then(|| error.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
+/// The calls of a page that the command line does not accept, and the number of those that were checked.
+fn wrong_calls(name: &str, page: &str) -> (Vec<String>, usize) {
+    let (mut wrong, mut n_calls) = (Vec::new(), 0);
+    let code = code(page);
+    let blocks = code.blocks.iter().flat_map(|(info, text)| lines(info, text)).map(|line| (line, true));
+    // Spans name commands, often without their arguments. `...` is for more than one argument.
+    let spans = code.spans.iter().filter(|span| span.starts_with("pintle ") && !span.contains("..."));
+    for (line, is_whole) in blocks.chain(spans.map(|span| (span.clone(), false))) {
+        match calls(&line) {
+            Err(problem) => wrong.push(format!("{name}: {line}: {problem}")),
+            Ok(calls) => {
+                n_calls += calls.len();
+                wrong.extend(
+                    calls.iter().filter_map(|call| Some(format!("{name}: {line}: {}", problem(call, is_whole)?))),
+                );
+            }
+        }
+    }
+    (wrong, n_calls)
+}
+
+#[test]
+fn every_command_in_the_documentation_is_one_of_pintle() -> Result<()> {
+    let root = workspace_dir();
+    let (mut wrong, mut n_calls) = (Vec::new(), 0);
+    for page in links::pages(&root)? {
+        let name = page.display().to_string();
+        if HISTORY.contains(&&*name) || is_in(&page, &TEMPLATES) {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&page)).with_context(|| format!("read {name}"))?;
+        let (more, n) = wrong_calls(&name, &text);
+        wrong.extend(more);
+        n_calls += n;
+    }
+    ensure!(n_calls > 200, "only {n_calls} calls found");
+    assert!(wrong.is_empty(), "`pintle --help` lists what exists:\n{}", wrong.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn wrong_commands_are_found_where_readers_copy_them() {
+    let page = "```sh\npintle rbac --controller=x | kubectl apply -f -   # pintle no comment\nA=b target/debug/pintle dev &\n\
+                pintle plugin disable \\\n  web --why 'a b' --for 1m\npintle plugin describe\n\
+                pintle inspect oci://x.example/y@sha256:... > out.txt\n```\n\
+                ```console\n$ pintle run --cotext=x\npintle is output\n```\n```yaml\na: pintle gone\n```\n\
+                ```ini\nExecStart=/usr/bin/pintle go\n```\n\
+                Use `pintle plugin rollback`, `pintle plugin undo`, `pintle dev --plugin` and `pintle new ...`.\n";
+    let (wrong, n_calls) = wrong_calls("a.md", page);
+    let wrong: Vec<&str> = wrong.iter().map(|line| line.strip_prefix("a.md: ").unwrap_or_default()).collect();
+    let begin = |line: &&str| line.split("error:").next().unwrap_or_default().to_owned();
+    assert_eq!(
+        wrong.iter().map(begin).collect::<Vec<_>>(),
+        [
+            "pintle rbac --controller=x | kubectl apply -f -   # pintle no comment: ",
+            "pintle plugin disable    web --why 'a b' --for 1m: ",
+            "pintle plugin describe: ",
+            "pintle run --cotext=x: ",
+            "/usr/bin/pintle go: ",
+            "pintle plugin undo: ",
+        ],
+        "{wrong:#?}"
+    );
+    assert_eq!(n_calls, 10);
+}
+
+/// The columns of the README's table: built in; not yet; not yet, and off by default.
+fn table(readme: &str) -> Result<[BTreeSet<String>; 3]> {
+    let mut columns = [const { BTreeSet::new() }; 3];
+    let section = readme.split("\n## ").find(|section| section.starts_with("Controllers\n")).context("no section")?;
+    for row in section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")).skip(2) {
+        for (column, cell) in columns.iter_mut().zip(row.split('|').skip(1)) {
+            for name in cell.split('`').skip(1).step_by(2) {
+                ensure!(column.insert(format!("{name}-controller")), "{name} is in the table twice");
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// The controllers of kube-controller-manager: name, and whether it runs by default. Those of cloud providers are left out.
+fn upstream() -> Result<BTreeMap<String, bool>> {
+    let mut download = Command::new("go");
+    download.current_dir(workspace_dir().join("tests/controlplane")).args([
+        "mod",
+        "download",
+        "-json",
+        "k8s.io/kubernetes",
+    ]);
+    let module: Value = serde_json::from_str(&process::output(&mut download)?)?;
+    let program = PathBuf::from(module["Dir"].as_str().context("no folder")?).join("cmd/kube-controller-manager");
+    // `	NodeIpamController     = "node-ipam-controller"`
+    let names = fs::read_to_string(program.join("names/controller_names.go"))?;
+    let constants = names.lines().filter_map(|line| {
+        let (constant, name) = line.strip_prefix('\t')?.split_once('=')?;
+        Some((constant.trim(), name.trim().strip_prefix('"')?.strip_suffix('"')?))
+    });
+    let constants: BTreeMap<&str, &str> = constants.collect();
+
+    let help = Answer::of(Command::new(controlplane::ensure_binary()?).args(["kube-controller-manager", "--help"]))?;
+    let help = help.success()?;
+    // `kube:DRAResourcePoolStatus=true|false (ALPHA - default=false)`; a gate that cannot be changed is not listed, and is on.
+    let is_off = |gate: &str| {
+        let line = help.lines().find(|line| line.contains(&format!(":{gate}=true|false")));
+        line.is_some_and(|line| line.contains("default=false"))
+    };
+
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(program.join("app"))? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with("_test.go") || path.extension().is_none_or(|extension| extension != "go") {
+            continue;
+        }
+        let source = fs::read_to_string(&path)?;
+        // Each part is a descriptor and the function that starts the controller.
+        for part in source.split("return &ControllerDescriptor{").skip(1) {
+            let descriptor = part.split("\n}").next().unwrap_or_default();
+            let Some(constant) = words(descriptor).find_map(|word| word.strip_prefix("names.")) else { continue };
+            let name = constants.get(constant).with_context(|| format!("{constant} is in no list of names"))?;
+            let required = descriptor.split("requiredFeatureGates").nth(1).unwrap_or_default();
+            let checked = part.split("if !utilfeature.DefaultFeatureGate.Enabled").skip(1);
+            let checked = checked.filter_map(|rest| words(rest).find(|word| !word.is_empty()));
+            let mut gates = words(required).chain(checked).filter_map(|word| Some(word.split_once("eatures.")?.1));
+            let is_on = !descriptor.contains("isDisabledByDefault: true") && !gates.any(is_off);
+            found.insert((*name).to_owned(), is_on);
+        }
+    }
+    ensure!(found.len() == constants.len(), "{} descriptors for {} names", found.len(), constants.len());
+    Ok(found)
+}
+
+/// Names in Go, with their packages.
+fn words(source: &str) -> impl Iterator<Item = &str> {
+    source.split(|c: char| !c.is_alphanumeric() && c != '.')
+}
+
+#[test]
+fn the_table_of_controllers_is_that_of_upstream_and_of_the_plugins() -> Result<()> {
+    let root = workspace_dir();
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let [built, on, off] = table(&readme)?;
+    let mut plugins = BTreeSet::new();
+    for entry in fs::read_dir(root.join("plugins"))? {
+        let Ok(text) = fs::read_to_string(entry?.path().join("manifest.yaml")) else { continue };
+        let manifest: Value = serde_norway::from_str(&text)?;
+        plugins.insert(manifest["name"].as_str().context("a manifest without a name")?.to_owned());
+    }
+    assert_eq!(built, plugins, "built in (README.md), folders of plugins/");
+
+    let upstream = upstream()?;
+    let of = |is_on: bool| -> BTreeSet<String> {
+        let names = upstream.iter().filter(|(name, on)| **on == is_on && !plugins.contains(*name));
+        names.map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(on, of(true), "not yet (README.md), on by default and without a folder (upstream)");
+    assert_eq!(off, of(false), "not yet, and off by default (README.md), the same (upstream)");
+
+    let status = format!("{} of {} controllers are built in", in_words(built.len()), upstream.len());
+    assert!(readme.contains(&status), "README.md does not contain {status:?}");
+    Ok(())
+}
+
+fn in_words(n: usize) -> String {
+    let words =
+        ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"];
+    words.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
+}
+
+#[test]
+fn the_example_with_a_custom_resource_works_as_its_page_shows() -> Result<()> {
+    let page = fs::read_to_string(workspace_dir().join("sdk/docs/custom-resources.md"))?;
+    let folder = tempfile::tempdir()?;
+    let project = folder.path().join("teams");
+    let mut new = binary::command(["new", "teams", "--lang", "go", "--dir"])?;
+    Answer::of(new.arg(&project))?.success()?;
+    fs::remove_dir_all(project.join("cases"))?;
+    fs::create_dir(project.join("cases"))?;
+    let mut files = BTreeMap::new();
+    for (info, text) in code(&page).blocks {
+        if let Some((_, file)) = info.split_once(" file=") {
+            fs::write(project.join(file), &text)?;
+            files.insert(file.to_owned(), text);
+        }
+    }
+    let mut test = binary::command(["test", "--update"])?;
+    Answer::of(test.arg(&project))?.success()?;
+    let case = fs::read_to_string(project.join("cases/new.yaml"))?;
+    let (_, outcome) = case.split_once("\n---\n").context("no outcome")?;
+    for wanted in
+        ["patch: v1/ConfigMap default/blue-members", "patch: example.org/v1/Team/status default/blue", "members: 2"]
+    {
+        assert!(outcome.contains(wanted), "{wanted:?} is not in\n{outcome}");
+    }
+    // The definition and the resource are accepted.
+    let object =
+        |file: &str| -> Result<Value> { Ok(serde_norway::from_str(files.get(file).context("not on the page")?)?) };
+    let (definition, team) = (object("crd.yaml")?, object("team.yaml")?);
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let cluster = TestCluster::embedded().await?;
+        cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
+        cluster.client.create("/apis/example.org/v1/namespaces/default/teams", &team).await?;
+        Ok(())
+    })
+}
