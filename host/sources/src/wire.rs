@@ -305,6 +305,8 @@ pub mod reason {
     pub const EXCLUDED: &str = "Excluded";
     /// The source may give another component at any time, and nothing tells which one the operator means.
     pub const UNPINNED: &str = "Unpinned";
+    /// The component is older than the one before, and only a signature admits it.
+    pub const DOWNGRADE: &str = "Downgrade";
     /// The request is not valid.
     pub const INVALID: &str = "Invalid";
     /// The caller has no permission.

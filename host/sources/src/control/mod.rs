@@ -386,6 +386,16 @@ impl Control {
         Ok(inspected.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
     }
 
+    /// The version of a component, which must be trusted.
+    ///
+    /// # Errors
+    /// It is not signed by a trusted key, or is not a plugin.
+    pub fn version_of(&self, origin: &str, bytes: &[u8], evidence: &Evidence) -> Result<String, Refusal> {
+        self.trust.check(origin, bytes, evidence)?;
+        let inspected = self.loader.inspect(origin, bytes);
+        Ok(inspected.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.version.clone())
+    }
+
     /// Loads a plugin, or replaces its running version.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::crd;
+use super::floors::Floors;
 use super::pins::Pins;
 use super::source::{Found, Sources, Stamps, get};
 use super::spec::{ControllerPlugin, Source as Place, class_of};
@@ -66,6 +67,7 @@ pub struct Watcher {
     resources: Subscription,
     sources: Sources,
     pins: Arc<Pins>,
+    floors: Arc<Floors>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
     /// Whether files may have changed since they were looked at.
@@ -88,6 +90,7 @@ struct ResourceSource {
     fetcher: Fetcher,
     builtins: BTreeMap<String, &'static [u8]>,
     pins: Arc<Pins>,
+    floors: Arc<Floors>,
     files: FileWork,
     allow_unpinned: bool,
 }
@@ -119,10 +122,16 @@ impl Watcher {
         let resources = caches.subscribe(Arc::new(manifest(watches)), handler.clone());
         let names = builtins.keys().cloned().collect();
         let sources = Sources::new(caches.clone(), handler, folder, control.demands_signatures(), names);
-        let pins = Arc::<Pins>::default();
-        let (files, own_pins) = (FileWork::default(), pins.clone());
-        let source =
-            ResourceSource { control: control.clone(), fetcher, builtins, pins: own_pins, files, allow_unpinned };
+        let (pins, floors) = (Arc::<Pins>::default(), Arc::<Floors>::default());
+        let source = ResourceSource {
+            control: control.clone(),
+            fetcher,
+            builtins,
+            pins: pins.clone(),
+            floors: floors.clone(),
+            files: FileWork::default(),
+            allow_unpinned,
+        };
         let plugins = SourceController::new(source, control.clone());
         let statuses = StatusWriter::new(caches, writer);
         Self {
@@ -133,6 +142,7 @@ impl Watcher {
             resources,
             sources,
             pins,
+            floors,
             plugins,
             statuses,
             files_changed: false,
@@ -181,6 +191,7 @@ impl Watcher {
         self.look_at_files(places.values());
         let mut wanted = BTreeMap::new();
         for (name, plugin) in &present {
+            self.floors.seen(name, &plugin.status);
             let found = places.get(name).map(|place| self.find(name, place, &plugin.status));
             let asked = Asked { uid: plugin.metadata.uid.clone(), spec: plugin.spec.clone(), found };
             wanted.insert(name.clone(), (asked.found != Some(Found::NotYet)).then_some(asked));
@@ -190,6 +201,7 @@ impl Watcher {
         let listing = self.control.listing();
         self.statuses.retain(|name| present.contains_key(name));
         self.pins.retain(|name| present.contains_key(name));
+        self.floors.retain(|name| present.contains_key(name));
         let rewrite = present.iter().filter_map(|(name, plugin)| {
             let running = listing.items.iter().find(|running| running.name == *name);
             self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
@@ -233,19 +245,25 @@ impl Source for ResourceSource {
             _ => None,
         };
         let (control, fetcher, name) = (self.control.clone(), self.fetcher.clone(), name.to_owned());
-        let (pins, files, allow_unpinned) = (self.pins.clone(), self.files.clone(), self.allow_unpinned);
+        let (pins, floors) = (self.pins.clone(), self.floors.clone());
+        let (files, allow_unpinned) = (self.files.clone(), self.allow_unpinned);
         async move {
             if spec["disabled"] == true {
                 // Before anything that may fail: a component is not needed to disable what runs.
                 control.disable_for(PluginSource::Resource, &name);
             }
             let (place, mut spec) = super::spec::parse(&spec).map_err(|error| Refusal::new(reason::INVALID, error))?;
-            let is_pinned = place.is_pinned() || spec.digest.is_some() || control.demands_signatures();
-            if !is_pinned {
+            let is_named = place.is_pinned() || spec.digest.is_some();
+            let by_signature = !is_named && control.demands_signatures();
+            if !is_named && !by_signature {
                 check_allowed(&place, allow_unpinned)?;
                 spec = control.without_inherited_grants(spec);
             }
             let (origin, bytes, evidence) = get(found.unwrap_or(Found::NotYet), builtin, &fetcher, &files).await?;
+            if by_signature && !allow_unpinned {
+                let version = control.version_of(&origin, &bytes, &evidence)?;
+                floors.check(&name, &version).map_err(|why| Refusal::new(reason::DOWNGRADE, why))?;
+            }
             let artifact = origin.parse::<ArtifactRef>().ok();
             let origin = format!("{label} ({origin})");
             if builtin.is_some() {
@@ -256,6 +274,9 @@ impl Source for ResourceSource {
             control.set_resource_uid(&name, &uid);
             if let Some(artifact) = artifact {
                 pins.applied(&name, &artifact);
+            }
+            if let Some(to) = &report.to {
+                floors.applied(&name, &to.version);
             }
             tracing::info!(plugin = name, result = ?report.result, "applied from its ControllerPlugin");
             Ok(report.to.map(|to| to.digest).unwrap_or_default())

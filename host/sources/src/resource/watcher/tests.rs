@@ -22,6 +22,7 @@ fn source_of(host: &Fixture, allow_unpinned: bool, plain_http: &[&str]) -> Resou
         fetcher: Fetcher::new(options, None, pintle_oci::log).unwrap(),
         builtins: BTreeMap::new(),
         pins: Arc::default(),
+        floors: Arc::default(),
         files: FileWork::default(),
         allow_unpinned,
     }
@@ -85,6 +86,37 @@ async fn what_runs_is_disabled_without_the_component() {
     assert_ne!(phase(), Phase::Disabled);
     is_rejected(source.apply("p", config_map(None, None, json!({"digest": "p 2", "disabled": true}))).await);
     assert_eq!(phase(), Phase::Disabled);
+}
+
+#[tokio::test]
+async fn a_signature_alone_does_not_bring_an_older_version_back() {
+    let keys = tempfile::tempdir().unwrap();
+    let (private, public) = generate(&keys.path().join("k")).unwrap();
+    let host = Fixture::trusting(Trust::read(&[public]).unwrap());
+    let key = SigningKey::read(&private).unwrap();
+    let signed = |component: &str, more| {
+        let signature = STANDARD.encode(key.sign(component.as_bytes()).unwrap());
+        config_map(Some(component), Some(signature), more)
+    };
+    let source = source_of(&host, false, &[]);
+    source.apply("p", signed("p 2.0.0", json!({}))).await.unwrap();
+    let why = source.apply("p", signed("p 1.9.0", json!({}))).await.unwrap_err();
+    assert_eq!(why.reason, reason::DOWNGRADE);
+    assert!(why.message.contains("version 1.9.0 is older than 2.0.0"), "{why}");
+    assert_eq!(host.versions(), ["p 2.0.0"]);
+    source.apply("p", signed("p 2.0.1", json!({}))).await.unwrap();
+
+    // After a restart, the status tells.
+    let restarted = source_of(&host, false, &[]);
+    restarted.floors.seen("p", &json!({"current": {"version": "2.0.1"}}));
+    assert_eq!(reason_of(restarted.apply("p", signed("p 2.0.0", json!({}))).await), reason::DOWNGRADE);
+    // The word of the operator: the digest, or the flag of the host.
+    restarted.apply("p", signed("p 2.0.0", json!({"digest": "p 2.0.0"}))).await.unwrap();
+    assert_eq!(host.versions(), ["p 2.0.0"]);
+    restarted.apply("p", signed("p 2.0.0", json!({}))).await.unwrap();
+    let lenient = ResourceSource { allow_unpinned: true, ..restarted };
+    lenient.apply("p", signed("p 1.0.0", json!({}))).await.unwrap();
+    assert_eq!(host.versions(), ["p 1.0.0"]);
 }
 
 /// A registry that has the component `p 1` as `a:1`, and what serves it.
