@@ -40,3 +40,9 @@ impl Cause {
         Self::new("FieldValueNotSupported", field, format!("Unsupported value: {value}: supported values: {supported}"))
     }
 }
+
+impl From<pintle_crd::Problem> for Cause {
+    fn from(problem: pintle_crd::Problem) -> Self {
+        Self::new(problem.reason, problem.field, problem.message)
+    }
+}

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -21,7 +21,8 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("host/oci", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/client", &["host/core", "host/sources"]),
-    ("host/sim", &["host/core"]),
+    ("host/sim", &["host/core", "host/crd"]),
+    ("host/crd", &[]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),

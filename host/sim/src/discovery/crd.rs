@@ -21,6 +21,8 @@ pub struct CrdVersion {
     pub schema: TypeRef,
     /// `openAPIV3Schema` as given.
     pub open_api: Option<Value>,
+    /// The same, compiled.
+    pub checks: Option<pintle_crd::Schema>,
     /// `openAPIV3Schema` of the version that is stored.
     pub stored_open_api: Option<Value>,
     /// `additionalPrinterColumns`.
@@ -129,6 +131,8 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
                         .map(|field| text(&field["jsonPath"]))
                         .collect(),
                     schema: schema::from_openapi(open_api.as_ref()),
+                    // Whether it compiles was checked when it was written.
+                    checks: open_api.as_ref().and_then(|open_api| pintle_crd::Schema::compile(open_api).ok()),
                     open_api,
                     stored_open_api: stored_open_api.clone(),
                     columns: version.get("additionalPrinterColumns").cloned(),

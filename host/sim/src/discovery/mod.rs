@@ -10,7 +10,6 @@
 pub(crate) mod convert;
 pub(crate) mod crd;
 pub(crate) mod documents;
-pub(crate) mod validate;
 
 use std::collections::HashMap;
 use std::sync::Arc;

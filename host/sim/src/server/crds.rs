@@ -72,8 +72,16 @@ pub(crate) fn causes(object: &Value) -> Vec<Cause> {
         causes.push(Cause::new("FieldValueInvalid", "spec.versions", message));
     }
     for (n, version) in versions.iter().enumerate() {
-        if !version.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
-            causes.push(Cause::required(format!("spec.versions[{n}].schema.openAPIV3Schema")));
+        let field = format!("spec.versions[{n}].schema.openAPIV3Schema");
+        match version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()) {
+            None => causes.push(Cause::required(field)),
+            Some(schema) => {
+                let problems = pintle_crd::Schema::compile(schema).err().into_iter().flatten().map(Cause::from);
+                causes.extend(problems.map(|cause| Cause {
+                    field: format!("{field}.{}", cause.field).trim_end_matches('.').to_owned(),
+                    ..cause
+                }));
+            }
         }
     }
     causes

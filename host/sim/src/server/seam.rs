@@ -36,10 +36,8 @@ impl Api {
         if resource.plural == "customresourcedefinitions" {
             causes.extend(super::crds::causes(object));
         }
-        if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.open_api.as_ref()) {
-            causes.extend(crate::discovery::validate::causes(open_api, object));
-        }
-        if resource.crd.is_some() {
+        if let Some(crd) = &resource.crd {
+            causes.extend(crd.checks.iter().flat_map(|schema| schema.check(object, old)).map(Cause::from));
             defaults::validate_metadata(object, &mut causes);
         } else {
             causes.extend(defaults::validate(&resource.group, &resource.kind, old, object));
