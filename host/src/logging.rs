@@ -17,8 +17,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{LogArgs, LogFormat};
 
-/// Target of a library that warns about folders that no longer exist.
-const NOISE: &str = "notify=warn";
+/// Targets of libraries: one reports folders that no longer exist, the other one each request that fails, which the host reports in
+/// its own words.
+const NOISE: &str = "notify=warn,kube_client::client::builder=off";
 
 /// Installs the log for the process.
 ///
@@ -131,6 +132,17 @@ mod tests {
         let subscriber = subscriber(&args, colours, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, events);
         String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn the_http_client_does_not_repeat_what_the_host_reports() {
+        for log in ["info", "debug"] {
+            let text = logged(log, LogFormat::Text, false, || {
+                tracing::error!(target: "kube_client::client::builder", "failed with error client error (Connect)");
+                tracing::warn!("discovery failed");
+            });
+            assert!(text.lines().count() == 1 && text.contains("discovery failed"), "{text}");
+        }
     }
 
     const HOSTILE: &str = "no\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{9b}m\u{202e}";

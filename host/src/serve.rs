@@ -55,14 +55,11 @@ fn live(manager: &Manager) -> (StatusCode, String) {
     }
 }
 
-/// Ready once the caches of every plugin are synced.
+/// Ready once the caches of the plugins are synced, while the API server answers.
 fn ready(manager: &Manager) -> (StatusCode, String) {
-    let waiting: Vec<String> =
-        manager.status().into_iter().filter(|plugin| !plugin.synced).map(|plugin| plugin.name).collect();
-    if waiting.is_empty() {
-        (StatusCode::OK, "ok".into())
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("caches are not synced yet for: {}", waiting.join(", ")))
+    match manager.readiness() {
+        Ok(()) => (StatusCode::OK, "ok".into()),
+        Err(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing),
     }
 }
 

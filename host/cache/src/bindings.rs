@@ -95,6 +95,8 @@ pub(crate) enum KindSource {
     Informer { scope: Scope, store: StoreId, listener: Arc<Listener> },
     /// The server has no such kind: there are no objects.
     Absent,
+    /// The watch is limited to a namespace, and objects of the kind are in none.
+    Clusterwide,
     /// It is not known whether the server has the kind.
     Unknown,
 }
@@ -111,7 +113,7 @@ impl KindBinding {
     pub(crate) fn is_ready(&self) -> bool {
         match &self.source {
             KindSource::Informer { listener, .. } => listener.is_ready(),
-            KindSource::Absent => true,
+            KindSource::Absent | KindSource::Clusterwide => true,
             KindSource::Unknown => false,
         }
     }
@@ -119,7 +121,7 @@ impl KindBinding {
     pub(crate) fn store(&self) -> Option<StoreId> {
         match &self.source {
             KindSource::Informer { store, .. } => Some(*store),
-            KindSource::Absent | KindSource::Unknown => None,
+            KindSource::Absent | KindSource::Clusterwide | KindSource::Unknown => None,
         }
     }
 
@@ -127,14 +129,14 @@ impl KindBinding {
     pub(crate) fn scope(&self) -> Option<&Scope> {
         match &self.source {
             KindSource::Informer { scope, .. } => Some(scope),
-            KindSource::Absent | KindSource::Unknown => None,
+            KindSource::Absent | KindSource::Clusterwide | KindSource::Unknown => None,
         }
     }
 
     pub(crate) fn listener(&self) -> Option<&Listener> {
         match &self.source {
             KindSource::Informer { listener, .. } => Some(listener),
-            KindSource::Absent | KindSource::Unknown => None,
+            KindSource::Absent | KindSource::Clusterwide | KindSource::Unknown => None,
         }
     }
 

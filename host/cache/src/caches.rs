@@ -104,8 +104,8 @@ impl Caches {
     }
 
     /// Calls a function with the informers, under their lock.
-    pub(crate) fn with_informers(&self, call: impl FnOnce(&mut Informers)) {
-        call(&mut self.registry.lock().informers);
+    pub(crate) fn with_informers<T>(&self, call: impl FnOnce(&mut Informers) -> T) -> T {
+        call(&mut self.registry.lock().informers)
     }
 
     /// The server's resource of this kind, or of another version of it, as of the last discovery.

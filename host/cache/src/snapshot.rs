@@ -87,7 +87,7 @@ impl Snapshot {
     pub(crate) fn unlisted(&self) -> Option<&Kind> {
         let mut entries = self.0.table.bound.iter().zip(&self.0.stores);
         let is_unlisted = |bound: &KindBinding, store: &Option<Arc<Store>>| match &bound.source {
-            KindSource::Absent => false,
+            KindSource::Absent | KindSource::Clusterwide => false,
             KindSource::Unknown => true,
             KindSource::Informer { listener, .. } => bound.usable(store.as_ref()).is_none() && !listener.is_skipped(),
         };

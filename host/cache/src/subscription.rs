@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 use pintle_core::contract::manifest::Manifest;
+use pintle_core::lifecycle::kinds::{MissingCause, MissingKind};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::object::version::{ResourceVersion, Uid};
 use pintle_core::policy::pending::PendingWrite;
@@ -66,6 +67,29 @@ impl Subscription {
     /// The kinds that are not listed yet, for logs and status.
     pub fn unsynced(&self) -> Vec<Kind> {
         self.state.table().bound.iter().filter(|bound| !bound.is_ready()).map(|bound| bound.kind.clone()).collect()
+    }
+
+    /// The kinds that the manifest names and of which there is no complete list, each with the cause. Kinds that the server does
+    /// not have are among them.
+    pub fn missing(&self) -> Vec<MissingKind> {
+        let resources = self.state.caches.resources();
+        let cause = |bound: &KindBinding| match &bound.source {
+            KindSource::Absent => {
+                let other = resources.as_ref().and_then(|resources| resources.of(&bound.kind));
+                let other_version = other.map(|resource| resource.kind.version.to_string());
+                Some(MissingCause::NotServed { other_version })
+            }
+            KindSource::Unknown => Some(MissingCause::Unknown),
+            KindSource::Informer { listener, .. } if listener.is_ready() => None,
+            KindSource::Informer { scope, .. } => {
+                let refusal = self.state.caches.with_informers(|informers| informers.get(scope)?.shared().refusal());
+                Some(refusal.map_or(MissingCause::Listing, MissingCause::Refused))
+            }
+            KindSource::Clusterwide => None,
+        };
+        let table = self.state.table();
+        let named = table.bound.iter().filter(|bound| self.state.plugin.watches[bound.watch].watch.kind.is_some());
+        named.filter_map(|bound| Some(MissingKind { kind: bound.kind.clone(), cause: cause(bound)? })).collect()
     }
 
     /// All kinds of the plugin at one instant; cheap.
@@ -250,7 +274,7 @@ impl SubscriptionState {
         let watched = &self.plugin.watches[watch];
         if !resource.namespaced && watched.watch.namespace.is_some() {
             // What is asked for, and granted, is one namespace: no object of this kind is in it.
-            return KindBinding { kind: kind.clone(), watch, namespaced: false, source: KindSource::Absent };
+            return KindBinding { kind: kind.clone(), watch, namespaced: false, source: KindSource::Clusterwide };
         }
         let scope = Scope {
             kind: kind.clone(),
@@ -341,6 +365,7 @@ impl Bind for SubscriptionState {
         for deltas in lost.iter().filter(|deltas| !deltas.is_empty()) {
             self.handler.on_changes(deltas);
         }
+        self.handler.on_kinds();
         self.check_synced();
     }
 }

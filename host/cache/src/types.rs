@@ -53,6 +53,8 @@ pub trait ChangeHandler: Send + Sync {
     fn on_gap(&self, kind: &Kind) {
         self.on_progress(kind);
     }
+    /// The server may have begun or ceased to serve a watched kind, or to refuse lists of one.
+    fn on_kinds(&self) {}
 }
 
 /// Maximum work of one read: a second at most. A selector of 64 requirements for 100,000 Pods needs a tenth of it.

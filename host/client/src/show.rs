@@ -68,7 +68,7 @@ impl Changes {
 }
 
 fn plugins(listing: &Listing, now: &Timestamp) -> String {
-    let header = ["NAME", "VERSION", "DIGEST", "PHASE", "READY", "SOURCE", "FAULTS", "AGE"];
+    let header = ["NAME", "VERSION", "DIGEST", "PHASE", "READY", "HEALTHY", "SOURCE", "FAULTS", "AGE"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(listing.items.iter().map(|plugin| row(plugin, now)));
     table(&rows)
@@ -85,6 +85,7 @@ fn row(plugin: &PluginStatus, now: &Timestamp) -> Vec<String> {
         short(&plugin.current.digest).to_owned(),
         phase,
         condition(plugin, "Ready"),
+        condition(plugin, "Healthy"),
         source(plugin),
         plugin.n_faults.to_string(),
         since(&plugin.current.since, now),
@@ -233,8 +234,11 @@ pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
     let Some(shadow) = shadow else {
         return format!("Plugin {name} had no shadow run; see `pintle plugin swap --shadow`.");
     };
-    let ShadowReport { n_runs, n_differences, n_skipped, differences } = shadow;
-    let mut text = format!("{n_runs} runs compared, {n_differences} differ, {n_skipped} not compared");
+    let ShadowReport { n_runs, n_with_writes, n_differences, differences, .. } = shadow;
+    let mut text = shadow.summary();
+    if *n_runs > 0 && *n_with_writes == 0 {
+        text += "\nNo compared run wanted to write, so the comparison shows little: the objects were as both versions want them.";
+    }
     for difference in differences {
         let _ = write!(text, "\n\n{} at {}\n", difference.key, difference.at);
         let (old, new) = (yaml(&difference.old), yaml(&difference.new));
@@ -271,7 +275,8 @@ mod tests {
                 "to": {"version": "0.2.0", "digest": "0123456789abcdef", "origin": "built-in x", "since": "2026-01-02T03:04:05Z"},
                 "result": "Switched", "reason": "Requested", "message": "", "at": "2026-01-02T03:04:05Z", "pauseMicros": 1234,
             },
-            "conditions": [{"type": "Ready", "status": "True", "reason": "CachesFilled", "message": "", "lastTransitionTime": "2026-01-02T03:04:06Z"}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "CachesFilled", "message": "", "lastTransitionTime": "2026-01-02T03:04:06Z"},
+                {"type": "Healthy", "status": "False", "reason": "RunsFail", "message": "x", "lastTransitionTime": "2026-01-02T03:04:06Z"}],
             "queues": [{"name": "q", "dirty": 1, "waiting": 2, "running": 3, "held": 4}],
             "runs": 17, "nFaults": 3, "faults": {"trap": 2, "deadline": 1}, "lastError": "trap: unreachable", "cachedBytes": 2048,
             "nFaultingKeys": 3, "faultingKeys": [{"key": "v1/Pod ns/a", "faults": 2, "message": "trap: unreachable", "heldMs": 1500}],
@@ -294,8 +299,8 @@ mod tests {
         let now = "2026-01-02T03:09:05Z".parse().unwrap();
         let all = Listing { items: vec![plugin("p")], problems: vec![problem()] };
         expect![[r#"
-            NAME   VERSION   DIGEST         PHASE                 READY   SOURCE     FAULTS   AGE
-            p      0.2.0     0123456789ab   Running (Probation)   True    built-in   3        5m
+            NAME   VERSION   DIGEST         PHASE                 READY   HEALTHY   SOURCE     FAULTS   AGE
+            p      0.2.0     0123456789ab   Running (Probation)   True    False     built-in   3        5m
 
             Not applied:
             widgets   Invalid   /plugins/widgets.wasm: this is not WebAssembly"#]]
@@ -335,8 +340,9 @@ mod tests {
             Last error:    trap: unreachable
             Last swap:     switched 0.1.0 (fedcba) -> 0.2.0 (0123456789ab), keys waited 1.2 ms; on probation at 2026-01-02T03:04:05Z
             Conditions:
-              Type    Status   Reason         Since                  Message
-              Ready   True     CachesFilled   2026-01-02T03:04:06Z
+              Type      Status   Reason         Since                  Message
+              Ready     True     CachesFilled   2026-01-02T03:04:06Z
+              Healthy   False    RunsFail       2026-01-02T03:04:06Z   x
             Keys that fault, each with its own backoff:
               Key           Faults   Held    Last fault
               v1/Pod ns/a   2        1.5 s   trap: unreachable
@@ -371,12 +377,12 @@ mod tests {
     #[test]
     fn differences_show_only_what_differs() {
         let shadow: ShadowReport = serde_json::from_value(json!({
-            "nRuns": 10, "nDifferences": 2, "nSkipped": 1,
+            "nRuns": 10, "nKeys": 4, "nWithWrites": 3, "nDifferences": 2, "nSkipped": 1,
             "differences": [{"key": "apps/v1/ReplicaSet a/web", "at": "2026-01-02T03:04:05Z", "old": {"n": 1, "same": true}, "new": {"n": 2, "same": true}}],
         }))
         .unwrap();
         expect![[r#"
-            10 runs compared, 2 differ, 1 not compared
+            10 runs of 4 keys compared, 3 with writes, 2 differ, 1 not compared
 
             apps/v1/ReplicaSet a/web at 2026-01-02T03:04:05Z
             --- old
@@ -388,5 +394,10 @@ mod tests {
 
             1 more differences are not kept."#]]
         .assert_eq(&diff("p", Some(&shadow)));
+        let idle = ShadowReport { n_runs: 200, n_keys: 40, ..ShadowReport::default() };
+        expect![[r#"
+            200 runs of 40 keys compared, 0 with writes, 0 differ
+            No compared run wanted to write, so the comparison shows little: the objects were as both versions want them."#]]
+        .assert_eq(&diff("p", Some(&idle)));
     }
 }

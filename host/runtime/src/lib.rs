@@ -15,6 +15,7 @@ pub mod failures;
 mod held;
 pub mod manager;
 mod metrics;
+mod reach;
 mod recorder;
 mod throttle;
 mod writer;

@@ -15,11 +15,11 @@ mod assemble;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use pintle_cache::{Caches, CachesConfig};
 use pintle_core::contract::manifest::Manifest;
@@ -27,6 +27,7 @@ use pintle_core::contract::settings::SettingsError;
 use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::{Grants, Missing};
+use pintle_core::policy::readiness::{Beginning, Outage, Starting};
 use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
 use rand::rngs::StdRng;
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version};
 use crate::failures::{self, Failures, RecordedFailure};
 use crate::metrics::Metrics;
+use crate::reach::Reach;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 
@@ -196,6 +198,12 @@ pub struct Manager {
     config: ManagerConfig,
     caches: Arc<Caches>,
     metrics: Arc<Metrics>,
+    reach: Arc<Reach>,
+    beginning: Mutex<Beginning>,
+    /// Of the `ControllerPlugin`s, by plugin.
+    resource_uids: Mutex<BTreeMap<String, String>>,
+    /// Records events about plugins that do not run.
+    recorder: OnceLock<Recorder>,
     idle_signal: Arc<Notify>,
     failures: Arc<Failures>,
     plugins: Mutex<Plugins>,
@@ -221,12 +229,17 @@ struct Plugin {
 impl Manager {
     /// Creates a host without plugins. Sends nothing yet.
     pub fn new(reader: Arc<dyn ApiReader>, writers: Arc<dyn ApiWriters>, config: ManagerConfig) -> Self {
+        let metrics = Metrics::new();
         Self {
             caches: Caches::new(reader.clone(), config.caches.clone()),
             reader,
             writers,
             config,
-            metrics: Metrics::new(),
+            reach: Reach::new(metrics.clone()),
+            metrics,
+            beginning: Mutex::default(),
+            resource_uids: Mutex::default(),
+            recorder: OnceLock::new(),
             idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
             plugins: Mutex::default(),
@@ -312,6 +325,9 @@ impl Manager {
             changes: self.changes.clone(),
         };
         let controller = Controller::new(parts, version);
+        if let Some(uid) = self.resource_uids.lock().get(controller.name()) {
+            controller.set_resource_uid(uid.clone());
+        }
         if disabled {
             controller.disable("its spec disables it");
         }
@@ -442,7 +458,32 @@ impl Manager {
 
     /// The observer through which API clients report requests to the host's metrics.
     pub fn request_observer(&self) -> Arc<dyn RequestObserver> {
-        self.metrics.clone()
+        self.reach.clone()
+    }
+
+    /// Whether the host is ready to work: its API server answers, and the caches of its plugins have synced once. A plugin that waits
+    /// for a kind that the API server does not have, or refuses to list, leaves the host ready.
+    ///
+    /// # Errors
+    /// What is missing, as a sentence. It may pass.
+    pub fn readiness(&self) -> Result<(), String> {
+        if let Some((host, Outage { lasts, code })) = self.reach.outage() {
+            let ago = SignedDuration::try_from(lasts).unwrap_or_default();
+            let since = (self.config.clock)().checked_sub(ago).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ");
+            let what = code.map_or_else(String::new, |code| format!(", except {code} of something before it"));
+            let lasts = lasts.as_secs();
+            return Err(format!("the API server at {host} has not answered since {since} ({lasts} s){what}"));
+        }
+        let plugins = self.status();
+        let starting = plugins.iter().map(|plugin| Starting {
+            name: &plugin.name,
+            synced: plugin.synced,
+            missing: &plugin.missing,
+        });
+        match &self.beginning.lock().waits_for(starting)[..] {
+            [] => Ok(()),
+            waiting => Err(format!("caches are not synced yet for: {}", waiting.join(", "))),
+        }
     }
 
     /// Status of each plugin, by name.
@@ -482,6 +523,10 @@ impl Manager {
 
     /// Sets the uid of the plugin's `ControllerPlugin`, so that events about the plugin appear in its description.
     pub fn set_resource_uid(&self, name: &str, uid: &str) {
+        match uid {
+            "" => drop(self.resource_uids.lock().remove(name)),
+            _ => drop(self.resource_uids.lock().insert(name.to_owned(), uid.to_owned())),
+        }
         if let Some(controller) = self.controller(name) {
             controller.set_resource_uid(uid.to_owned());
         }

@@ -4,4 +4,5 @@
 
 mod apply;
 mod deny;
+mod health;
 mod manager;

@@ -17,6 +17,7 @@ mod faults;
 mod flags;
 mod fuzz;
 mod handover;
+mod health;
 mod hostile;
 mod hostile_objects;
 mod kubectl;

@@ -116,10 +116,19 @@ pub(crate) struct Shared {
     pub(crate) store: StoreId,
     pub(crate) counts: Counts,
     state: Mutex<Interests>,
+    /// The message with which the server refuses to list the kind, since the last list.
+    refusal: Mutex<Option<String>>,
     /// The watch seems to be silent or late.
     reopen: AtomicBool,
     /// Wakes the task: interests have changed, or the watch is to be reopened.
     changed: Notify,
+}
+
+impl Shared {
+    /// The message with which the server refuses to list the kind; absent while it may be listed soon.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.refusal.lock().clone()
+    }
 }
 
 struct Interests {
@@ -137,6 +146,7 @@ impl Informer {
             store,
             counts: Counts::default(),
             state: Mutex::new(Interests { book, listeners: Vec::new() }),
+            refusal: Mutex::default(),
             reopen: AtomicBool::new(false),
             changed: Notify::new(),
         });

@@ -337,6 +337,7 @@ impl Task {
     fn complete(&mut self, mut list: Store, version: &str) {
         list.reach(&ResourceVersion::parse(version));
         self.building = None;
+        *self.shared.refusal.lock() = None;
         debug!(kind = %self.shared.scope.kind, objects = list.len(), version, "list is complete");
         let Some(old) = self.env.stores.store(self.shared.store) else { return };
         let was_filled = old.generation() > 0;
@@ -403,8 +404,15 @@ impl Task {
             self.building = None;
         }
         warn!(%kind, %error, code = error.code, "{what} failed");
-        if failure_kind != FailureKind::Transient && error.code == 404 {
-            self.env.rounds.hint();
+        if failure_kind != FailureKind::Transient {
+            if error.code == 404 {
+                self.env.rounds.hint();
+            }
+            let before = self.shared.refusal.lock().replace(error.message.clone());
+            if before.as_ref() != Some(&error.message) {
+                let listeners = self.shared.state.lock().listeners.clone();
+                listeners.iter().for_each(|listener| listener.handler.on_kinds());
+            }
         }
         if failure_kind == FailureKind::RefusedForLong {
             let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();

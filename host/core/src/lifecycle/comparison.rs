@@ -26,6 +26,13 @@ pub fn shown<O: Borrow<Outcome>>(answer: &Answer<O>) -> Value {
     }
 }
 
+/// Whether the outcome wants to write anything, events aside.
+pub fn has_writes<O: Borrow<Outcome>>(answer: &Answer<O>) -> bool {
+    let Ok(Ok(outcome)) = answer else { return false };
+    let mut mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);
+    mutations.any(|mutation| !matches!(mutation.action, Action::Event(_)))
+}
+
 fn wanted(outcome: &Outcome) -> Value {
     let mut shown = Map::new();
     put_list(&mut shown, "needs", outcome.needs.iter().map(need).collect());

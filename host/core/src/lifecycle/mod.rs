@@ -10,8 +10,10 @@
 //! Not here: carrying it out (`pintle-runtime`), sources of components (`pintle-sources`).
 
 pub mod comparison;
+pub mod kinds;
 pub mod probation;
 pub mod read_set;
+pub mod success;
 pub mod supervisor;
 
 use std::collections::BTreeMap;
@@ -260,16 +262,29 @@ pub struct Difference {
 
 /// Result of a shadow run so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct ShadowReport {
     /// Runs that were compared.
     pub n_runs: u32,
+    /// Distinct keys of these runs.
+    pub n_keys: u32,
+    /// Runs in which one of the versions wanted to write something. Of the others, the comparison shows little.
+    pub n_with_writes: u32,
     /// Runs that differed.
     pub n_differences: u32,
     /// Runs that were not compared, because earlier comparisons were still in progress.
     pub n_skipped: u32,
     /// Some of the differences.
     pub differences: Vec<Difference>,
+}
+
+impl ShadowReport {
+    /// What was compared, in one line.
+    pub fn summary(&self) -> String {
+        let Self { n_runs, n_keys, n_with_writes, n_differences, n_skipped, .. } = self;
+        let skipped = if *n_skipped > 0 { format!(", {n_skipped} not compared") } else { String::new() };
+        format!("{n_runs} runs of {n_keys} keys compared, {n_with_writes} with writes, {n_differences} differ{skipped}")
+    }
 }
 
 /// Faults by kind.

@@ -9,6 +9,7 @@ pub mod lease;
 pub mod pending;
 pub mod queue;
 pub mod ratelimit;
+pub mod readiness;
 pub mod restarts;
 pub mod rules;
 pub mod selection;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pintle_cache::{Caches, Delta, Enqueued, RunContext, Subscription};
+use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::rules::RuleCache;
@@ -29,6 +30,10 @@ pub(crate) trait PluginCache: Send + Sync {
     fn is_synced(&self) -> bool;
     /// Kinds whose first list is incomplete.
     fn unsynced(&self) -> Vec<Kind> {
+        Vec::new()
+    }
+    /// Kinds that the manifest names and of which there is no complete list, absent ones included.
+    fn missing(&self) -> Vec<MissingKind> {
         Vec::new()
     }
     /// A snapshot of all kinds.
@@ -104,6 +109,10 @@ impl PluginCache for Subscribed {
 
     fn unsynced(&self) -> Vec<Kind> {
         self.subscription.unsynced()
+    }
+
+    fn missing(&self) -> Vec<MissingKind> {
+        self.subscription.missing()
     }
 
     fn view(&self, context: RunContext) -> Arc<dyn View> {

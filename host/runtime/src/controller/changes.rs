@@ -75,6 +75,8 @@ pub(super) struct Changes {
     n_dropped: u64,
     /// Kinds whose cache has moved on.
     progress: BTreeSet<Kind>,
+    /// Which kinds are served may have changed.
+    kinds: bool,
 }
 
 /// Changes of a kind, merged by object.
@@ -114,7 +116,7 @@ impl Merged {
 
 impl Changes {
     fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.merged.is_empty() && self.progress.is_empty()
+        self.batches.is_empty() && self.merged.is_empty() && self.progress.is_empty() && !self.kinds
     }
 }
 
@@ -157,6 +159,10 @@ impl Inbox {
         if self.delivery != Delivery::Detached && !self.waiting.progress.contains(kind) {
             self.waiting.progress.insert(kind.clone());
         }
+    }
+
+    fn kinds(&mut self) {
+        self.waiting.kinds = self.delivery != Delivery::Detached;
     }
 
     fn take(&mut self) -> Option<Changes> {
@@ -223,6 +229,11 @@ impl ChangeHandler for ChangeSink {
         self.inbox.lock().gap(kind);
         self.arrived.notify_one();
     }
+
+    fn on_kinds(&self) {
+        self.inbox.lock().kinds();
+        self.arrived.notify_one();
+    }
 }
 
 impl Controller {
@@ -275,6 +286,9 @@ impl Controller {
         }
         for kind in &changes.progress {
             self.progressed(kind);
+        }
+        if changes.kinds {
+            self.kinds_changed(cache);
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_core::contract::outcome::Event;
+use pintle_core::lifecycle::kinds::{self, MissingKind};
 use pintle_core::lifecycle::probation::Ended;
+use pintle_core::lifecycle::success::{AllFail, Successes};
 use pintle_core::lifecycle::supervisor::{Change, Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
@@ -16,7 +18,7 @@ use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::status::FaultingKey;
-use super::{Controller, ControllerState};
+use super::{Controller, ControllerState, PluginCache};
 
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
@@ -36,9 +38,12 @@ pub(super) struct Health {
     pub(super) faults: Faults,
     /// Keys whose last run faulted, with the fault.
     faulty: BTreeMap<Key, Arc<str>>,
+    successes: Successes<Key>,
     /// The fault of the last mapping, if it faulted.
     mapping_fault: Option<Arc<str>>,
     last: Arc<str>,
+    /// Watched kinds that the API server does not serve, as far as reported.
+    absent: Vec<MissingKind>,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -50,8 +55,10 @@ impl Health {
             n_faults: 0,
             faults: Faults::new(),
             faulty: BTreeMap::new(),
+            successes: Successes::default(),
             mapping_fault: None,
             last: "".into(),
+            absent: Vec::new(),
             conditions: Vec::new(),
         }
     }
@@ -75,8 +82,19 @@ impl Health {
 
     pub(super) fn forget_faults(&mut self) {
         self.faulty.clear();
+        self.successes = Successes::default();
         self.mapping_fault = None;
     }
+}
+
+/// What conditions are about besides the controller's state. Read without its lock, because it takes locks of the caches.
+#[derive(Default)]
+pub(super) struct Observed {
+    pub(super) synced: bool,
+    pub(super) cached_bytes: u64,
+    pub(super) n_keys: usize,
+    /// Watched kinds without a complete list.
+    pub(super) missing: Vec<MissingKind>,
 }
 
 impl ControllerState {
@@ -204,7 +222,10 @@ impl Controller {
     /// Updates the plugin's health after a run.
     pub(super) fn supervise(&self, inner: &mut ControllerState, key: &Key, ended: Ended, now: Instant) {
         let faulted = ended == Ended::Fault;
-        let toggled = inner.health.key_ran(key, faulted);
+        let failed_before = inner.health.successes.all_fail(0).is_some();
+        inner.health.successes.ran(key, ended != Ended::Well);
+        let failing = failed_before != inner.health.successes.all_fail(0).is_some();
+        let toggled = inner.health.key_ran(key, faulted) | failing;
         let change = inner.health.supervisor.ran(key, faulted, now);
         let last = inner.health.last.clone();
         let counts = recent_faults(inner.health.supervisor.recent());
@@ -235,6 +256,24 @@ impl Controller {
         self.mark_changed();
     }
 
+    /// Reports watched kinds that the API server has ceased, or begun, to serve.
+    pub(super) fn kinds_changed(&self, cache: &dyn PluginCache) {
+        let absent: Vec<MissingKind> = cache.missing().into_iter().filter(MissingKind::is_absent).collect();
+        let before = std::mem::replace(&mut self.inner.lock().health.absent, absent.clone());
+        let is_new = |kind: &&MissingKind| !before.contains(kind);
+        let came = kinds::sentences(absent.iter().filter(is_new));
+        if !came.is_empty() {
+            tracing::warn!(plugin = %self.name, "not ready: {came}");
+            self.record_plugin_event(true, "KindNotServed", format!("plugin {} is not ready: {came}", self.name));
+        } else if absent.is_empty() && !before.is_empty() {
+            tracing::info!(plugin = %self.name, "the API server serves every watched kind");
+            let message = format!("the API server serves every kind that plugin {} watches", self.name);
+            self.record_plugin_event(false, "KindsServed", message);
+        }
+        // Lists that are refused change the status, too.
+        self.mark_changed();
+    }
+
     /// Starts no more runs until the plugin is enabled; runs in flight end. The queues still collect keys.
     pub(crate) fn disable(&self, why: &str) {
         let mut inner = self.inner.lock();
@@ -242,7 +281,8 @@ impl Controller {
         inner.health.disabled_why = Some(why.to_owned());
         drop(inner);
         tracing::info!(plugin = %self.name, why, "disabled");
-        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled: {why}", self.name));
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled{why}", self.name));
         self.mark_changed();
     }
 
@@ -254,7 +294,8 @@ impl Controller {
         drop(inner);
         self.metrics.quarantined(false);
         tracing::info!(plugin = %self.name, why, "enabled");
-        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled: {why}", self.name));
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled{why}", self.name));
         self.wake.notify_one();
         self.mark_changed();
     }
@@ -284,15 +325,27 @@ impl Controller {
     }
 
     /// Updates the conditions; unchanged ones keep their transition time.
-    pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, synced: bool) {
-        let at = &self.wall_time();
+    pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, observed: &Observed) {
+        let Observed { synced, missing, n_keys, .. } = observed;
+        let (synced, at) = (*synced, &self.wall_time());
         let (health, history) = (&inner.health, &inner.history);
+        let all_fail = health.successes.all_fail(*n_keys).map(|AllFail { n_runs, n_keys }| {
+            let last = inner.last_error.as_deref().unwrap_or_default();
+            format!("the last {n_runs} runs, of {n_keys} keys, failed; the last: {}", cut(last, MAX_TEXT_BYTES))
+        });
         let ready = match inner.phase(synced) {
-            Phase::Running => condition("Ready", true, "Running", "keys are taken".into(), at),
+            Phase::Running | Phase::Starting if !missing.is_empty() => {
+                let reason = missing.iter().find(|kind| kind.is_stuck()).unwrap_or(&missing[0]).reason();
+                condition("Ready", false, reason, kinds::sentences(missing), at)
+            }
+            Phase::Running => match &all_fail {
+                Some(message) => condition("Ready", false, "RunsFail", message.clone(), at),
+                None => condition("Ready", true, "Running", "keys are taken".into(), at),
+            },
             Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not synced yet".into(), at),
             Phase::Disabled => {
-                let why = health.disabled_why.clone().unwrap_or_default();
-                condition("Ready", false, "Disabled", why, at)
+                let why = health.disabled_why.clone().filter(|why| !why.is_empty());
+                condition("Ready", false, "Disabled", why.unwrap_or_else(|| "it is disabled".into()), at)
             }
             Phase::Quarantined => {
                 let message = format!("{}; the last: {}", recent_faults(health.supervisor.recent()), health.last);
@@ -301,9 +354,12 @@ impl Controller {
         };
         let healthy = match (health.faulty.last_key_value(), &health.mapping_fault) {
             (None, Some(fault)) => condition("Healthy", false, "MappingFaults", fault.to_string(), at),
-            (None, None) => {
-                condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
-            }
+            (None, None) => match all_fail {
+                Some(message) => condition("Healthy", false, "RunsFail", message, at),
+                None => {
+                    condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
+                }
+            },
             (Some((key, fault)), _) => {
                 let n = inner.n_suspects().max(health.faulty.len());
                 condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)

@@ -220,6 +220,10 @@ impl Controller {
         });
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn has_started(&self) -> bool {
         self.version().subscription().is_some()
     }

@@ -11,6 +11,7 @@
 //!
 //! Not here: the comparison (`pintle_core::lifecycle::comparison`), the consequences of its result (`manager`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ use super::{Controller, Version};
 
 /// Maximum concurrent comparisons: each holds a snapshot of the caches.
 const MAX_COMPARED: usize = 4;
+/// Maximum keys that the report counts.
+const MAX_KEYS: usize = 50_000;
 /// Maximum differences kept for `pintle plugin diff`.
 const MAX_KEPT: usize = 50;
 
@@ -37,6 +40,8 @@ pub(crate) struct Shadowing {
     /// When it ends at the latest.
     until: Option<Instant>,
     report: Mutex<ShadowReport>,
+    /// Keys of the runs that were compared.
+    keys: Mutex<HashSet<Key>>,
     fault: Mutex<Option<String>>,
     slots: Arc<Semaphore>,
     /// Whether enough runs were compared.
@@ -66,6 +71,7 @@ impl Shadowing {
             rules,
             until,
             report: Mutex::default(),
+            keys: Mutex::default(),
             fault: Mutex::new(None),
             slots: Arc::new(Semaphore::new(MAX_COMPARED)),
             over: watch::Sender::new(false),
@@ -123,9 +129,14 @@ impl Shadowing {
         })
     }
 
-    fn take_in(&self, difference: Option<Difference>, fault: Option<String>) {
+    fn take_in(&self, key: Key, has_writes: bool, difference: Option<Difference>, fault: Option<String>) {
+        let mut keys = self.keys.lock();
+        let is_new = keys.len() < MAX_KEYS && keys.insert(key);
+        drop(keys);
         let mut report = self.report.lock();
         report.n_runs += 1;
+        report.n_keys += u32::from(is_new);
+        report.n_with_writes += u32::from(has_writes);
         if let Some(difference) = difference {
             report.n_differences += 1;
             if report.differences.len() < MAX_KEPT {
@@ -190,11 +201,13 @@ impl Controller {
         }
         let mut difference = None;
         let mut fault = None;
+        let mut has_writes = false;
         for (view, old) in rounds {
             let new = shadowing.candidate.guest.reconcile(&key, view).await.result;
             if let Err(why) = &new {
                 fault = Some(format!("{key}: {why}"));
             }
+            has_writes |= comparison::has_writes(&old) || comparison::has_writes(&new);
             let (old, new) = (comparison::shown(&old), comparison::shown(&new));
             if old != new {
                 difference = Some(Difference { key: key.to_string(), at: self.wall_time(), old, new });
@@ -207,6 +220,6 @@ impl Controller {
             (None, None) => "same",
         };
         self.metrics.shadowed(result);
-        shadowing.take_in(difference, fault);
+        shadowing.take_in(key, has_writes, difference, fault);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, StageProgress, SwapReport, VersionInfo};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::health::Observed;
 use super::{Controller, ControllerState, Version};
 
 /// Status of one queue.
@@ -80,6 +82,9 @@ pub struct PluginStatus {
     /// Whether its caches are synced.
     #[serde(skip)]
     pub synced: bool,
+    /// Watched kinds without a complete list.
+    #[serde(skip)]
+    pub missing: Vec<MissingKind>,
     /// Its queues.
     #[serde(default)]
     pub queues: Vec<QueueStatus>,
@@ -140,11 +145,16 @@ impl Controller {
     pub(crate) fn status(&self) -> PluginStatus {
         let version = self.version();
         // Read before the lock is taken: it takes locks of the caches.
-        let (synced, cached_bytes) =
-            version.cache().map_or((false, 0), |cache| (cache.is_synced(), cache.cached_bytes()));
+        let observed = version.cache().map_or_else(Observed::default, |cache| Observed {
+            synced: cache.is_synced(),
+            cached_bytes: cache.cached_bytes(),
+            n_keys: cache.n_keys(),
+            missing: cache.missing(),
+        });
         let awaited = self.awaited();
         let mut inner = self.inner.lock();
-        self.refresh_conditions(&mut inner, synced);
+        self.refresh_conditions(&mut inner, &observed);
+        let Observed { synced, cached_bytes, missing, .. } = observed;
         let history = &inner.history;
         PluginStatus {
             name: self.name.to_string(),
@@ -164,6 +174,7 @@ impl Controller {
             last_swap: history.last_swap.clone(),
             conditions: inner.health.conditions.clone(),
             synced,
+            missing,
             queues: inner.queue_status(),
             n_runs: inner.n_runs,
             n_faults: inner.health.n_faults,

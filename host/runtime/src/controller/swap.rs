@@ -169,6 +169,13 @@ impl Controller {
         self.mark_changed();
     }
 
+    /// Whether the last rejection, which has its event, is what this message ends with.
+    pub(crate) fn has_reported(&self, message: &str) -> bool {
+        let inner = self.inner.lock();
+        let last = inner.history.last_swap.as_ref().filter(|last| last.result == SwapResult::Refused);
+        last.is_some_and(|last| message.ends_with(&last.message))
+    }
+
     /// Switches to `to`, whose caches are synced, between two runs of each key.
     pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
         // All keys of the caches are collected before the lock is taken.

@@ -16,13 +16,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_core::contract::manifest::{Grant, Manifest};
-use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo};
+use pintle_core::contract::outcome::Event;
+use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo, resource_kind};
+use pintle_core::object::id::ObjectKey;
+use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::{self, Grants, Missing};
+use pintle_core::ports::api::WriterIdentity;
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, timestamp};
+use crate::recorder::{Recorder, RecorderConfig};
+
+/// The source of events about plugins that do not run.
+const HOST: &str = "pintle";
+/// Longest message of such an event in bytes: the API's limit.
+const MAX_EVENT_BYTES: usize = 1_024;
 
 /// A component to load.
 #[derive(Clone, Debug)]
@@ -127,7 +137,10 @@ impl Manager {
                     _ => {}
                 }
                 let rules = version.spec.strategy.probation.clone();
-                let message = format!("version {} from {}", version.manifest().version, component.origin);
+                let mut message = format!("version {} from {}", version.manifest().version, component.origin);
+                if let Some(report) = version.spec.strategy.shadow.as_ref().and_then(|_| controller.shadow_report()) {
+                    message = format!("{message}; in the shadow: {}", report.summary());
+                }
                 let why = Reason { result: SwapResult::Switched, reason: "Requested", message };
                 Ok(controller.switch(version, Some(rules), why))
             }
@@ -186,6 +199,37 @@ impl Manager {
         if let Some(controller) = self.controller(name) {
             controller.record_plugin_event(warning, reason, message);
         }
+    }
+
+    /// Records an event about a plugin that was not applied, which need not run. Call it within a tokio runtime.
+    pub fn record_refusal(&self, name: &str, message: String) {
+        if self.controller(name).is_some_and(|controller| controller.has_reported(&message)) {
+            return;
+        }
+        let kind = resource_kind();
+        let regarding_uid = self.resource_uids.lock().get(name).cloned().unwrap_or_default();
+        self.own_recorder().record(Event {
+            regarding_kind: kind,
+            regarding: ObjectKey::new("", name),
+            regarding_uid,
+            warning: true,
+            reason: "NotApplied".to_owned(),
+            message: cut(&message, MAX_EVENT_BYTES).to_owned(),
+        });
+    }
+
+    fn own_recorder(&self) -> &Recorder {
+        self.recorder.get_or_init(|| {
+            let identity =
+                WriterIdentity { name: HOST.into(), qps: self.config.qps, burst: self.config.burst, account: None };
+            let config = RecorderConfig {
+                component: HOST.into(),
+                clock: self.config.clock.clone(),
+                seed: self.config.seed,
+                idle_signal: self.idle_signal.clone(),
+            };
+            Recorder::start(self.writers.client(&identity).writer, config, self.metrics.plugin(HOST)).0
+        })
     }
 
     /// Reports a change of what is shown of the plugins.

@@ -546,6 +546,8 @@ impl Control {
             return;
         }
         tracing::warn!(plugin, source, reason = why.reason, "not applied: {}", why.message);
+        // A running plugin has reported what the manager rejected already.
+        self.plugins.record_refusal(plugin, format!("{source}: {}: {}", why.reason, why.message));
         let problem = Problem {
             plugin: plugin.to_owned(),
             source: source.to_owned(),

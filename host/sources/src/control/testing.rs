@@ -48,6 +48,7 @@ pub(crate) struct Fixture {
     pub(crate) manager: Arc<Manager>,
     pub(crate) control: Arc<Control>,
     pub(crate) loader: Arc<TextLoader>,
+    pub(crate) writer: Arc<FakeWriter>,
     _running: AbortOnDropHandle<()>,
 }
 
@@ -67,7 +68,8 @@ impl Fixture {
     }
 
     fn with(names: &[&str], trust: Trust) -> Self {
-        let writers = Arc::new(FakeWriters(FakeWriter::agreeable()));
+        let writer = FakeWriter::agreeable();
+        let writers = Arc::new(FakeWriters(writer.clone()));
         let manager = Arc::new(Manager::new(FakeServer::new(), writers, ManagerConfig::default()));
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
@@ -77,7 +79,7 @@ impl Fixture {
         let control = Arc::new(control.carrying(carried).excluding(excluded));
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
-        Self { manager, control, loader, _running: AbortOnDropHandle::new(running) }
+        Self { manager, control, loader, writer, _running: AbortOnDropHandle::new(running) }
     }
 
     /// A base plugin that is not running.

@@ -2,6 +2,7 @@
 
 use pintle_core::contract::manifest::Grant;
 use pintle_core::lifecycle::Phase;
+use pintle_testing::server::eventually;
 use serde_json::json;
 
 use super::testing::Fixture;
@@ -313,4 +314,37 @@ async fn a_component_that_others_may_change_does_not_inherit_grants() {
     assert_eq!(host.control.without_inherited_grants(asked.clone()).grants, Some(Vec::new()));
     let given = Spec { grants: Some(vec![Grant::default()]), ..asked };
     assert_eq!(host.control.without_inherited_grants(given.clone()), given, "grants of the spec stay");
+}
+
+/// The events: object, its uid, and message.
+fn events(host: &Fixture) -> Vec<String> {
+    let (log, bodies) = (host.writer.log(), host.writer.bodies());
+    let created = log.iter().zip(bodies).filter(|(line, _)| line.starts_with("create events"));
+    let text = |event: &Value, field: &str| event["involvedObject"][field].as_str().unwrap_or_default().to_owned();
+    created
+        .map(|(_, event)| {
+            let object = ["kind", "name", "uid"].map(|field| text(&event, field)).join(" ");
+            format!("{object}: {} {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_applied_is_an_event_about_the_resource_whether_or_not_the_plugin_runs() {
+    let host = start("p 1", Value::Null).await;
+    let control = &host.control;
+    control.set_resource_uid("new", "uid-7");
+    let refusal = Refusal::new("Unpinned", "set spec.digest");
+    for _ in 0..2 {
+        control.problem("ControllerPlugin new", "new", &refusal);
+    }
+    let told = "ControllerPlugin new uid-7: NotApplied ControllerPlugin new: Unpinned: set spec.digest";
+    eventually("one event", || events(&host) == [told]).await;
+
+    // The manager has reported what it rejected itself.
+    let bad = control.apply(PluginSource::Resource, "p", wanted("nonsense")).await.unwrap_err();
+    control.problem("ControllerPlugin p", "p", &bad);
+    eventually("another event", || events(&host).len() > 1).await;
+    assert_eq!(events(&host).len(), 2, "{:?}", events(&host));
+    assert!(events(&host)[1].contains("SwapRefused"), "{:?}", events(&host));
 }

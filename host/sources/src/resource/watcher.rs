@@ -248,6 +248,8 @@ impl Source for ResourceSource {
         let (pins, floors) = (self.pins.clone(), self.floors.clone());
         let (files, allow_unpinned) = (self.files.clone(), self.allow_unpinned);
         async move {
+            // Events about what is rejected are about this resource, too.
+            control.set_resource_uid(&name, &uid);
             if spec["disabled"] == true {
                 // Before anything that may fail: a component is not needed to disable what runs.
                 control.disable_for(PluginSource::Resource, &name);
@@ -271,7 +273,6 @@ impl Source for ResourceSource {
             }
             let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
             let report = control.apply(PluginSource::Resource, &name, wanted).await?;
-            control.set_resource_uid(&name, &uid);
             if let Some(artifact) = artifact {
                 pins.applied(&name, &artifact);
             }

@@ -316,7 +316,7 @@ async fn outcomes_of_the_shadow_are_compared_and_never_written() {
     shadowing.over().await;
     assert_eq!(shadowing.objection(), None);
     let report = fixture.controller.shadow_report().unwrap();
-    assert_eq!((report.n_runs, report.n_differences), (3, 1));
+    assert_eq!(report.summary(), "3 runs of 3 keys compared, 3 with writes, 1 differ");
     assert_eq!(report.differences[0].old["steps"][0]["mutations"][0]["object"]["metadata"]["name"], "old");
     assert_eq!(report.differences[0].new["steps"][0]["mutations"][0]["object"]["metadata"]["name"], "new");
     fixture.add(&["differs"]);
@@ -328,7 +328,26 @@ async fn outcomes_of_the_shadow_are_compared_and_never_written() {
     fixture.idle(Duration::ZERO).await;
     assert_eq!(log.lock().iter().filter(|line| line.starts_with("2.")).count(), 4);
     assert!(fixture.api.log().iter().all(|line| !line.ends_with("/new")), "{:?}", fixture.api.log());
-    assert_eq!(fixture.controller.shadow_report().unwrap().n_differences, 2);
+    let summary = fixture.controller.shadow_report().unwrap().summary();
+    assert_eq!(summary, "4 runs of 3 keys compared, 4 with writes, 2 differ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_run_counts_the_runs_in_which_a_version_wants_to_write() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let wants = |key: &Key, _: &dyn View| {
+        if &*key.object.name == "busy" { creates(&["x"]) } else { Ok(Ok(Outcome::default())) }
+    };
+    let fixture = Fixture::new(noting("1.0.0", &log, wants), FakeWriter::agreeable());
+    fixture.start();
+    let candidate = fixture.attached(noting("2.0.0", &log, wants));
+    let shadowing = fixture.controller.begin_shadowing(candidate, Shadow { runs: 4, for_ms: 0, max_differences: 0 });
+    for name in ["a", "b", "busy", "a"] {
+        fixture.add(&[name]);
+        fixture.idle(Duration::ZERO).await;
+    }
+    shadowing.over().await;
+    assert_eq!(shadowing.report().summary(), "4 runs of 3 keys compared, 1 with writes, 0 differ");
 }
 
 #[tokio::test(start_paused = true)]

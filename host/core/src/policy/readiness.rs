@@ -1,0 +1,172 @@
+//! Whether a host is ready: its API server answers, and its plugins have begun.
+//!
+//! Invariants:
+//! 1. One plugin decides for itself only: a plugin whose kinds the API server refuses to list, or does not have, leaves the host
+//!    ready, and so does a plugin that is loaded later.
+//! 2. The API server is gone only if requests have failed for [`GONE_AFTER`] and none was answered meanwhile; one answer brings it
+//!    back.
+//! 3. No clock: the time is an argument.
+
+use std::time::{Duration, Instant};
+
+use crate::lifecycle::kinds::MissingKind;
+
+/// How long no request was answered when the API server counts as gone. Discovery asks every 30 s, and a connection that ends is
+/// opened again at once, so that a server which stops is noticed within a minute. Shorter: the restart of an API server, which
+/// takes some ten seconds, would fail probes of every host.
+pub const GONE_AFTER: Duration = Duration::from_secs(20);
+
+/// Whether the API server answers.
+#[derive(Clone, Debug, Default)]
+pub struct Reachability {
+    /// The first failure after the last answer, and how the last one failed.
+    failing: Option<(Instant, Option<u16>)>,
+    is_reported: bool,
+}
+
+/// What an attempt has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The API server counts as gone from now on.
+    Gone,
+    /// It answers again after this time.
+    Back(Duration),
+}
+
+/// An API server that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Time since the first request that failed.
+    pub lasts: Duration,
+    /// The code of the last answer of something before the API server; absent without an answer.
+    pub code: Option<u16>,
+}
+
+impl Reachability {
+    /// Counts an attempt of a request, which ended with this status code, or without an answer. A load balancer answers 502, 503 or
+    /// 504 in the place of API servers that are gone.
+    pub fn attempted(&mut self, code: Option<u16>, now: Instant) -> Option<Change> {
+        if !matches!(code, None | Some(502..=504)) {
+            let (since, _) = self.failing.take()?;
+            let was_reported = std::mem::take(&mut self.is_reported);
+            return was_reported.then(|| Change::Back(now.saturating_duration_since(since)));
+        }
+        let failing = self.failing.get_or_insert((now, code));
+        failing.1 = code;
+        let is_gone = now.saturating_duration_since(failing.0) >= GONE_AFTER;
+        (is_gone && !std::mem::replace(&mut self.is_reported, is_gone)).then_some(Change::Gone)
+    }
+
+    /// The outage, if the API server is gone.
+    pub fn outage(&self, now: Instant) -> Option<Outage> {
+        let (since, code) = self.failing?;
+        let lasts = now.saturating_duration_since(since);
+        (lasts >= GONE_AFTER).then_some(Outage { lasts, code })
+    }
+}
+
+/// Whether the plugins of a host have begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beginning {
+    is_over: bool,
+}
+
+/// A plugin at the beginning of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Starting<'p> {
+    /// Its name.
+    pub name: &'p str,
+    /// Whether its caches are synced.
+    pub synced: bool,
+    /// Watched kinds without a complete list.
+    pub missing: &'p [MissingKind],
+}
+
+impl Beginning {
+    /// The plugins for which the host waits; none once it was ready.
+    pub fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<&'p str> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let waits = |plugin: &Starting<'_>| !plugin.synced && !plugin.missing.iter().any(MissingKind::is_stuck);
+        let waiting: Vec<&str> = plugins.into_iter().filter(waits).map(|plugin| plugin.name).collect();
+        self.is_over = waiting.is_empty();
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lifecycle::kinds::MissingCause;
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn an_api_server_is_gone_after_the_bound_and_back_with_one_answer() {
+        let start = Instant::now();
+        let mut reach = Reachability::default();
+        assert_eq!(reach.attempted(Some(200), start), None);
+        assert_eq!(reach.attempted(None, start + seconds(5)), None);
+        assert_eq!(reach.attempted(Some(503), start + seconds(24)), None);
+        assert_eq!(reach.outage(start + seconds(24)), None, "19 s");
+        // Time passes without an attempt: nobody asks, and nothing has answered.
+        assert_eq!(reach.outage(start + seconds(25)), Some(Outage { lasts: GONE_AFTER, code: Some(503) }));
+        assert_eq!(reach.attempted(None, start + seconds(30)), Some(Change::Gone));
+        assert_eq!(reach.attempted(None, start + seconds(40)), None, "reported once");
+        assert_eq!(reach.outage(start + seconds(40)), Some(Outage { lasts: seconds(35), code: None }));
+        assert_eq!(reach.attempted(Some(403), start + seconds(45)), Some(Change::Back(seconds(40))));
+        assert_eq!(reach.outage(start + seconds(1000)), None);
+    }
+
+    proptest! {
+        /// Against the whole history: gone if and only if the last attempts failed and began long enough ago.
+        #[test]
+        fn an_outage_is_what_the_history_shows(
+            attempts in prop::collection::vec((prop::sample::select(vec![None, Some(200), Some(404), Some(502), Some(504)]), 0..15_u64), 0..30),
+            later in 0..40_u64,
+        ) {
+            let start = Instant::now();
+            let (mut reach, mut now, mut history) = (Reachability::default(), start, Vec::new());
+            let mut is_gone = false;
+            for (code, pause) in attempts {
+                now += seconds(pause);
+                history.push((now, code));
+                match reach.attempted(code, now) {
+                    Some(Change::Gone) => prop_assert!(!std::mem::replace(&mut is_gone, true)),
+                    Some(Change::Back(_)) => prop_assert!(std::mem::take(&mut is_gone)),
+                    None => {}
+                }
+            }
+            now += seconds(later);
+            let failed = |(_, code): &&(Instant, Option<u16>)| matches!(code, None | Some(502..=504));
+            let first = history.iter().rev().take_while(failed).last();
+            let lasts = first.map(|(at, _)| now - *at).filter(|lasts| *lasts >= GONE_AFTER);
+            prop_assert_eq!(reach.outage(now).map(|outage| outage.lasts), lasts);
+        }
+    }
+
+    #[test]
+    fn a_host_waits_for_lists_in_progress_and_not_for_kinds_that_it_may_not_list() {
+        let missing = |cause| [MissingKind { kind: "v1/Pod".parse().unwrap(), cause }];
+        let listing = missing(MissingCause::Listing);
+        let refused = missing(MissingCause::Refused("no".into()));
+        let unknown = missing(MissingCause::Unknown);
+        let plugin = |name, synced, missing| Starting { name, synced, missing };
+        let mut beginning = Beginning::default();
+        let waits = beginning.waits_for([
+            plugin("a", false, &listing),
+            plugin("b", false, &refused),
+            plugin("c", false, &unknown),
+            plugin("d", false, &[]),
+            plugin("e", true, &[]),
+        ]);
+        assert_eq!(waits, ["a", "d"]);
+        assert!(beginning.waits_for([plugin("a", true, &[]), plugin("b", false, &refused)]).is_empty());
+        assert!(beginning.waits_for([plugin("f", false, &listing)]).is_empty(), "it was loaded later");
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether the API server answers, by the requests of the host's clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pintle_core::policy::readiness::{Change, Outage, Reachability};
+use pintle_core::ports::api::RequestObserver;
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+
+/// Observes requests: counts them for the metrics, and judges whether the API server is there.
+pub(crate) struct Reach {
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    reachability: Reachability,
+    /// Host and port of the last request.
+    host: String,
+}
+
+impl Reach {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { metrics, state: Mutex::default() })
+    }
+
+    /// The address and the outage of an API server that is gone.
+    pub(crate) fn outage(&self) -> Option<(String, Outage)> {
+        let state = self.state.lock();
+        let outage = state.reachability.outage(Instant::now().into_std())?;
+        Some((state.host.clone(), outage))
+    }
+}
+
+impl RequestObserver for Reach {
+    fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>) {
+        self.metrics.attempted(method, host, code, sent_bytes);
+        let mut state = self.state.lock();
+        if state.host != host {
+            host.clone_into(&mut state.host);
+        }
+        let change = state.reachability.attempted(code, Instant::now().into_std());
+        drop(state);
+        match change {
+            Some(Change::Gone) => {
+                tracing::error!(api_server = host, code, "the API server does not answer: the host is not ready");
+            }
+            Some(Change::Back(after)) => tracing::info!(api_server = host, ?after, "the API server answers again"),
+            None => {}
+        }
+    }
+
+    fn delayed(&self, method: &'static str, host: &str, waited: Duration) {
+        self.metrics.delayed(method, host, waited);
+    }
+
+    fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>) {
+        self.metrics.finished(method, host, took, received_bytes);
+    }
+}

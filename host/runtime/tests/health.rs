@@ -1,0 +1,194 @@
+//! What conditions and readiness tell: of kinds that the API server does not serve, and of an API server that is gone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Outcome, ReconcileError};
+use pintle_core::lifecycle::Phase;
+use pintle_core::ports::api::{ApiError, ApiErrorClass};
+use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
+use pintle_testing::server::{error, eventually, resource};
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+struct Host {
+    manager: Arc<Manager>,
+    server: Arc<FakeServer>,
+    writer: Arc<FakeWriter>,
+    /// Names of objects whose runs fail.
+    fails: Arc<Mutex<BTreeSet<&'static str>>>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Host {
+    /// A host with plugins of these names, each of which watches these kinds and fails for some objects.
+    fn start(server: Arc<FakeServer>, plugins: &[(&str, &[&str])]) -> Self {
+        let writer = FakeWriter::agreeable();
+        let fails = Arc::new(Mutex::new(BTreeSet::new()));
+        let writers = Arc::new(FakeWriters(writer.clone()));
+        let manager = Arc::new(Manager::new(server.clone(), writers, ManagerConfig::default()));
+        for (name, kinds) in plugins {
+            let watches: Vec<Value> =
+                kinds.iter().map(|kind| json!({"kind": kind, "enqueue": [{"to": "self"}]})).collect();
+            let manifest = json!({
+                "name": name, "version": "1.0.0", "contract": "0.1", "watches": watches, "queues": [{"name": name}],
+            });
+            let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+            let fails = fails.clone();
+            let guest =
+                FakeGuest::new(manifest, move |key, _| match fails.lock().unwrap().contains(&*key.object.name) {
+                    true => Ok(Err(ReconcileError::Retry { message: "no luck".into(), after: None })),
+                    false => Ok(Ok(Outcome::default())),
+                });
+            manager.add(Arc::new(guest), PluginOptions::default()).unwrap();
+        }
+        let (stop, stopped) = oneshot::channel();
+        let inner = manager.clone();
+        tokio::spawn(async move { inner.run(async { drop(stopped.await) }).await });
+        Self { manager, server, writer, fails, _stop: stop }
+    }
+
+    /// A condition of a plugin: status, reason and message.
+    fn condition(&self, plugin: usize, kind: &str) -> String {
+        let status = &self.manager.status()[plugin];
+        let found = status.conditions.iter().find(|condition| condition.kind == kind).unwrap();
+        format!("{} {}: {}", found.status, found.reason, found.message)
+    }
+
+    fn ready(&self, plugin: usize) -> String {
+        self.condition(plugin, "Ready")
+    }
+
+    /// Reasons and messages of the events about plugins.
+    fn events(&self) -> Vec<String> {
+        let log = self.writer.log();
+        let created = log.iter().zip(self.writer.bodies()).filter(|(line, _)| line.starts_with("create events"));
+        created
+            .map(|(_, body)| format!("{}: {}", body["reason"].as_str().unwrap(), body["message"].as_str().unwrap()))
+            .collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_is_not_ready_while_a_kind_that_it_watches_is_not_served() {
+    let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"]), ("teams", &["example.org/v1/Team", "v1/Pod"])]);
+    let absent =
+        "the API server does not serve example.org/v1/Team: apply the CustomResourceDefinition that defines it";
+    eventually("the plugins to run", || host.manager.status().iter().all(|plugin| plugin.phase == Phase::Running))
+        .await;
+    assert_eq!(host.ready(1), format!("False KindNotServed: {absent}"));
+    assert_eq!(host.ready(0), "True Running: keys are taken", "its neighbour is ready");
+    assert_eq!(host.manager.readiness(), Ok(()), "one plugin decides for itself only");
+    let event = format!("KindNotServed: plugin teams is not ready: {absent}");
+    eventually("an event", || host.events() == [event.clone()]).await;
+
+    let changes = host.manager.changes();
+    host.server.state().resources.push(resource("example.org/v1/Team", "teams"));
+    eventually("the plugin to be ready", || host.ready(1) == "True Running: keys are taken").await;
+    assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
+    let served = "KindsServed: the API server serves every kind that plugin teams watches";
+    eventually("an event", || host.events() == [event.clone(), served.to_owned()]).await;
+
+    // Another version of the kind is not what the plugin watches.
+    host.server.state().resources.last_mut().unwrap().kind = "example.org/v2/Team".parse().unwrap();
+    let other = "False KindNotServed: the API server does not serve example.org/v1/Team, but version v2 of it: update the \
+                 CustomResourceDefinition that defines it, or watch v2";
+    eventually("the plugin not to be ready", || host.ready(1) == other).await;
+    assert_eq!(host.ready(0), "True Running: keys are taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_whose_kind_may_not_be_listed_leaves_the_host_ready() {
+    let server = FakeServer::new();
+    server.set_down(true);
+    let refusal = ApiError { message: "pods is forbidden".into(), ..error(ApiErrorClass::Forbidden, 403) };
+    server.state().refusals.insert("pods".into(), refusal);
+    let host = Host::start(server, &[("pods", &["v1/Pod"]), ("sets", &["apps/v1/ReplicaSet"])]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(host.manager.readiness(), Err("caches are not synced yet for: pods, sets".into()));
+    host.server.set_down(false);
+    eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
+    assert_eq!(host.ready(1), "True Running: keys are taken");
+    let refused = "False KindNotListed: the API server refuses to list v1/Pod: pods is forbidden; `pintle rbac` prints the \
+                   permissions that the host needs";
+    assert_eq!(host.ready(0), refused);
+    host.server.state().refusals.clear();
+    eventually("the plugin to be ready", || host.ready(0) == "True Running: keys are taken").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_not_ready_while_its_api_server_is_gone() {
+    let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"])]);
+    eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
+    let requests = host.manager.request_observer();
+    let ends = |code| requests.attempted("GET", "cluster.example:6443", code, None);
+    ends(Some(200));
+    ends(None);
+    tokio::time::advance(Duration::from_secs(19)).await;
+    ends(None);
+    assert_eq!(host.manager.readiness(), Ok(()), "a moment is nothing");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let missing = host.manager.readiness().unwrap_err();
+    assert!(missing.starts_with("the API server at cluster.example:6443 has not answered since 20"), "{missing}");
+    assert!(missing.ends_with("Z (20 s)"), "{missing}");
+    ends(Some(503));
+    let missing = host.manager.readiness().unwrap_err();
+    assert!(missing.ends_with("(20 s), except 503 of something before it"), "{missing}");
+    // It refuses, so it is there.
+    ends(Some(401));
+    assert_eq!(host.manager.readiness(), Ok(()));
+    assert!(
+        host.manager
+            .metrics_text()
+            .contains("rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"cluster.example:6443\"} 2")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
+    let server = FakeServer::new();
+    for name in ["a", "b", "c"] {
+        server.put("pods", "ns", name, json!({}));
+    }
+    let host = Host::start(server, &[("pods", &["v1/Pod"])]);
+    eventually("three runs", || host.manager.status()[0].n_runs == 3).await;
+    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: the last run of every key ended without a fault");
+    // One object of three is a matter of that object.
+    host.fails.lock().unwrap().insert("a");
+    host.server.put("pods", "ns", "a", json!({"x": 1}));
+    eventually("ten more runs", || host.manager.status()[0].n_runs >= 13).await;
+    assert_eq!(host.ready(0), "True Running: keys are taken");
+
+    host.fails.lock().unwrap().extend(["b", "c"]);
+    let changes = host.manager.changes();
+    host.server.put("pods", "ns", "b", json!({"x": 1}));
+    eventually("the plugin not to be healthy", || {
+        host.condition(0, "Healthy").starts_with("False RunsFail: the last ")
+    })
+    .await;
+    let ready = host.ready(0);
+    assert!(
+        ready.starts_with("False RunsFail: the last ")
+            && ready.ends_with(" runs, of 2 keys, failed; the last: v1/Pod ns/b: no luck"),
+        "{ready}"
+    );
+    host.fails.lock().unwrap().clear();
+    eventually("the plugin to be healthy", || host.ready(0) == "True Running: keys are taken").await;
+    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: the last run of every key ended without a fault");
+    assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_is_not_given_is_not_printed() {
+    let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"])]);
+    eventually("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
+    host.manager.disable("pods", "").unwrap();
+    host.manager.enable("pods", "").unwrap();
+    eventually("events", || host.events() == ["Disabled: plugin pods is disabled", "Enabled: plugin pods is enabled"])
+        .await;
+    host.manager.disable("pods", "").unwrap();
+    assert_eq!(host.ready(0), "False Disabled: it is disabled");
+}

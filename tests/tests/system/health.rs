@@ -1,0 +1,101 @@
+//! What the probes and the log of a host tell of an API server that stops and comes back.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pintle_sim::{SimCluster, SimConfig};
+use pintle_tests::{ApiClient, HostProcess, eventually};
+use serde_json::json;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The address of an API server, which can be closed: then connections are refused, as by a process that has ended.
+struct Door {
+    target: SocketAddr,
+    address: SocketAddr,
+    open: Option<JoinHandle<()>>,
+}
+
+impl Door {
+    async fn open(target: SocketAddr) -> Result<Door> {
+        let mut door = Door { target, address: "127.0.0.1:0".parse()?, open: None };
+        door.reopen().await?;
+        Ok(door)
+    }
+
+    async fn reopen(&mut self) -> Result<()> {
+        let (target, listener) = (self.target, TcpListener::bind(self.address).await?);
+        self.address = listener.local_addr()?;
+        self.open = Some(tokio::spawn(async move {
+            // Ends its connections when it is dropped.
+            let mut connections = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    let Ok(mut server) = TcpStream::connect(target).await else { return };
+                    // A side that disconnects is not a failure.
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        }));
+        Ok(())
+    }
+
+    async fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.abort();
+            // It has ended when its listener and its connections are closed.
+            let _ = open.await;
+        }
+    }
+}
+
+async fn probe(host: &ApiClient, path: &str) -> Result<(u16, String)> {
+    let answer = host.request("GET", path, &[], None).await?;
+    Ok((answer.status, answer.text()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_is_not_ready_while_its_api_server_is_away() -> Result<()> {
+    let cluster = SimCluster::start(SimConfig::default()).await?;
+    let mut door = Door::open(cluster.base_url().trim_start_matches("http://").parse()?).await?;
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{}", door.address)}}],
+        "users": [{"name": "u", "user": {}}],
+    });
+    let mut host = HostProcess::start(&kubeconfig.to_string(), &[HostProcess::controllers(&["replicaset"])])?;
+    let client = host.ready().await?;
+
+    door.close().await;
+    let gone = format!("the API server at {} has not answered since 20", door.address);
+    eventually(PATIENCE, "/readyz to fail", async || {
+        let (status, text) = probe(&client, "/readyz").await?;
+        ensure!(status == 503 && text.starts_with(&gone), "{status}: {text}");
+        Ok(Some(()))
+    })
+    .await?;
+    let (status, text) = probe(&client, "/livez").await?;
+    ensure!(status == 200, "a restart would not help: {text}");
+    // Written with the next request that fails.
+    eventually(PATIENCE, "a line in the log", async || {
+        Ok(host.log_tail().contains("the API server does not answer: the host is not ready").then_some(()))
+    })
+    .await?;
+    let log = host.log_tail();
+    ensure!(!log.contains("failed with error"), "the HTTP client has its own words beside the host's: {log}");
+
+    door.reopen().await?;
+    host.ready().await?;
+    ensure!(host.log_tail().contains("the API server answers again"), "{}", host.log_tail());
+    host.stop().await;
+    cluster.shutdown().await;
+    Ok(())
+}
