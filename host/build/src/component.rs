@@ -4,18 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use pintle_core::contract::manifest::{self, Manifest};
+use pintle_core::contract::manifest::{self, Manifest, ManifestError};
 use wasm_encoder::{ComponentSection, CustomSection, ProducersField, ProducersSection, Section as _};
 use wit_component::{ComponentEncoder, StringEncoding};
 
-use crate::{Language, contract};
+use crate::{Language, contract, crds};
 
 /// Stands for the operating system that run-time libraries ask things of.
 const CLOSED_WASI: &str = include_str!("wasi/closed.wat");
 /// The module of its functions.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// Reads a `manifest.yaml`: its JSON, and the plugin's name.
+/// Reads a `manifest.yaml`: its JSON, and the plugin's name. Field paths are checked, also with the definitions in the folder `crds`
+/// beside it.
 ///
 /// # Errors
 /// If it cannot be read or is not a valid manifest.
@@ -24,13 +25,16 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let in_file = || path.display().to_string();
     let value: serde_json::Value = serde_norway::from_str(&text).with_context(in_file)?;
     let json = serde_json::to_vec(&value)?;
-    let manifest = Manifest::parse(&json).map_err(|why| match serde_norway::from_str::<Manifest>(&text) {
+    let manifest = Manifest::parse(&json).map_err(|why| match (why, serde_norway::from_str::<Manifest>(&text)) {
         // It knows the lines of the file.
-        Err(placed) => anyhow::Error::new(placed),
+        (_, Err(placed)) => anyhow::Error::new(placed),
+        (ManifestError::Path(wrong), Ok(_)) => crds::placed(wrong, &text),
         // It takes a number for text, as YAML allows.
-        Ok(_) => wrong_type(&value).unwrap_or_else(|| why.into()),
+        (why, Ok(_)) => wrong_type(&value).unwrap_or_else(|| why.into()),
     });
     let manifest = manifest.with_context(in_file)?;
+    let project = path.parent().unwrap_or(path);
+    crds::check(&manifest, project, &text, in_file)?;
     Ok((json, manifest.name))
 }
 

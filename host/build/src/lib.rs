@@ -9,6 +9,7 @@ pub mod c;
 pub mod check;
 mod component;
 mod contract;
+pub mod crds;
 mod go;
 pub mod inputs;
 mod js;

@@ -318,7 +318,7 @@ mod tests {
         after.items[1].n_runs += 1;
         after.problems.push(Problem { reason: "NotGranted".into(), ..problem() });
         expect![[r#"
-            p      0.2.0     0123456789ab   Running (Probation)   True    built-in   4        5m
+            p      0.2.0     0123456789ab   Running (Probation)   True    False     built-in   4        5m
             gone is unloaded
             not applied: widgets   NotGranted   /plugins/widgets.wasm: this is not WebAssembly"#]]
         .assert_eq(&Changes::between(&before, &after).rows(&"2026-01-02T03:09:05Z".parse().unwrap()));

@@ -106,7 +106,7 @@ mod tests {
             "watches": [
                 {"kind": "v1/Pod", "fields": ["spec.nodeName"], "namespace": "a", "labelSelector": "app=web"},
                 {"kind": "v1/ConfigMap", "whole": true},
-                {"kind": "v1/Node", "fields": ["spec.x", "spec.y"]},
+                {"kind": "v1/Node", "fields": ["spec.taints", "spec.podCIDRs"]},
                 {"every": {"verbs": ["delete"]}},
             ],
             "grants": [

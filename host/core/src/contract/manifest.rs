@@ -5,6 +5,7 @@
 
 mod bounds;
 mod built_in;
+mod fields;
 mod grant;
 mod limits;
 mod watch;
@@ -15,8 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::object::id::Kind;
+use crate::object::schema::KindSchema;
 
 pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
+pub use fields::WrongPath;
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
@@ -243,6 +246,9 @@ pub enum ManifestError {
     /// It is well formed but inconsistent. The message names the field.
     #[error("the manifest is not valid: {0}")]
     Invalid(String),
+    /// A field path that no object of its kind can have.
+    #[error("the manifest is not valid: {0}")]
+    Path(WrongPath),
 }
 
 impl Manifest {
@@ -253,6 +259,7 @@ impl Manifest {
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
         manifest.check().map_err(ManifestError::Invalid)?;
+        manifest.check_paths(KindSchema::of_kubernetes).map_err(ManifestError::Path)?;
         Ok(manifest)
     }
 
@@ -352,6 +359,7 @@ mod tests {
             Ok(manifest) => format!("ok: {}", manifest.name),
             Err(ManifestError::Parse(why)) => format!("does not parse: {why}"),
             Err(ManifestError::Invalid(why)) => why,
+            Err(ManifestError::Path(wrong)) => wrong.to_string(),
         };
         expect.assert_eq(&text);
     }

@@ -10,6 +10,7 @@
 //! Not here: carrying it out (`pintle-runtime`), sources of components (`pintle-sources`).
 
 pub mod comparison;
+pub mod fields;
 pub mod kinds;
 pub mod probation;
 pub mod read_set;
@@ -232,8 +233,8 @@ pub struct SwapReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied), `Overridden` (an
-    /// operator has changed what its source declares).
+    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied); only while they are
+    /// true `Overridden` (an operator has changed what its source declares) and `FieldsMissing` (declared fields do not exist).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.

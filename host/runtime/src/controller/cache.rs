@@ -58,6 +58,10 @@ pub(crate) trait PluginCache: Send + Sync {
     fn keys(&self, batch: &[Delta], enough: usize) -> (usize, Vec<Enqueued>);
     /// The changes that the plugin maps itself.
     fn mappable(&self, batch: &[Delta]) -> Vec<Mappable>;
+    /// The declared fields of the objects that these changes, all of one kind, lead to, as JSON texts.
+    fn texts(&self, _batch: &[Delta]) -> Vec<Arc<str>> {
+        Vec::new()
+    }
     /// All cached objects of a kind, as changes of an initial list.
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
     /// Keys of all objects that are keys themselves.
@@ -166,6 +170,11 @@ impl PluginCache for Subscribed {
                 }
             })
             .collect()
+    }
+
+    fn texts(&self, batch: &[Delta]) -> Vec<Arc<str>> {
+        let snapshot = self.subscription.snapshot();
+        batch.iter().filter_map(|delta| snapshot.projection(&delta.kind, delta.new.as_ref()?)).collect()
     }
 
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {

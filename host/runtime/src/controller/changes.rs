@@ -263,7 +263,7 @@ impl Controller {
         }
     }
 
-    async fn apply_changes(&self, cache: &dyn PluginCache, changes: Changes) {
+    async fn apply_changes(self: &Arc<Self>, cache: &dyn PluginCache, changes: Changes) {
         for batch in &changes.batches {
             self.apply_batch(cache, batch).await;
         }

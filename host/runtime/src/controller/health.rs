@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_core::contract::outcome::Event;
+use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::lifecycle::kinds::{self, MissingKind};
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::lifecycle::success::{AllFail, Successes};
@@ -44,6 +45,8 @@ pub(super) struct Health {
     last: Arc<str>,
     /// Watched kinds that the API server does not serve, as far as reported.
     absent: Vec<MissingKind>,
+    /// Declared fields that seem to be wrong.
+    pub(super) fields: DeclaredFields,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -59,6 +62,7 @@ impl Health {
             mapping_fault: None,
             last: "".into(),
             absent: Vec::new(),
+            fields: DeclaredFields::default(),
             conditions: Vec::new(),
         }
     }
@@ -257,7 +261,8 @@ impl Controller {
     }
 
     /// Reports watched kinds that the API server has ceased, or begun, to serve.
-    pub(super) fn kinds_changed(&self, cache: &dyn PluginCache) {
+    pub(super) fn kinds_changed(self: &Arc<Self>, cache: &dyn PluginCache) {
+        self.tasks.spawn(self.clone().look_at_fields());
         let absent: Vec<MissingKind> = cache.missing().into_iter().filter(MissingKind::is_absent).collect();
         let before = std::mem::replace(&mut self.inner.lock().health.absent, absent.clone());
         let is_new = |kind: &&MissingKind| !before.contains(kind);
@@ -377,6 +382,9 @@ impl Controller {
             }
         };
         let mut conditions = vec![ready, healthy, progressing];
+        if let Some((reason, message)) = health.fields.verdict() {
+            conditions.push(condition("FieldsMissing", true, reason, message, at));
+        }
         for new in &mut conditions {
             let old = inner.health.conditions.iter().find(|old| old.kind == new.kind && old.status == new.status);
             if let Some(old) = old {

@@ -15,6 +15,7 @@
 mod cache;
 mod changes;
 mod dispatch;
+mod fields;
 mod health;
 mod lost_writes;
 mod mapping;
@@ -52,6 +53,7 @@ use crate::writer::Writer;
 pub(crate) use cache::Mappable;
 pub(crate) use cache::{PluginCache, Subscribed};
 pub(crate) use changes::ChangeSink;
+pub(crate) use fields::published;
 pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
@@ -302,6 +304,7 @@ impl Controller {
     /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
     fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
         let (n_changes, keys) = cache.keys(batch, changes::TURN);
+        self.see_fields(cache, &batch[..n_changes]);
         let n_keys = keys.len();
         let now = dispatch::now();
         if !keys.is_empty() {

@@ -244,6 +244,7 @@ impl Controller {
         for kind in kinds {
             self.progressed(kind);
         }
+        self.tasks.spawn(self.clone().look_at_fields());
         self.switches.send_modify(|n| *n += 1);
         self.run_all_again();
         self.wake.notify_one();

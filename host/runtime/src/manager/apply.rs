@@ -26,7 +26,7 @@ use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
-use crate::controller::{Controller, Reason, Version, timestamp};
+use crate::controller::{Controller, Reason, Version, published, timestamp};
 use crate::recorder::{Recorder, RecorderConfig};
 
 /// The source of events about plugins that do not run.
@@ -47,7 +47,7 @@ pub struct Component {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SwapError {
-    /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `BadSpec`,
+    /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `UnknownField`, `BadSpec`,
     /// `NotSynced`, `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`, `Stopping`.
     pub reason: &'static str,
     /// What is wrong, and the next step.
@@ -300,6 +300,9 @@ impl Manager {
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
         check_grants(&inspected.manifest, given.as_deref(), spec.ungranted)?;
+        let schemas = published(&inspected.manifest, &*self.reader).await;
+        let paths = inspected.manifest.check_paths(|kind| schemas.get(kind).cloned());
+        paths.map_err(|wrong| SwapError::new("UnknownField", wrong.to_string()))?;
         stage(Stage::Compiling);
         let guest = self.compile(component, spec).await?;
         stage(Stage::Validating);

@@ -169,9 +169,10 @@ pub(crate) const ATTACKS: [Attack; 59] = [
 
 /// As many rules as a watch may have, which compare as many fields as they may, with paths as long as fit into a manifest.
 fn many_comparisons() -> Value {
-    let path = |i: usize| (0..80).map(|level| format!(".f{i}l{level}")).collect::<String>();
+    let path = |i: usize| (0..76).map(|level| format!(".f{i}l{level}")).collect::<String>();
     let rule = |i: usize| {
-        let changed: Vec<String> = (0..4).map(|j| format!("data{}", path(4 * i + j))).collect();
+        let changed: Vec<String> =
+            (0..4).map(|j| format!("metadata.managedFields.fieldsV1{}", path(4 * i + j))).collect();
         json!({"to": "namespaceKeys", "kind": "v1/ConfigMap", "delayMs": i + 1, "changed": changed})
     };
     let rules = (0..63).map(rule).chain([json!({"to": "self", "changed": ["data.n", "data.echo"]})]);

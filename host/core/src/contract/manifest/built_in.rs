@@ -372,6 +372,7 @@ mod tests {
         });
         Manifest::parse(manifest.to_string().as_bytes()).map_err(|why| match why {
             ManifestError::Invalid(why) => why,
+            ManifestError::Path(wrong) => wrong.to_string(),
             ManifestError::Parse(why) => format!("does not parse: {why}"),
         })
     }

@@ -179,28 +179,13 @@ impl Watch {
         let path = |place: String, path: &str| {
             path.parse::<crate::object::field::FieldPath>().map(|_| ()).map_err(|why| format!("{place}: {why}"))
         };
-        for (i, field) in self.fields.iter().enumerate() {
-            path(format!("fields[{i}]"), field)?;
-        }
-        for (i, index) in self.indexes.iter().enumerate() {
-            path(format!("indexes[{i}].field"), &index.field)?;
-        }
-        if let Some(selects) = &self.selects {
-            path("selects.field".into(), &selects.field)?;
+        for (place, field) in self.paths() {
+            path(place, field)?;
         }
         if let Some(selector) = &self.label_selector {
             crate::object::selector::Selector::parse(selector).map_err(|why| format!("labelSelector: {why}"))?;
         }
         for (i, rule) in self.enqueue.iter().enumerate() {
-            for (j, changed) in rule.changed.iter().enumerate() {
-                path(format!("enqueue[{i}].changed[{j}]"), changed)?;
-            }
-            if let Some(field) = rule.field.as_deref().filter(|_| rule.to == To::Field) {
-                path(format!("enqueue[{i}].field"), field)?;
-            }
-            if let Some(field) = &rule.present {
-                path(format!("enqueue[{i}].present"), field)?;
-            }
             let needs_kind =
                 matches!(rule.to, To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys);
             if needs_kind && rule.kind.is_none() {

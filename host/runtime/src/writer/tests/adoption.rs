@@ -199,7 +199,7 @@ async fn a_key_with_a_selector_adopts_what_it_selects() {
     let selecting = |selector: &str, labels: Box<[(Arc<str>, Arc<str>)]>| {
         let mut fixture = shown(controlled(&["patch"], true));
         fixture.manifest = manifest(|m| {
-            m["watches"] = json!([{"kind": "v1/Pod", "selects": {"field": "spec.selector", "form": "map"}}]);
+            m["watches"] = json!([{"kind": "v1/Pod", "selects": {"field": "spec.nodeSelector", "form": "map"}}]);
         });
         let selector = Selector::from_json(selector, SelectorForm::Map).unwrap();
         change(&mut fixture, "key", |key| key.selectors = [selector].into());

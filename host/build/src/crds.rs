@@ -1,0 +1,176 @@
+//! The CustomResourceDefinitions of a project: the files of its folder `crds`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use pintle_core::contract::manifest::{Manifest, ManifestError, WrongPath};
+use pintle_core::object::id::Kind;
+use pintle_core::object::schema::KindSchema;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+/// The folder, inside a plugin's own.
+pub const FOLDER: &str = "crds";
+
+/// The schemas of the kinds that the files `*.yaml`, `*.yml` and `*.json` in a folder define. Empty if there is no folder.
+///
+/// # Errors
+/// A file cannot be read or is not YAML.
+pub fn schemas(folder: &Path) -> anyhow::Result<Vec<(Kind, KindSchema)>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    files.retain(|path| {
+        path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
+    });
+    files.sort();
+    let mut schemas = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        for document in serde_norway::Deserializer::from_str(&text) {
+            let object = Value::deserialize(document).with_context(|| file.display().to_string())?;
+            schemas.extend(KindSchema::of_object(&object));
+        }
+    }
+    Ok(schemas)
+}
+
+/// Checks the field paths of a manifest against the definitions of its project. `text` is that of `manifest.yaml`,
+/// and `in_file` its name.
+///
+/// # Errors
+/// A path that no object can have, with its place; or a definition that cannot be read.
+pub(crate) fn check(
+    manifest: &Manifest,
+    folder: &Path,
+    text: &str,
+    in_file: impl Fn() -> String,
+) -> anyhow::Result<()> {
+    let schemas = schemas(&folder.join(FOLDER))?;
+    let of = |kind: &Kind| schemas.iter().find(|(defined, _)| defined == kind).map(|(_, schema)| schema.clone());
+    manifest.check_paths(of).map_err(|wrong| placed(wrong, text)).with_context(in_file)
+}
+
+/// The error, with line and column of the path.
+pub(crate) fn placed(wrong: WrongPath, text: &str) -> anyhow::Error {
+    let place = line_and_column(text, &wrong);
+    let error = ManifestError::Path(wrong);
+    match place {
+        Some((line, column)) => anyhow!("{error} at line {line} column {column}"),
+        None => error.into(),
+    }
+}
+
+/// Where the path is written: after the watch of its kind, which is the one of this number.
+fn line_and_column(text: &str, wrong: &WrongPath) -> Option<(usize, usize)> {
+    let n_watch: usize = wrong.place.strip_prefix("watches[")?.split(']').next()?.parse().ok()?;
+    let is_part = |c: char| c.is_alphanumeric() || "._-[]'/".contains(c);
+    let mut n_seen = 0;
+    let mut in_watches = false;
+    for (i, line) in text.lines().enumerate() {
+        let content = line.split(" #").next().unwrap_or_default();
+        let trimmed = content.trim_start();
+        if trimmed.starts_with('#') {
+            continue;
+        }
+        if !content.starts_with([' ', '-']) && !trimmed.is_empty() {
+            in_watches = content.starts_with("watches:");
+        }
+        let is_watch = ["- kind:", "- {kind:", "- every:", "- {every:"].iter().any(|start| trimmed.starts_with(start));
+        n_seen += usize::from(in_watches && is_watch);
+        if n_seen <= n_watch {
+            continue;
+        }
+        let mut from = 0;
+        while let Some(at) = content[from..].find(&wrong.path).map(|at| from + at) {
+            let end = at + wrong.path.len();
+            // A list in brackets ends with one, and a quoted path with its quote.
+            let before = content[..at].chars().next_back().is_none_or(|c| !is_part(c) || "['\"".contains(c));
+            let after = content[end..].chars().next().is_none_or(|c| !is_part(c) || "]'\"".contains(c));
+            if before && after {
+                return Some((i + 1, content[..at].chars().count() + 1));
+            }
+            from = end;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::component::manifest_json;
+
+    use super::*;
+
+    const MANIFEST: &str = "name: p
+version: 1.0.0
+contract: \"0.1\"
+watches:
+  - kind: v1/Pod
+    fields: [spec.nodeName, status.phase]
+  # Not metadata.labls.
+  - kind: v1/Namespace
+    fields:
+      - metadata.labels.x
+      - metadata.labls
+  - kind: example.org/v1/Team
+    fields: [spec, spec.membrs]
+queues: [{name: p}]
+";
+    const TEAM: &str = "kind: ConfigMap
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+spec:
+  group: example.org
+  names: {kind: Team}
+  versions:
+    - name: v1
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {members: {type: array, items: {type: string}}}}
+";
+
+    /// The error of a project with this manifest and this file of definitions.
+    fn error(manifest: &str, definition: Option<&str>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("manifest.yaml");
+        fs::write(&path, manifest).unwrap();
+        if let Some(definition) = definition {
+            fs::create_dir(folder.path().join(FOLDER)).unwrap();
+            fs::write(folder.path().join(FOLDER).join("team.yaml"), definition).unwrap();
+        }
+        match manifest_json(&path) {
+            Ok(_) => "ok".to_owned(),
+            Err(why) => format!("{why:#}").replace(&folder.path().display().to_string(), "."),
+        }
+    }
+
+    #[test]
+    fn a_path_that_a_built_in_kind_does_not_have_is_an_error_with_its_place() {
+        assert_eq!(
+            error(MANIFEST, None),
+            "./manifest.yaml: the manifest is not valid: watches[1].fields[1]: metadata.labls: v1/Namespace has no such field; did \
+             you mean metadata.labels? at line 11 column 9"
+        );
+        assert_eq!(error(&MANIFEST.replace("- metadata.labls", "- metadata.labels"), None), "ok");
+    }
+
+    #[test]
+    fn a_path_that_a_definition_of_the_project_does_not_have_is_an_error() {
+        let manifest = MANIFEST.replace("- metadata.labls", "- metadata.labels");
+        assert_eq!(
+            error(&manifest, Some(TEAM)),
+            "./manifest.yaml: the manifest is not valid: watches[2].fields[1]: spec.membrs: example.org/v1/Team has no such field; \
+             did you mean spec.members? at line 13 column 20"
+        );
+        assert_eq!(error(&manifest.replace("membrs", "members"), Some(TEAM)), "ok");
+        assert_eq!(error(&manifest, Some(&TEAM.replace("name: v1", "name: v2"))), "ok", "another version");
+        assert!(error(&manifest, Some("a: [")).starts_with("./crds/team.yaml: "));
+    }
+}

@@ -1,0 +1,156 @@
+//! The field paths of a manifest, and whether objects can have them.
+//!
+//! A path that does not exist reads nothing. A plugin that takes that for the truth may delete what it should keep, so a wrong path is
+//! an error as early as possible.
+
+use super::{Manifest, To, Watch};
+use crate::object::field::FieldPath;
+use crate::object::id::Kind;
+use crate::object::schema::{KindSchema, UnknownField};
+
+/// A path of a manifest that no object can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {error}")]
+pub struct WrongPath {
+    /// Where the manifest has it, for example `watches[0].fields[1]`.
+    pub place: String,
+    /// The path as the manifest writes it.
+    pub path: String,
+    /// What is wrong, and the nearest fields.
+    pub error: Box<UnknownField>,
+}
+
+impl Watch {
+    /// The paths of fields, each with its place in the watch.
+    pub fn paths(&self) -> impl Iterator<Item = (String, &str)> {
+        let fields = self.fields.iter().enumerate().map(|(i, path)| (format!("fields[{i}]"), path.as_str()));
+        let indexes =
+            self.indexes.iter().enumerate().map(|(i, index)| (format!("indexes[{i}].field"), index.field.as_str()));
+        let selects = self.selects.iter().map(|selects| ("selects.field".to_owned(), selects.field.as_str()));
+        let rules = self.enqueue.iter().enumerate().flat_map(|(i, rule)| {
+            let changed = rule.changed.iter().enumerate();
+            let changed = changed.map(move |(j, path)| (format!("enqueue[{i}].changed[{j}]"), path.as_str()));
+            let field = rule.field.as_deref().filter(|_| rule.to == To::Field);
+            let others = [("field", field), ("present", rule.present.as_deref())];
+            let others = others.into_iter().filter_map(|(name, path)| Some((name, path?)));
+            changed.chain(others.map(move |(name, path)| (format!("enqueue[{i}].{name}"), path)))
+        });
+        fields.chain(indexes).chain(selects).chain(rules)
+    }
+}
+
+impl Manifest {
+    /// Checks the paths of watches against the schemas of their kinds; kinds without a schema are not checked.
+    ///
+    /// # Errors
+    /// The first path that no object can have.
+    pub fn check_paths(&self, schema: impl Fn(&Kind) -> Option<KindSchema>) -> Result<(), WrongPath> {
+        for (i, watch) in self.watches.iter().enumerate() {
+            let (schema, every) = match &watch.kind {
+                Some(kind) => (schema(kind), false),
+                None => (Some(KindSchema::of_any("every kind")), true),
+            };
+            let Some(schema) = schema else { continue };
+            for (place, path) in watch.paths() {
+                // The syntax was checked before.
+                let Ok(parsed) = path.parse::<FieldPath>() else { continue };
+                // Of every kind, only metadata is read; rules may look at fields that some kinds have.
+                if every && !parsed.in_metadata() {
+                    continue;
+                }
+                schema.check(&parsed).map_err(|error| WrongPath {
+                    place: format!("watches[{i}].{place}"),
+                    path: path.to_owned(),
+                    error: Box::new(error),
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::ManifestError;
+    use super::*;
+
+    fn parse(watch: Value) -> String {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.1", "watches": [watch], "queues": [{"name": "p"}],
+        });
+        match Manifest::parse(manifest.to_string().as_bytes()) {
+            Ok(_) => "ok".to_owned(),
+            Err(ManifestError::Path(wrong)) => wrong.to_string(),
+            Err(why) => format!("another error: {why}"),
+        }
+    }
+
+    #[test]
+    fn every_path_of_a_watch_of_a_built_in_kind_is_checked() {
+        let advice = "labls: v1/Namespace has no such field; did you mean metadata.labels?";
+        for (member, wrong, right, place) in [
+            ("fields", json!(["metadata.labels", "metadata.labls"]), json!(["metadata.labels"]), "fields[1]"),
+            (
+                "indexes",
+                json!([{"name": "i", "field": "metadata.labls"}]),
+                json!([{"name": "i", "field": "spec.finalizers"}]),
+                "indexes[0].field",
+            ),
+            (
+                "selects",
+                json!({"field": "metadata.labls", "form": "map"}),
+                json!({"field": "metadata.labels", "form": "map"}),
+                "selects.field",
+            ),
+            (
+                "enqueue",
+                json!([{"to": "self", "changed": ["status", "metadata.labls"]}]),
+                json!([{"to": "self", "changed": ["status"]}]),
+                "enqueue[0].changed[1]",
+            ),
+            (
+                "enqueue",
+                json!([{"to": "self"}, {"to": "self", "present": "metadata.labls"}]),
+                json!([{"to": "self", "present": "metadata.deletionTimestamp"}]),
+                "enqueue[1].present",
+            ),
+            (
+                "enqueue",
+                json!([{"to": "field", "kind": "v1/Pod", "field": "metadata.labls"}]),
+                json!([{"to": "label", "kind": "v1/Pod", "field": "labls"}]),
+                "enqueue[0].field",
+            ),
+        ] {
+            assert_eq!(
+                parse(json!({"kind": "v1/Namespace", member: wrong})),
+                format!("watches[0].{place}: metadata.{advice}")
+            );
+            assert_eq!(parse(json!({"kind": "v1/Namespace", member: right})), "ok");
+        }
+    }
+
+    #[test]
+    fn paths_of_unknown_kinds_pass_and_of_every_kind_only_metadata_is_known() {
+        assert_eq!(parse(json!({"kind": "example.org/v1/Team", "fields": ["spec.membrs"]})), "ok");
+        assert_eq!(parse(json!({"every": {}, "fields": ["metadata.labels", "spec.x"]})), "ok");
+        assert_eq!(
+            parse(json!({"every": {}, "fields": ["metadata.labls"]})),
+            "watches[0].fields[0]: metadata.labls: every kind has no such field; did you mean metadata.labels?"
+        );
+    }
+
+    #[test]
+    fn paths_of_a_custom_kind_are_checked_with_its_schema() {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.1", "queues": [{"name": "p"}],
+            "watches": [{"kind": "example.org/v1/Team", "fields": ["spec.members", "spec.membrs"]}],
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let team = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"members": {"type": "array"}}}}});
+        let wrong = manifest.check_paths(|kind| Some(KindSchema::of_definition(kind, &team))).unwrap_err();
+        assert_eq!((wrong.place.as_str(), wrong.path.as_str()), ("watches[0].fields[1]", "spec.membrs"));
+        assert_eq!(manifest.check_paths(|_| None), Ok(()));
+    }
+}

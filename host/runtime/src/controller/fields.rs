@@ -1,0 +1,86 @@
+//! Looks for declared fields of custom kinds that do not exist, in the schemas that the API server publishes and in the objects.
+//!
+//! Not here: the rules (`pintle_core::lifecycle::fields`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_cache::Delta;
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::lifecycle::fields::DeclaredFields;
+use pintle_core::object::id::Kind;
+use pintle_core::object::schema::KindSchema;
+use pintle_core::ports::api::ApiReader;
+
+use super::{Controller, PluginCache};
+
+/// Longest wait for a schema.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum bytes of the document of a group version.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The schemas of the custom kinds that a manifest names, as far as the API server publishes them. All authenticated users may read
+/// them.
+///
+/// # Cancel safety
+/// Safe: it only reads.
+pub(crate) async fn published(manifest: &Manifest, reader: &dyn ApiReader) -> BTreeMap<Kind, KindSchema> {
+    let mut documents = BTreeMap::new();
+    let mut schemas = BTreeMap::new();
+    for kind in manifest.kinds().filter(|kind| !kind.group.is_empty() && KindSchema::of_kubernetes(kind).is_none()) {
+        let path = format!("/openapi/v3/apis/{}", kind.api_version());
+        if !documents.contains_key(&path) {
+            let answer = tokio::time::timeout(PATIENCE, reader.raw(&path, MAX_BYTES)).await;
+            let text = answer.ok().and_then(Result::ok).unwrap_or_default();
+            documents.insert(path.clone(), serde_json::from_str(&text).unwrap_or_default());
+        }
+        schemas.extend(KindSchema::of_openapi(kind, &documents[&path]).map(|schema| (kind.clone(), schema)));
+    }
+    schemas
+}
+
+impl Controller {
+    /// Compares the declared fields of the present version with schemas and objects. Ends early if another version takes over.
+    pub(super) async fn look_at_fields(self: Arc<Self>) {
+        let version = self.version();
+        let schemas = published(version.manifest(), &*self.reader).await;
+        let Some(cache) = version.cache().filter(|_| Arc::ptr_eq(&version, &self.version())) else { return };
+        let mut fields = DeclaredFields::new(version.manifest(), &schemas);
+        let kinds: Vec<Kind> = fields.kinds().cloned().collect();
+        for kind in &kinds {
+            for text in cache.texts(&cache.all_as_new(kind)) {
+                fields.object(kind, &text, true);
+            }
+        }
+        let unknown = fields.unknown().to_vec();
+        let before = std::mem::replace(&mut self.inner.lock().health.fields, fields);
+        if !unknown.is_empty() && before.unknown() != unknown {
+            let message = unknown.join("; ");
+            tracing::warn!(plugin = %self.name, "declared fields do not exist: {message}");
+            self.record_plugin_event(true, "UnknownField", format!("plugin {}: {message}", self.name));
+        }
+        self.mark_changed();
+    }
+
+    /// Shows changes of one kind to the rules about declared fields.
+    pub(super) fn see_fields(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+        let Some(kind) = batch.first().map(|delta| &delta.kind) else { return };
+        if !self.inner.lock().health.fields.wants(kind) {
+            return;
+        }
+        let (new, old): (Vec<Delta>, Vec<Delta>) = batch.iter().cloned().partition(|delta| delta.old.is_none());
+        let (new, old) = (cache.texts(&new), cache.texts(&old));
+        let mut inner = self.inner.lock();
+        let mut has_changed = false;
+        for (texts, is_new) in [(new, true), (old, false)] {
+            for text in texts {
+                has_changed |= inner.health.fields.object(kind, &text, is_new);
+            }
+        }
+        drop(inner);
+        if has_changed {
+            self.mark_changed();
+        }
+    }
+}
