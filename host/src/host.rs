@@ -48,6 +48,7 @@ impl Host {
             burst: limit.burst,
             start_interval: args.controller_start_interval,
             grant_requested: args.grant_requested,
+            carries: Arc::new(plugins::carries),
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()

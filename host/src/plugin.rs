@@ -52,6 +52,12 @@ async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow:
             let found: Description = client.post(&path(&args.name, "/enable"), &Value::Null).await?;
             output::answer(args.output.output, &found, || format!("plugin {} is enabled", args.name))
         }
+        Action::Approve(args) => {
+            let found: Description = client.post(&path(&args.name, "/approve"), &Value::Null).await?;
+            output::answer(args.output.output, &found, || {
+                format!("plugin {} may delete what its new version wants", args.name)
+            })
+        }
         Action::Unload(args) => {
             let gone: Value = client.delete(&path(&args.name, "")).await?;
             output::answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
@@ -103,6 +109,7 @@ async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow
         probation_runs: args.probation_runs,
         probation_for_ms: args.probation_for.map(millis),
         max_faults: args.max_faults,
+        max_deletions: args.max_deletions,
     };
     let (request, digest) = request(&args.component, overrides).await?;
     let path = path(&args.name, "/swap");

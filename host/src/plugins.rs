@@ -177,6 +177,11 @@ pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
         .filter_map(|(name, bytes, _)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
 }
 
+/// Whether this is one of the components that the host carries.
+pub(crate) fn carries(component: &[u8]) -> bool {
+    BUILTINS.iter().any(|(_, bytes, _)| *bytes == component)
+}
+
 /// The built-in components.
 ///
 /// # Errors

@@ -134,6 +134,24 @@ impl Subscription {
         self.snapshot().kinds().map(|(bound, store)| store.len() * n_queues(bound.watch)).sum()
     }
 
+    /// How many cached objects are controlled by an object of a kind that the manifest watches by name.
+    pub fn n_owned(&self) -> usize {
+        let named: Vec<&Kind> = self.state.plugin.manifest.kinds().collect();
+        let is_owner = |kind: &Kind| named.iter().any(|named| named.group == kind.group && named.name == kind.name);
+        let snapshot = self.snapshot();
+        let of_kind = snapshot.kinds().map(|(_, store)| {
+            store.iter().filter(|object| object.meta.controller().is_some_and(|owner| is_owner(&owner.kind))).count()
+        });
+        of_kind.sum()
+    }
+
+    /// How many cached objects of a kind there are in a namespace; in all if it is empty.
+    pub fn n_in(&self, kind: &Kind, namespace: &str) -> usize {
+        let snapshot = self.snapshot();
+        let store = snapshot.store(kind);
+        store.map_or(0, |store| if namespace.is_empty() { store.len() } else { store.in_namespace(namespace).count() })
+    }
+
     /// Whether the cache shows the write, or something later; true for what is not watched.
     pub fn sees(&self, write: &PendingWrite) -> bool {
         let table = self.state.table();

@@ -103,6 +103,10 @@ impl Client {
             let found: Description = self.get(&path(name, "")).await?;
             if let Some(plugin) = &found.plugin {
                 waiting.see(plugin);
+                let held = plugin.conditions.iter().find(|condition| condition.kind == "DeletionsHeld");
+                if let Some(held) = held.filter(|held| held.status == "True") {
+                    bail!("DeletionsHeld: {}", held.message);
+                }
             }
             waiting.tick();
             let last =

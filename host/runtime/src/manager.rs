@@ -78,10 +78,15 @@ pub struct ManagerConfig {
     /// The service accounts of plugins for their writes, events and live reads, as kube-controller-manager's
     /// `--use-service-account-credentials`. Default none: plugins act as the host. Informers always read as the host.
     pub accounts: Option<Accounts>,
+    /// Whether the host carries this component, by its bytes: then its deletions are not bounded while it is new. Default: none.
+    pub carries: Carries,
     /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
     /// limit.
     pub tune: Tune,
 }
+
+/// Whether a component is one that the host carries.
+pub type Carries = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// The options for a manifest.
 pub type Tune = Arc<dyn Fn(&Manifest) -> PluginOptions + Send + Sync>;
@@ -100,6 +105,7 @@ impl Default for ManagerConfig {
             seed: 0,
             grant_requested: false,
             accounts: None,
+            carries: Arc::new(|_| false),
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -122,6 +128,8 @@ pub struct PluginOptions {
     pub rate_limit: Option<RateLimit>,
     /// Whether its metrics may be those of other plugins that have this set, as controllers of the binary share some.
     pub shares_metrics: bool,
+    /// Whether the host carries the component.
+    pub is_carried: bool,
 }
 
 /// Rate limit of a client.

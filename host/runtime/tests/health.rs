@@ -24,15 +24,19 @@ struct Host {
 }
 
 impl Host {
-    /// A host with plugins of these names, each of which watches these kinds and fails for some objects.
+    /// A host with plugins of these names, each of which watches these kinds (`KIND FIELD...`) and fails for some objects.
     fn start(server: Arc<FakeServer>, plugins: &[(&str, &[&str])]) -> Self {
         let writer = FakeWriter::agreeable();
         let fails = Arc::new(Mutex::new(BTreeSet::new()));
         let writers = Arc::new(FakeWriters(writer.clone()));
         let manager = Arc::new(Manager::new(server.clone(), writers, ManagerConfig::default()));
         for (name, kinds) in plugins {
-            let watches: Vec<Value> =
-                kinds.iter().map(|kind| json!({"kind": kind, "enqueue": [{"to": "self"}]})).collect();
+            let watches = kinds.iter().map(|watch| {
+                let mut words = watch.split(' ');
+                let (kind, fields) = (words.next(), words.collect::<Vec<_>>());
+                json!({"kind": kind, "fields": fields, "enqueue": [{"to": "self"}]})
+            });
+            let watches: Vec<Value> = watches.collect();
             let manifest = json!({
                 "name": name, "version": "1.0.0", "contract": "0.1", "watches": watches, "queues": [{"name": name}],
             });
@@ -191,4 +195,47 @@ async fn a_reason_that_is_not_given_is_not_printed() {
         .await;
     host.manager.disable("pods", "").unwrap();
     assert_eq!(host.ready(0), "False Disabled: it is disabled");
+}
+
+/// The OpenAPI document of a group version with a kind Team, whose spec has these fields.
+fn openapi(fields: Value) -> String {
+    let team = json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": fields}},
+        "x-kubernetes-group-version-kind": [{"group": "example.org", "version": "v1", "kind": "Team"}],
+    });
+    json!({"components": {"schemas": {"Team": team}}}).to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declared_field_that_a_custom_kind_does_not_have_is_a_condition() {
+    let server = FakeServer::new();
+    server.state().resources.push(resource("example.org/v1/Team", "teams"));
+    let document = openapi(json!({"members": {"type": "array"}}));
+    server.state().garbage.insert("/openapi/v3/apis/example.org/v1".into(), document);
+    let host = Host::start(server, &[("teams", &["example.org/v1/Team spec.membrs spec.members"])]);
+    let unknown = "spec.membrs: example.org/v1/Team has no such field; did you mean spec.members?";
+    let has = |text: &str| host.manager.status()[0].conditions.iter().any(|condition| condition.message == text);
+    eventually("a condition", || has(unknown)).await;
+    assert_eq!(host.condition(0, "FieldsMissing"), format!("True NotInSchema: {unknown}"));
+    eventually("an event", || host.events() == [format!("UnknownField: plugin teams: {unknown}")]).await;
+    assert!(host.ready(0).starts_with("True"), "what it declares may come with the next definition");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declared_field_that_no_object_has_is_a_condition_until_one_has_it() {
+    let server = FakeServer::new();
+    server.state().resources.push(resource("example.org/v1/Team", "teams"));
+    let host = Host::start(server, &[("teams", &["example.org/v1/Team spec.membrs metadata.labels"])]);
+    eventually("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
+    let conditions = || host.manager.status()[0].conditions.iter().map(|found| found.kind.clone()).collect::<Vec<_>>();
+    assert_eq!(conditions(), ["Ready", "Healthy", "Progressing"], "there are no objects");
+    for name in ["a", "b"] {
+        host.server.put("teams", "ns", name, json!({"spec": {"members": []}}));
+    }
+    let has = |text: &str| host.manager.status()[0].conditions.iter().any(|condition| condition.message == text);
+    eventually("a condition", || has("none of the 2 objects of example.org/v1/Team has spec.membrs")).await;
+    assert!(host.condition(0, "FieldsMissing").starts_with("True NeverPresent: "));
+    host.server.put("teams", "ns", "b", json!({"spec": {"membrs": []}}));
+    eventually("no condition", || conditions() == ["Ready", "Healthy", "Progressing"]).await;
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod apply;
+mod deletions;
 mod deny;
 mod health;
 mod manager;

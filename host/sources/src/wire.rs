@@ -90,6 +90,8 @@ pub struct Overrides {
     pub probation_for_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_faults: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_deletions: Option<u32>,
 }
 
 impl Overrides {
@@ -102,6 +104,7 @@ impl Overrides {
         probation_runs: None,
         probation_for_ms: None,
         max_faults: None,
+        max_deletions: None,
     };
 
     /// Applies the overrides to this spec.
@@ -119,6 +122,7 @@ impl Overrides {
         set(&mut strategy.probation.runs, self.probation_runs);
         set(&mut strategy.probation.for_ms, self.probation_for_ms);
         set(&mut strategy.probation.max_faults, self.max_faults);
+        set(&mut strategy.probation.max_deletions, self.max_deletions);
     }
 }
 

@@ -88,6 +88,10 @@ pub enum Action {
     /// runs until that changes, and has the condition Overridden.
     #[command(after_help = "Example:\n  pintle plugin enable garbage-collector-controller")]
     Enable(NameArgs),
+    /// Let a new version delete what was held: in its probation it may delete only a few objects, or a small share of those that the
+    /// plugin owns, in a minute. Holds for all that the version deletes from now on. `pintle plugin describe NAME` shows what is held.
+    #[command(after_help = "Example:\n  pintle plugin approve widgets")]
+    Approve(NameArgs),
     /// Unload a plugin. To unload a plugin of the plugin folder or of a ControllerPlugin, remove the file or the resource.
     /// `pintle plugin load builtin:NAME` loads a built-in plugin again.
     #[command(after_help = "Example:\n  pintle plugin unload widgets")]
@@ -200,6 +204,11 @@ pub struct SwapArgs {
     /// Maximum number of faults in probation; with more, the version is rolled back. Default 2.
     #[arg(long, value_name = "N")]
     pub max_faults: Option<u32>,
+
+    /// Maximum number of objects that the new version deletes in a minute of its probation; more are held until `pintle plugin approve`,
+    /// unless they are a small share of what the plugin owns. Default 5.
+    #[arg(long, value_name = "N")]
+    pub max_deletions: Option<u32>,
 
     /// When to report success.
     #[arg(long, value_name = "STAGE", value_enum, default_value_t = Until::Switched)]

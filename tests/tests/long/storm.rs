@@ -189,6 +189,8 @@ async fn storm(fixture: &Fixture, mut stop: oneshot::Receiver<()>) -> Result<(Ve
     let builds: Vec<Vec<Vec<u8>>> =
         PLUGINS.iter().map(|name| (0..2).map(|n| build(name, n + 1)).collect()).collect::<Result<_>>()?;
     let (mut pauses, mut applied) = (Vec::new(), Vec::new());
+    // Rollouts delete more than a new version may.
+    let spec: Spec = serde_json::from_value(json!({"strategy": {"probation": {"maxDeletions": 1_000_000}}}))?;
     let mut ticks = tokio::time::interval(EVERY);
     for turn in 0.. {
         tokio::select! {
@@ -198,7 +200,7 @@ async fn storm(fixture: &Fixture, mut stop: oneshot::Receiver<()>) -> Result<(Ve
         for (name, builds) in PLUGINS.iter().zip(&builds) {
             let component = Component { origin: format!("build {}", turn % 2), bytes: builds[turn % 2].clone() };
             let begun = Instant::now();
-            let report = fixture.host.manager.apply(component, &Spec::default(), Some(name)).await?;
+            let report = fixture.host.manager.apply(component, &spec, Some(name)).await?;
             applied.push(begun.elapsed());
             pauses.push(Duration::from_micros(report.pause_micros));
         }

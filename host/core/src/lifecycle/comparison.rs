@@ -33,6 +33,15 @@ pub fn has_writes<O: Borrow<Outcome>>(answer: &Answer<O>) -> bool {
     mutations.any(|mutation| !matches!(mutation.action, Action::Event(_)))
 }
 
+/// Deletions that the outcome wants. A collection counts as one.
+pub fn n_deletions<O: Borrow<Outcome>>(answer: &Answer<O>) -> u32 {
+    let Ok(Ok(outcome)) = answer else { return 0 };
+    let mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);
+    let deletes =
+        |mutation: &&Mutation| matches!(mutation.action, Action::Delete { .. } | Action::DeleteCollection { .. });
+    mutations.filter(deletes).count().try_into().unwrap_or(u32::MAX)
+}
+
 fn wanted(outcome: &Outcome) -> Value {
     let mut shown = Map::new();
     put_list(&mut shown, "needs", outcome.needs.iter().map(need).collect());

@@ -10,6 +10,7 @@
 //! Not here: carrying it out (`pintle-runtime`), sources of components (`pintle-sources`).
 
 pub mod comparison;
+pub mod deletions;
 pub mod fields;
 pub mod kinds;
 pub mod probation;
@@ -115,11 +116,24 @@ pub struct Probation {
     /// Maximum percentage of runs, of at least 20, that may fail for reasons other than conflicts, unless the previous
     /// version failed as often. Default 50.
     pub max_error_percent: u32,
+    /// Maximum objects that the version deletes in a minute, and that it would delete in a shadow run in which the old version does
+    /// not. More are held until an operator agrees, unless they are a small share. Default 5.
+    pub max_deletions: u32,
+    /// Maximum percentage of the objects that the plugin owns that the version deletes in a minute, if that is more than
+    /// `maxDeletions`. Default 20.
+    pub max_deletion_percent: u32,
 }
 
 impl Default for Probation {
     fn default() -> Self {
-        Self { runs: 100, for_ms: 60_000, max_faults: 2, max_error_percent: 50 }
+        Self {
+            runs: 100,
+            for_ms: 60_000,
+            max_faults: 2,
+            max_error_percent: 50,
+            max_deletions: 5,
+            max_deletion_percent: 20,
+        }
     }
 }
 
@@ -234,7 +248,8 @@ pub struct SwapReport {
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied); only while they are
-    /// true `Overridden` (an operator has changed what its source declares) and `FieldsMissing` (declared fields do not exist).
+    /// true `Overridden` (an operator has changed what its source declares) `FieldsMissing` (declared fields do not exist)
+    /// and `DeletionsHeld` (a version on probation wants to delete much).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
@@ -271,6 +286,8 @@ pub struct ShadowReport {
     pub n_keys: u32,
     /// Runs in which one of the versions wanted to write something. Of the others, the comparison shows little.
     pub n_with_writes: u32,
+    /// Objects that the new version would have deleted and the old one not.
+    pub n_deletions: u32,
     /// Runs that differed.
     pub n_differences: u32,
     /// Runs that were not compared, because earlier comparisons were still in progress.

@@ -228,7 +228,7 @@ mod tests {
     type Numbered = (&'static str, u32);
 
     fn rules() -> lifecycle::Probation {
-        lifecycle::Probation { runs: 50, for_ms: 1000, max_faults: 2, max_error_percent: 50 }
+        lifecycle::Probation { runs: 50, for_ms: 1000, ..lifecycle::Probation::default() }
     }
 
     fn reason(judgement: Option<Judgement>) -> &'static str {

@@ -218,7 +218,7 @@ fn of_table(text: &'static str) -> Shape {
     }
 }
 
-/// The shape with the fields that every object has, whatever its schema says of them.
+/// The shape with the fields that every object has, whatever its schema has for them.
 fn object(shape: Shape) -> Shape {
     let (mut fields, open) = match shape {
         Shape::Struct { fields, open } => (fields, open),

@@ -68,6 +68,14 @@ pub(crate) trait PluginCache: Send + Sync {
     fn all_keys(&self) -> Vec<Key>;
     /// How many [`all_keys`](Self::all_keys) are.
     fn n_keys(&self) -> usize;
+    /// How many cached objects are controlled by an object of a kind that the manifest names.
+    fn n_owned(&self) -> usize {
+        0
+    }
+    /// How many cached objects of a kind there are in a namespace; in all if it is empty.
+    fn n_in(&self, _kind: &Kind, _namespace: &str) -> usize {
+        0
+    }
     /// Whether the caches show the write, or something later.
     fn sees(&self, write: &PendingWrite) -> bool;
     /// Whether the selectors of the watch let it show the written object.
@@ -187,6 +195,14 @@ impl PluginCache for Subscribed {
 
     fn n_keys(&self) -> usize {
         self.subscription.n_keys()
+    }
+
+    fn n_owned(&self) -> usize {
+        self.subscription.n_owned()
+    }
+
+    fn n_in(&self, kind: &Kind, namespace: &str) -> usize {
+        self.subscription.n_in(kind, namespace)
     }
 
     fn sees(&self, write: &PendingWrite) -> bool {

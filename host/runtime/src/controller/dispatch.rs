@@ -154,7 +154,8 @@ impl Controller {
             .iter()
             .any(|queue| queue.work_queue.n_ready() > 0 && queue.work_queue.n_running() < queue.concurrency);
         let now = now();
-        let idle_worker = idle_worker && inner.health.supervisor.gate(now) != Gate::Shut;
+        let is_open = inner.health.supervisor.gate(now) != Gate::Shut && !inner.history.holds_deletions();
+        let idle_worker = idle_worker && is_open;
         let earlier = inner.next_wakeup(now).is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
         if idle_worker || earlier {
@@ -416,10 +417,11 @@ impl ControllerState {
     /// The next key of a queue, if a worker is free.
     fn take(&mut self, queue: usize, now: Instant) -> Option<Taken<Key>> {
         let stopping = self.stopping;
+        let is_held = self.history.holds_deletions();
         let queue = self.queues.get_mut(queue)?;
         let n_added = queue.work_queue.advance(now);
         queue.count_adds(n_added);
-        if stopping || queue.retired || queue.work_queue.n_running() >= queue.concurrency {
+        if stopping || is_held || queue.retired || queue.work_queue.n_running() >= queue.concurrency {
             return None;
         }
         let supervisor = &mut self.health.supervisor;
@@ -465,7 +467,8 @@ impl ControllerState {
     fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let queues = self.queues.iter().filter(|queue| !queue.retired);
         let of_queues = queues.flat_map(|queue| [queue.work_queue.next_due(), queue.next_tick, queue.next_resync]);
-        let of_probation = self.history.probation.as_ref().and_then(Probation::next_wakeup);
+        let probation = self.history.probation.as_ref().filter(|_| !self.history.holds_deletions());
+        let of_probation = probation.and_then(Probation::next_wakeup);
         let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(now), of_probation];
         of_queues.chain(others).flatten().min()
     }

@@ -338,7 +338,12 @@ impl Controller {
             let last = inner.last_error.as_deref().unwrap_or_default();
             format!("the last {n_runs} runs, of {n_keys} keys, failed; the last: {}", cut(last, MAX_TEXT_BYTES))
         });
+        let held = history.deletions.as_ref().and_then(|deletions| deletions.held());
+        let held = held.map(|held| held.message(&self.name, &self.version().manifest().version));
         let ready = match inner.phase(synced) {
+            Phase::Running if held.is_some() => {
+                condition("Ready", false, "DeletionsHeld", held.clone().unwrap_or_default(), at)
+            }
             Phase::Running | Phase::Starting if !missing.is_empty() => {
                 let reason = missing.iter().find(|kind| kind.is_stuck()).unwrap_or(&missing[0]).reason();
                 condition("Ready", false, reason, kinds::sentences(missing), at)
@@ -382,6 +387,9 @@ impl Controller {
             }
         };
         let mut conditions = vec![ready, healthy, progressing];
+        if let Some(message) = held {
+            conditions.push(condition("DeletionsHeld", true, "DeletionsInProbation", message, at));
+        }
         if let Some((reason, message)) = health.fields.verdict() {
             conditions.push(condition("FieldsMissing", true, reason, message, at));
         }

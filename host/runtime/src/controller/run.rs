@@ -145,7 +145,7 @@ impl Controller {
 
     async fn rounds(
         &self,
-        version: &Version,
+        version: &Arc<Version>,
         cache: &Arc<dyn PluginCache>,
         key: &Key,
         sample: &mut Option<Sample>,
@@ -237,7 +237,7 @@ impl Controller {
 
     async fn carry_out(
         &self,
-        version: &Version,
+        version: &Arc<Version>,
         cache: &dyn PluginCache,
         rights: &Rights<'_>,
         outcome: Outcome,
@@ -256,6 +256,11 @@ impl Controller {
             Ok(plan) => plan,
             Err(fault) => return RunResult::Fault(fault),
         };
+        let n_deletions = plan.n_deletions(|kind, namespace| cache.n_in(kind, namespace) as u64);
+        if !self.may_delete(version, cache, n_deletions) {
+            // The key runs again when the operator has agreed, or another version has taken over.
+            return RunResult::Done { requeue_after: Some(Duration::ZERO), report: Report::default() };
+        }
         // State belongs to an accepted outcome.
         if plan.n_denied() == 0
             && let Err(why) = self.inner.lock().state.write(&outcome.state, version.limits.state_bytes)

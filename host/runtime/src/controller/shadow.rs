@@ -120,6 +120,14 @@ impl Shadowing {
         if let Some(fault) = &*self.fault.lock() {
             return Some(("ShadowFaults", format!("the new version faulted in the shadow: {fault}")));
         }
+        let probation = &self.candidate.spec.strategy.probation;
+        if report.n_deletions > probation.max_deletions {
+            let message = format!(
+                "the new version would delete {} objects that the old one keeps, more than {} (strategy.probation.maxDeletions); `pintle plugin diff` shows them",
+                report.n_deletions, probation.max_deletions
+            );
+            return Some(("ShadowDeletes", message));
+        }
         (report.n_differences > self.rules.max_differences).then(|| {
             let message = format!(
                 "{} of {} runs in the shadow differ, more than {}; `pintle plugin diff` shows them",
@@ -129,7 +137,14 @@ impl Shadowing {
         })
     }
 
-    fn take_in(&self, key: Key, has_writes: bool, difference: Option<Difference>, fault: Option<String>) {
+    fn take_in(
+        &self,
+        key: Key,
+        has_writes: bool,
+        n_deletions: u32,
+        difference: Option<Difference>,
+        fault: Option<String>,
+    ) {
         let mut keys = self.keys.lock();
         let is_new = keys.len() < MAX_KEYS && keys.insert(key);
         drop(keys);
@@ -137,14 +152,16 @@ impl Shadowing {
         report.n_runs += 1;
         report.n_keys += u32::from(is_new);
         report.n_with_writes += u32::from(has_writes);
+        report.n_deletions = report.n_deletions.saturating_add(n_deletions);
+        let deletes = report.n_deletions > self.candidate.spec.strategy.probation.max_deletions;
         if let Some(difference) = difference {
             report.n_differences += 1;
             if report.differences.len() < MAX_KEPT {
                 report.differences.push(difference);
             }
         }
-        let over =
-            report.n_runs >= self.rules.runs || report.n_differences > self.rules.max_differences || fault.is_some();
+        let differs = report.n_differences > self.rules.max_differences;
+        let over = report.n_runs >= self.rules.runs || differs || deletes || fault.is_some();
         drop(report);
         if fault.is_some() {
             *self.fault.lock() = fault;
@@ -201,13 +218,14 @@ impl Controller {
         }
         let mut difference = None;
         let mut fault = None;
-        let mut has_writes = false;
+        let (mut has_writes, mut n_deletions) = (false, 0_u32);
         for (view, old) in rounds {
             let new = shadowing.candidate.guest.reconcile(&key, view).await.result;
             if let Err(why) = &new {
                 fault = Some(format!("{key}: {why}"));
             }
             has_writes |= comparison::has_writes(&old) || comparison::has_writes(&new);
+            n_deletions += comparison::n_deletions(&new).saturating_sub(comparison::n_deletions(&old));
             let (old, new) = (comparison::shown(&old), comparison::shown(&new));
             if old != new {
                 difference = Some(Difference { key: key.to_string(), at: self.wall_time(), old, new });
@@ -220,6 +238,6 @@ impl Controller {
             (None, None) => "same",
         };
         self.metrics.shadowed(result);
-        shadowing.take_in(key, has_writes, difference, fault);
+        shadowing.take_in(key, has_writes, n_deletions, difference, fault);
     }
 }

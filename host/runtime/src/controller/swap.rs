@@ -20,13 +20,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
+use pintle_core::lifecycle::deletions::DeletionGuard;
 use pintle_core::lifecycle::probation::{Before, Ended, Judgement, Probation, Record};
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
 use pintle_core::object::id::Key;
 use pintle_core::policy::queue::Priority;
 
 use super::queue::ControllerQueue;
-use super::{Controller, ControllerState, Version};
+use super::{Controller, ControllerState, PluginCache, Version};
 
 /// Keys enqueued per lock acquisition after a swap, so that others get the lock in between.
 const KEYS_AT_ONCE: usize = 500;
@@ -43,6 +44,8 @@ pub(super) struct History {
     /// The last proven version while the present one is on probation; absent if it had more grants.
     stable: Option<Arc<Version>>,
     pub(super) probation: Option<Probation<Key>>,
+    /// Bounds what a version on probation deletes.
+    pub(super) deletions: Option<DeletionGuard>,
     /// The runs of the present version.
     record: Record,
     pub(super) last_swap: Option<SwapReport>,
@@ -62,6 +65,7 @@ impl History {
             previous: None,
             stable: None,
             probation: None,
+            deletions: None,
             record: Record::default(),
             last_swap: None,
             stage: None,
@@ -69,6 +73,11 @@ impl History {
             incoming: None,
             concluded: None,
         }
+    }
+
+    /// Whether no run starts, because the version wants to delete much.
+    pub(super) fn holds_deletions(&self) -> bool {
+        self.deletions.as_ref().is_some_and(|deletions| deletions.held().is_some())
     }
 
     /// Whether [`Controller::follow_probation`] has work.
@@ -300,16 +309,79 @@ impl Controller {
             return;
         }
         let ControllerState { history, last_error, .. } = inner;
+        if let Some(deletions) = &mut history.deletions {
+            deletions.ran();
+        }
         history.record.ran(ended, was_suspect);
         let what = last_error.as_deref().unwrap_or_default();
         let judgement = history.probation.as_mut().and_then(|probation| probation.ran(key, ended, what, now));
+        let judgement = judgement.filter(|judgement| *judgement != Judgement::Proven || !history.holds_deletions());
         history.conclude(judgement);
     }
 
-    /// Ends the probation if its time is over.
+    /// Ends the probation if its time is over. Time does not prove a version whose deletions are held.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
+        if inner.history.holds_deletions() {
+            return;
+        }
+        if inner.history.deletions.as_ref().is_some_and(|deletions| deletions.is_over(now)) {
+            inner.history.deletions = None;
+        }
         let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
         inner.history.conclude(judgement);
+    }
+
+    /// Bounds what the version deletes until it is proven, as if it had taken over from another one: it is new.
+    pub(crate) fn guard_deletions(&self) {
+        let version = self.version();
+        if !version.is_carried {
+            let rules = version.spec.strategy.probation.clone();
+            self.inner.lock().history.deletions = Some(DeletionGuard::begin(rules, super::dispatch::now()));
+        }
+    }
+
+    /// Whether a run of this version may send so many deletions. If not, the plugin stops until an operator agrees.
+    pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &dyn PluginCache, n_deletions: u64) -> bool {
+        let is_guarded = || {
+            let inner = self.inner.lock();
+            inner.history.deletions.is_some() && Arc::ptr_eq(version, &*self.current.read())
+        };
+        if n_deletions == 0 || !is_guarded() {
+            return true;
+        }
+        // Counted without the lock, because it takes locks of the caches.
+        let n_owned = cache.n_owned() as u64;
+        let mut inner = self.inner.lock();
+        let Some(deletions) = &mut inner.history.deletions else { return true };
+        let was_held = deletions.held().is_some();
+        if deletions.allows(n_deletions, || n_owned, super::dispatch::now()) {
+            return true;
+        }
+        let held = deletions.held().filter(|_| !was_held).cloned();
+        drop(inner);
+        if let Some(held) = held {
+            let message = held.message(&self.name, &version.manifest().version);
+            tracing::error!(plugin = %self.name, "deletions are held: {message}");
+            self.record_plugin_event(true, "DeletionsHeld", message);
+            self.mark_changed();
+        }
+        false
+    }
+
+    /// Lets the present version delete what was held, and all that follows. Returns false if nothing is held.
+    pub(crate) fn approve_deletions(&self, why: &str) -> bool {
+        let mut inner = self.inner.lock();
+        let was_held = inner.history.deletions.as_mut().is_some_and(DeletionGuard::approve);
+        drop(inner);
+        if was_held {
+            tracing::info!(plugin = %self.name, why, "deletions are approved");
+            let version = self.version().manifest().version.clone();
+            let message = format!("plugin {} may delete what version {version} wants: {why}", self.name);
+            self.record_plugin_event(false, "DeletionsApproved", message);
+            self.wake.notify_one();
+            self.mark_changed();
+        }
+        was_held
     }
 
     /// Carries out the verdict of the probation.
@@ -369,6 +441,7 @@ impl History {
     ) -> Vec<Arc<Version>> {
         let since = std::mem::replace(&mut self.since, at);
         let was_on_probation = self.probation.take().is_some();
+        self.deletions = None;
         self.concluded = None;
         let stable = self.stable.take();
         let previous = self.previous.take().map(|(version, _)| version);
@@ -381,6 +454,7 @@ impl History {
         let stable = stable.filter(|_| was_on_probation).unwrap_or_else(|| from.clone());
         // A swap back to the proven version needs no probation.
         if let Some((rules, before)) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
+            self.deletions = (!to.is_carried).then(|| DeletionGuard::begin(rules.clone(), now));
             self.probation = Some(Probation::begin(rules, before, now));
             self.stable = Some(stable).filter(|stable| stable.keeps_its_grants(&to.spec));
         }

@@ -141,6 +141,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         manifest: manifest.clone(),
         digest: format!("digest of {}", manifest.version),
         origin: "test".into(),
+        is_carried: false,
         spec: Spec::default(),
         config: "{}".into(),
         grants: Grants::new(&manifest.grants, None),

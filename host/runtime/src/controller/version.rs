@@ -23,6 +23,8 @@ pub(crate) struct VersionParts {
     pub(crate) digest: String,
     /// Origin of the component.
     pub(crate) origin: String,
+    /// Whether the host carries the component: its deletions are trusted.
+    pub(crate) is_carried: bool,
     /// The operator's spec.
     pub(crate) spec: Spec,
     /// The configuration as the plugin sees it.
@@ -55,6 +57,7 @@ pub(crate) struct Version {
     pub(super) queues: Vec<QueueConfig>,
     digest: String,
     origin: String,
+    pub(super) is_carried: bool,
     /// Absent before the subscription, and for a version that is kept only for a rollback.
     subscription: Mutex<Option<CacheSubscription>>,
 }
@@ -79,6 +82,7 @@ impl Version {
             queues: parts.queues,
             digest: parts.digest,
             origin: parts.origin,
+            is_carried: parts.is_carried,
             subscription: Mutex::new(None),
         })
     }

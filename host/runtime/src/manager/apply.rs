@@ -194,6 +194,21 @@ impl Manager {
         Ok(())
     }
 
+    /// Lets the version of a plugin that is on probation delete what is held, and all that follows.
+    ///
+    /// # Errors
+    /// [`SwapError`]: there is no such plugin, or nothing is held.
+    pub fn approve(&self, name: &str, why: &str) -> Result<(), SwapError> {
+        let controller = self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?;
+        if controller.approve_deletions(why) {
+            return Ok(());
+        }
+        Err(SwapError::new(
+            "NothingHeld",
+            format!("no deletions of plugin {name} are held; `pintle plugin describe {name}` shows its conditions"),
+        ))
+    }
+
     /// Records an event about a plugin; none if there is no such plugin.
     pub fn record_event(&self, name: &str, warning: bool, reason: &str, message: String) {
         if let Some(controller) = self.controller(name) {
@@ -281,6 +296,9 @@ impl Manager {
         };
         tracing::info!(plugin = name, origin = component.origin, version = version.manifest().version, "loaded");
         self.insert(&mut plugins, version, rate_limit);
+        if let Some(plugin) = plugins.by_name.get(&name) {
+            plugin.controller.guard_deletions();
+        }
         drop(plugins);
         self.changes.send_modify(|n| *n += 1);
         Ok(report)
@@ -308,8 +326,13 @@ impl Manager {
         stage(Stage::Validating);
         let tuned = (self.config.tune)(guest.manifest());
         let rate_limit = tuned.rate_limit;
-        let options =
-            PluginOptions { spec: spec.clone(), origin: component.origin.clone(), digest: inspected.digest, ..tuned };
+        let options = PluginOptions {
+            spec: spec.clone(),
+            origin: component.origin.clone(),
+            digest: inspected.digest,
+            is_carried: (self.config.carries)(&component.bytes),
+            ..tuned
+        };
         // `self.version` checks settings, workers and metrics. It runs after compilation because it also registers the
         // metrics.
         Ok((self.version(guest, options, given.as_deref())?, rate_limit))

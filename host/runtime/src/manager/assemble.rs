@@ -62,6 +62,7 @@ impl Manager {
             guest,
             digest: options.digest,
             origin: options.origin,
+            is_carried: options.is_carried,
             spec: options.spec,
             config: config.into(),
             declared,

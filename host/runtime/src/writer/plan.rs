@@ -24,6 +24,22 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Number of objects that the plan deletes. `in_collection` counts those of a kind in a namespace (empty: all), for deletions
+    /// of collections.
+    pub(crate) fn n_deletions(&self, in_collection: impl Fn(&Kind, &str) -> u64) -> u64 {
+        let planned = self.steps.iter().flat_map(|step| &step.mutations);
+        let sent = planned.filter(|planned| matches!(planned.write, Some((_, Go::Send { .. }))));
+        sent.map(|planned| match &planned.mutation.action {
+            Action::Delete { .. } => 1,
+            Action::DeleteCollection { .. } => planned
+                .write
+                .as_ref()
+                .map_or(1, |(target, _)| in_collection(&target.kind, &target.object.namespace).max(1)),
+            _ => 0,
+        })
+        .sum()
+    }
+
     /// Number of mutations that are not granted and will not be sent.
     pub(crate) fn n_denied(&self) -> usize {
         self.n_denied

@@ -6,7 +6,7 @@
 //! | `POST /v1/plugins` | loads |
 //! | `GET /v1/plugins/NAME` | describes |
 //! | `DELETE /v1/plugins/NAME` | unloads |
-//! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable}` | performs that operation |
+//! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable,approve}` | performs that operation |
 //! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
 //! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
 //! | `GET /v1/plugins/NAME/failures/ID` | one of them with its input; values of Secrets only with `?secrets=true` |
@@ -85,6 +85,7 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .route("/v1/plugins/{name}/rollback", post(rollback))
         .route("/v1/plugins/{name}/disable", post(disable))
         .route("/v1/plugins/{name}/enable", post(enable))
+        .route("/v1/plugins/{name}/approve", post(approve))
         .route("/v1/plugins/{name}/diff", get(diff))
         .route("/v1/plugins/{name}/failures", get(list_failures))
         .route(
@@ -165,6 +166,11 @@ async fn disable(
 
 async fn enable(State(control): Shared, ConnectInfo(peer): Caller, Named(name): Named) -> Answer {
     control.operator(peer.uid).enable(&name)?;
+    Ok(ok(&control.describe(&name)?))
+}
+
+async fn approve(State(control): Shared, ConnectInfo(peer): Caller, Named(name): Named) -> Answer {
+    control.operator(peer.uid).approve(&name)?;
     Ok(ok(&control.describe(&name)?))
 }
 

@@ -440,6 +440,15 @@ impl Control {
         Ok(self.plugins.enable(name, why)?)
     }
 
+    /// Lets a version on probation delete what is held.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin, or nothing is held.
+    pub fn approve(&self, name: &str, why: &str) -> Result<(), Refusal> {
+        self.known(name)?;
+        Ok(self.plugins.approve(name, why)?)
+    }
+
     /// Unloads a plugin that no file and no resource provides. `why` is for the log and the event.
     ///
     /// # Errors

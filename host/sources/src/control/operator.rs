@@ -115,6 +115,14 @@ impl Operator<'_> {
         self.noted(name, "enable", self.control.enable(name, &format!("by {}", self.who)))
     }
 
+    /// As [`Control::approve`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn approve(&self, name: &str) -> Result<(), Refusal> {
+        self.noted(name, "approve", self.control.approve(name, &format!("by {}", self.who)))
+    }
+
     /// As [`Control::unload`].
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::*;
 
 /// A probation of a few runs.
 fn rules() -> Probation {
-    Probation { runs: 5, for_ms: 1_000, max_faults: 2, max_error_percent: 50 }
+    Probation { runs: 5, for_ms: 1_000, ..Probation::default() }
 }
 
 fn requested() -> Reason {

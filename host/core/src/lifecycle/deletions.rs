@@ -1,0 +1,195 @@
+//! Holds a new version that wants to delete much: decides whether the deletions of a run are sent.
+//!
+//! Faults roll a version back, but a version that deletes what it should keep runs without a fault. So in its probation a version may
+//! delete few objects, or a small share of what the plugin owns, in a minute. More is held until an operator agrees.
+//!
+//! Invariants:
+//! 1. In no minute of the probation more deletions are sent than the bound, unless an operator has agreed.
+//! 2. The deletions of one run are sent together, or not at all.
+//! 3. Once held, nothing is sent until an operator agrees or another version takes over, and time does not prove the version.
+//! 4. No clock: the time is an argument.
+//!
+//! Not here: counting what a plugin owns, and stopping it (the controller).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::lifecycle;
+
+/// The time over which deletions are added up.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// Deletions that were not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What the run wants to delete.
+    pub n_wanted: u64,
+    /// What was deleted in the last minute.
+    pub n_recent: u64,
+    /// Objects that the plugin owns.
+    pub n_owned: u64,
+    /// Maximum deletions in a minute.
+    pub limit: u64,
+}
+
+impl Held {
+    /// For humans. `version` is the version on probation.
+    pub fn message(&self, plugin: &str, version: &str) -> String {
+        let Self { n_wanted, n_recent, n_owned, limit } = self;
+        let recent = if *n_recent > 0 { format!(" after {n_recent} in the last minute") } else { String::new() };
+        format!(
+            "version {version} wants to delete {n_wanted} objects at once{recent}, and {limit} in a minute are the maximum in its \
+             probation (the plugin owns {n_owned}): nothing is sent and no run starts. `pintle plugin approve {plugin}` lets it \
+             delete, `pintle plugin rollback {plugin}` restores the previous version"
+        )
+    }
+}
+
+/// The deletions of a version on probation.
+#[derive(Clone, Debug)]
+pub struct DeletionGuard {
+    rules: lifecycle::Probation,
+    until: Instant,
+    n_runs: u32,
+    /// Times and numbers of the deletions of the last minute.
+    recent: VecDeque<(Instant, u64)>,
+    held: Option<Held>,
+    is_approved: bool,
+}
+
+impl DeletionGuard {
+    /// Starts with the probation of a version.
+    pub fn begin(rules: lifecycle::Probation, now: Instant) -> Self {
+        let until = now + Duration::from_millis(rules.for_ms.into());
+        Self { rules, until, n_runs: 0, recent: VecDeque::new(), held: None, is_approved: false }
+    }
+
+    /// Whether a run may delete so many objects. Its deletions count as sent if so. `n_owned` counts the objects that the plugin owns;
+    /// it is called only if it matters.
+    pub fn allows(&mut self, n_wanted: u64, n_owned: impl FnOnce() -> u64, now: Instant) -> bool {
+        if n_wanted == 0 {
+            return true;
+        }
+        if self.held.is_some() {
+            return false;
+        }
+        while self.recent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
+            self.recent.pop_front();
+        }
+        let n_recent: u64 = self.recent.iter().map(|(_, n)| *n).sum();
+        let n_all = n_recent.saturating_add(n_wanted);
+        if !self.is_approved && n_all > self.rules.max_deletions.into() {
+            // What was deleted in the last minute belonged to it.
+            let n_owned = n_owned();
+            let share = n_owned.saturating_add(n_recent).saturating_mul(self.rules.max_deletion_percent.into()) / 100;
+            let limit = share.max(self.rules.max_deletions.into());
+            if n_all > limit {
+                self.held = Some(Held { n_wanted, n_recent, n_owned, limit });
+                return false;
+            }
+        }
+        self.recent.push_back((now, n_wanted));
+        true
+    }
+
+    /// What is held.
+    pub fn held(&self) -> Option<&Held> {
+        self.held.as_ref()
+    }
+
+    /// An operator agrees, to everything that the version deletes from now on. Returns whether something was held.
+    pub fn approve(&mut self) -> bool {
+        self.is_approved = true;
+        self.held.take().is_some()
+    }
+
+    /// Counts a run of the version.
+    pub fn ran(&mut self) {
+        self.n_runs = self.n_runs.saturating_add(1);
+    }
+
+    /// Whether the probation is over, so that nothing is bounded any more. While something is held, it is not.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.held.is_none() && self.n_runs >= self.rules.runs && now >= self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rules(max_deletions: u32, max_deletion_percent: u32) -> lifecycle::Probation {
+        lifecycle::Probation { runs: 10, for_ms: 120_000, max_deletions, max_deletion_percent, ..Default::default() }
+    }
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn few_deletions_and_a_small_share_are_sent_and_more_are_held() {
+        let start = Instant::now();
+        let mut guard = DeletionGuard::begin(rules(5, 20), start);
+        assert!(guard.allows(5, || unreachable!("few are always sent"), start));
+        assert!(guard.allows(0, || unreachable!(), start));
+        assert!(guard.allows(15, || 95, start + seconds(1)), "20 of 100");
+        assert!(!guard.allows(1, || 80, start + seconds(2)), "one more");
+        assert_eq!(guard.held(), Some(&Held { n_wanted: 1, n_recent: 20, n_owned: 80, limit: 20 }));
+        assert!(!guard.allows(1, || 1_000, start + seconds(500)), "time approves nothing");
+        assert!(!guard.is_over(start + seconds(500)));
+        assert!(guard.approve() && !guard.approve());
+        assert!(guard.allows(1_000, || 1_000, start + seconds(501)));
+    }
+
+    #[test]
+    fn what_was_deleted_more_than_a_minute_ago_does_not_count() {
+        let start = Instant::now();
+        let mut guard = DeletionGuard::begin(rules(5, 20), start);
+        assert!(guard.allows(5, || 0, start));
+        assert!(guard.allows(5, || 0, start + WINDOW));
+        assert!(!guard.allows(1, || 0, start + WINDOW * 2 - seconds(1)));
+    }
+
+    #[test]
+    fn the_message_names_the_numbers_and_the_commands() {
+        let held = Held { n_wanted: 14, n_recent: 2, n_owned: 14, limit: 5 };
+        assert_eq!(
+            held.message("team-guard", "0.2.0"),
+            "version 0.2.0 wants to delete 14 objects at once after 2 in the last minute, and 5 in a minute are the maximum in its \
+             probation (the plugin owns 14): nothing is sent and no run starts. `pintle plugin approve team-guard` lets it delete, \
+             `pintle plugin rollback team-guard` restores the previous version"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_minute_of_a_probation_exceeds_the_bound_and_few_deletions_always_pass(
+            wants in prop::collection::vec((0..30_u64, 0..40_u64), 0..40),
+            max_deletions in 0..12_u32,
+            percent in 0..100_u32,
+            n_first in 0..200_u64,
+        ) {
+            let start = Instant::now();
+            let mut guard = DeletionGuard::begin(rules(max_deletions, percent), start);
+            let (mut now, mut n_owned, mut sent): (Instant, u64, Vec<(Instant, u64)>) = (start, n_first, Vec::new());
+            let mut is_held = false;
+            for (n, pause) in wants {
+                now += seconds(pause);
+                let recent: u64 = sent.iter().filter(|(at, _)| now - *at < WINDOW).map(|(_, n)| *n).sum();
+                // An owner of a minute ago has what was deleted since.
+                let limit = ((n_owned + recent) * u64::from(percent) / 100).max(max_deletions.into());
+                let allowed = guard.allows(n, || n_owned, now);
+                prop_assert_eq!(allowed, n == 0 || !is_held && recent + n <= limit);
+                is_held |= !allowed;
+                prop_assert_eq!(guard.held().is_some(), is_held);
+                if allowed && n > 0 {
+                    sent.push((now, n));
+                    n_owned = n_owned.saturating_sub(n);
+                }
+                guard.ran();
+            }
+        }
+    }
+}
