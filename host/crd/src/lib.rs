@@ -24,11 +24,19 @@ pub struct Problem {
     pub field: String,
     /// Message for humans, with the value.
     pub message: String,
+    /// Path of the value, which `field` does not always name.
+    place: String,
 }
 
 impl Problem {
     fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason, field: field.into(), message: message.into() }
+        let field = field.into();
+        Self { reason, place: field.clone(), field, message: message.into() }
+    }
+
+    /// Of a value that only the message names.
+    fn unplaced(place: String, message: String) -> Self {
+        Self { reason: INVALID, field: NO_FIELD.to_owned(), message, place }
     }
 
     fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
@@ -49,6 +57,9 @@ const TOO_MANY: &str = "FieldValueTooMany";
 const TYPE_INVALID: &str = "FieldValueTypeInvalid";
 const DUPLICATE: &str = "FieldValueDuplicate";
 const FORBIDDEN: &str = "FieldValueForbidden";
+
+/// The field of what is about no field.
+const NO_FIELD: &str = "<nil>";
 
 /// The compiled schema of one version of a definition.
 #[derive(Debug)]
@@ -81,11 +92,11 @@ impl Schema {
         if old.is_none_or(|old| lists::check(&self.source, old).is_empty()) {
             problems.extend(lists::check(&self.source, object));
         }
-        problems.retain(|problem| !is_unchanged(&problem.field, object, old));
+        problems.retain(|problem| !is_unchanged(&problem.place, object, old));
         let Some(rules) = &self.rules else { return problems };
         if problems.iter().any(Problem::blocks_rules) {
             let text = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-            problems.push(Problem::invalid("<nil>", &Value::Null, text));
+            problems.push(Problem::invalid(NO_FIELD, &Value::Null, text));
         } else {
             problems.extend(rules.check(object, old));
         }

@@ -9,7 +9,7 @@ use std::fmt;
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
 use serde_json::Value;
 
-use crate::{DUPLICATE, FORBIDDEN, INVALID, Problem, REQUIRED, is_unchanged};
+use crate::{DUPLICATE, FORBIDDEN, INVALID, NO_FIELD, Problem, REQUIRED, is_unchanged};
 
 /// The rules of a schema.
 pub(crate) struct Rules {
@@ -67,7 +67,7 @@ fn problem(error: ValidationError, object: &Value) -> Problem {
         _ => (INVALID, format!("Invalid value:{value} {detail}")),
     };
     // The root has no name.
-    let field = if field_path.is_empty() { "<nil>".to_owned() } else { field_path };
+    let field = if field_path.is_empty() { NO_FIELD.to_owned() } else { field_path };
     Problem::new(reason, field, message)
 }
 

@@ -125,18 +125,15 @@ fn add(error: &ValidationError<'_>, object: &Value, problems: &mut Vec<Problem>)
             Problem::new(TYPE_INVALID, path, format!("Invalid value: {value}: {detail}"))
         }
         Kind::AnyOf { context } => {
-            problems.push(Problem::new(
-                INVALID,
-                path,
-                format!("Invalid value: \"\": {quoted} must validate at least one schema (anyOf)"),
-            ));
+            let text = format!("Invalid value: \"\": {quoted} must validate at least one schema (anyOf)");
+            problems.push(Problem::unplaced(path, text));
             return best(context, object, problems);
         }
         Kind::OneOfNotValid { context } => {
             let text = format!(
                 "Invalid value: \"\": {quoted} must validate one and only one schema (oneOf). Found none valid"
             );
-            problems.push(Problem::new(INVALID, path, text));
+            problems.push(Problem::unplaced(path, text));
             return best(context, object, problems);
         }
         Kind::OneOfMultipleValid { context } => {
@@ -144,10 +141,10 @@ fn add(error: &ValidationError<'_>, object: &Value, problems: &mut Vec<Problem>)
             let text = format!(
                 "Invalid value: \"\": {quoted} must validate one and only one schema (oneOf). Found {n_valid} valid alternatives"
             );
-            Problem::new(INVALID, path, text)
+            Problem::unplaced(path, text)
         }
         Kind::Not { .. } => {
-            Problem::new(INVALID, path, format!("Invalid value: \"\": {quoted} must not validate the schema (not)"))
+            Problem::unplaced(path, format!("Invalid value: \"\": {quoted} must not validate the schema (not)"))
         }
         _ => Problem::invalid(path, value, &error.to_string()),
     };
