@@ -259,13 +259,17 @@ impl Drop for Lifeline {
     }
 }
 
-/// The process that this one has started.
+/// The program that this process has started.
 pub(crate) fn only_child(pid: u32) -> Result<u32> {
+    let arguments = |pid: &str| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let own = arguments(&pid.to_string());
     // Children are listed by the thread that started them.
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let children = fs::read_to_string(thread?.path().join("children"))?;
-        if let Some(child) = children.split_whitespace().next() {
-            return Ok(child.parse()?);
+        // A copy of the process itself is about to start the program, or to end: Go tries at first use what the kernel can do.
+        let program = children.split_whitespace().find(|child| ![&own, &Vec::new()].contains(&&arguments(child)));
+        if let Some(program) = program {
+            return Ok(program.parse()?);
         }
     }
     bail!("process {pid} has no child")
