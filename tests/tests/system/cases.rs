@@ -99,6 +99,18 @@ fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
 }
 
 #[test]
+fn a_case_without_an_expected_outcome_says_how_to_write_it() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("most-mutations", "")])?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good && told.contains("the case has no expected outcome; --update writes this one"), "{told}");
+    let (is_good, told) = folder.test(&["--update"])?;
+    assert!(is_good, "{told}");
+    let (is_good, told) = folder.test(&[])?;
+    assert!(is_good, "{told}");
+    Ok(())
+}
+
+#[test]
 fn what_is_kept_from_run_to_run_is_found() -> Result<()> {
     let folder = Folder::new("faulty", WIDGET, &[("calls", "steps: []\nrequeueAfter: 1ms\n")])?;
     let (is_good, told) = folder.test(&[])?;

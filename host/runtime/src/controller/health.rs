@@ -141,8 +141,13 @@ fn condition(kind: &str, status: bool, reason: &str, message: String, at: &str) 
         status: if status { "True" } else { "False" }.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition_time: at.to_owned(),
+        last_transition_time: in_seconds(at),
     }
+}
+
+/// A time of RFC 3339 without fractions, as in the conditions of all kinds (`metav1.Time`).
+fn in_seconds(time: &str) -> String {
+    time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 fn recent_faults(recent: Recent) -> String {
@@ -400,5 +405,17 @@ impl Controller {
             }
         }
         inner.health.conditions = conditions;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_conditions_are_in_seconds() {
+        let at = |time| condition("Ready", true, "CachesSynced", String::new(), time).last_transition_time;
+        assert_eq!(at("2026-01-02T03:04:05.678901Z"), "2026-01-02T03:04:05Z");
+        assert_eq!(at("2026-01-02T03:04:05Z"), "2026-01-02T03:04:05Z");
     }
 }

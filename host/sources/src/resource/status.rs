@@ -231,7 +231,7 @@ fn accepted(known: &Known<'_>) -> Value {
             });
             match rolled_back {
                 Some(last) => ("False", last.reason.clone(), format!("rolled back: {}", last.message)),
-                None => ("True", "Applied".to_owned(), String::new()),
+                None => ("True", "Applied".to_owned(), format!("the component sha256:{digest} is applied")),
             }
         }
     };
@@ -265,6 +265,7 @@ mod tests {
     fn summary(attempt: Attempt<'_>, plugin: Option<&PluginStatus>, before: &Value) -> String {
         let status = desired(&Known { generation: 3, attempt, plugin, before, now: NOW });
         let accepted = &status["conditions"][0];
+        assert_ne!(accepted["message"], "", "{accepted}");
         format!(
             "{} {} {} since {}",
             status["phase"].as_str().unwrap(),
