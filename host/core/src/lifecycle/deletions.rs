@@ -73,23 +73,32 @@ impl DeletionGuard {
         if self.held.is_some() {
             return false;
         }
-        while self.recent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
-            self.recent.pop_front();
-        }
-        let n_recent: u64 = self.recent.iter().map(|(_, n)| *n).sum();
-        let n_all = n_recent.saturating_add(n_wanted);
-        if !self.is_approved && n_all > self.rules.max_deletions.into() {
+        if self.needs_share(n_wanted, now) {
             // What was deleted in the last minute belonged to it.
-            let n_owned = n_owned();
+            let (n_recent, n_owned) = (self.n_recent(now), n_owned());
             let share = n_owned.saturating_add(n_recent).saturating_mul(self.rules.max_deletion_percent.into()) / 100;
             let limit = share.max(self.rules.max_deletions.into());
-            if n_all > limit {
+            if n_recent.saturating_add(n_wanted) > limit {
                 self.held = Some(Held { n_wanted, n_recent, n_owned, limit });
                 return false;
             }
         }
         self.recent.push_back((now, n_wanted));
         true
+    }
+
+    /// Whether the share of the owned objects decides about so many deletions, so that [`Self::allows`] counts them.
+    pub fn needs_share(&mut self, n_wanted: u64, now: Instant) -> bool {
+        let is_decided = n_wanted == 0 || self.held.is_some() || self.is_approved;
+        !is_decided && self.n_recent(now).saturating_add(n_wanted) > self.rules.max_deletions.into()
+    }
+
+    /// Deletions of the last minute; forgets earlier ones.
+    fn n_recent(&mut self, now: Instant) -> u64 {
+        while self.recent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
+            self.recent.pop_front();
+        }
+        self.recent.iter().map(|(_, n)| *n).sum()
     }
 
     /// What is held.
@@ -132,7 +141,9 @@ mod tests {
     fn few_deletions_and_a_small_share_are_sent_and_more_are_held() {
         let start = Instant::now();
         let mut guard = DeletionGuard::begin(rules(5, 20), start);
+        assert!(!guard.needs_share(5, start) && guard.needs_share(6, start));
         assert!(guard.allows(5, || unreachable!("few are always sent"), start));
+        assert!(!guard.needs_share(0, start) && guard.needs_share(1, start));
         assert!(guard.allows(0, || unreachable!(), start));
         assert!(guard.allows(15, || 95, start + seconds(1)), "20 of 100");
         assert!(!guard.allows(1, || 80, start + seconds(2)), "one more");

@@ -349,16 +349,23 @@ impl Controller {
         if n_deletions == 0 || !is_guarded() {
             return true;
         }
-        // Counted without the lock, because it takes locks of the caches.
-        let n_owned = cache.n_owned() as u64;
-        let mut inner = self.inner.lock();
-        let Some(deletions) = &mut inner.history.deletions else { return true };
-        let was_held = deletions.held().is_some();
-        if deletions.allows(n_deletions, || n_owned, super::dispatch::now()) {
-            return true;
-        }
-        let held = deletions.held().filter(|_| !was_held).cloned();
-        drop(inner);
+        let mut n_owned = None;
+        let held = loop {
+            let mut inner = self.inner.lock();
+            let Some(deletions) = &mut inner.history.deletions else { return true };
+            let now = super::dispatch::now();
+            if n_owned.is_none() && deletions.needs_share(n_deletions, now) {
+                drop(inner);
+                // Counted without the lock, because it takes locks of the caches; and only here, because it looks at every object.
+                n_owned = Some(cache.n_owned() as u64);
+                continue;
+            }
+            let was_held = deletions.held().is_some();
+            if deletions.allows(n_deletions, || n_owned.unwrap_or_default(), now) {
+                return true;
+            }
+            break deletions.held().filter(|_| !was_held).cloned();
+        };
         if let Some(held) = held {
             let message = held.message(&self.name, &version.manifest().version);
             tracing::error!(plugin = %self.name, "deletions are held: {message}");
