@@ -3,7 +3,7 @@
 //! *Flow*: a definition in the store becomes one [`Resource`] per served version; structural defaults fill in objects on write and on read.
 //! *Not here*: the conditions of a definition and the end of its objects (`server::crds`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
@@ -21,8 +21,8 @@ pub struct CrdVersion {
     pub schema: TypeRef,
     /// `openAPIV3Schema` as given.
     pub open_api: Option<Value>,
-    /// The same, compiled.
-    pub checks: Option<pintle_crd::Schema>,
+    /// The same, compiled with the first object: definitions are read again whenever one of them changes.
+    checks: OnceLock<Option<pintle_crd::Schema>>,
     /// `openAPIV3Schema` of the version that is stored.
     pub stored_open_api: Option<Value>,
     /// `additionalPrinterColumns`.
@@ -31,6 +31,14 @@ pub struct CrdVersion {
     pub scale: Option<ScalePaths>,
     /// A deprecation warning for every request.
     pub warning: Option<String>,
+}
+
+impl CrdVersion {
+    /// The schema that objects are checked with; none if the version has none. That it compiles was checked when it was written.
+    pub(crate) fn checks(&self) -> Option<&pintle_crd::Schema> {
+        let compile = || pintle_crd::Schema::compile(self.open_api.as_ref()?).ok();
+        self.checks.get_or_init(compile).as_ref()
+    }
 }
 
 /// Where the scale of a custom object is.
@@ -131,8 +139,7 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
                         .map(|field| text(&field["jsonPath"]))
                         .collect(),
                     schema: schema::from_openapi(open_api.as_ref()),
-                    // Whether it compiles was checked when it was written.
-                    checks: open_api.as_ref().and_then(|open_api| pintle_crd::Schema::compile(open_api).ok()),
+                    checks: OnceLock::new(),
                     open_api,
                     stored_open_api: stored_open_api.clone(),
                     columns: version.get("additionalPrinterColumns").cloned(),

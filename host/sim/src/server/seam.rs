@@ -37,7 +37,7 @@ impl Api {
             causes.extend(super::crds::causes(object));
         }
         if let Some(crd) = &resource.crd {
-            causes.extend(crd.checks.iter().flat_map(|schema| schema.check(object, old)).map(Cause::from));
+            causes.extend(crd.checks().into_iter().flat_map(|schema| schema.check(object, old)).map(Cause::from));
             defaults::validate_metadata(object, &mut causes);
         } else {
             causes.extend(defaults::validate(&resource.group, &resource.kind, old, object));
