@@ -121,7 +121,7 @@ fn is_unchanged(field: &str, object: &Value, old: Option<&Value>) -> bool {
 }
 
 /// The type of a value in the words of OpenAPI.
-fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -2,6 +2,7 @@
 //!
 //! Source: strict decoding of apimachinery (`unknown field "spec.x"`), apiextensions' pruning.
 
+use pintle_crd::type_name;
 use serde_json::Value;
 
 use super::{Node, Scalar, Shape, TypeRef, quantity};
@@ -90,19 +91,6 @@ fn types_at(node: Node<'_>, value: &Value, path: &mut String) -> Result<(), Stri
     };
     let place = if path.is_empty() { "the object" } else { path.as_str() };
     Err(format!("{place}: expected {wanted}, found {}", type_name(value)))
-}
-
-/// The type of a value in the words of OpenAPI.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<&'static str> {

@@ -25,8 +25,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 pub use canonical::{canonicalize, show_required};
-pub use check::{prune, type_error, type_name, unknown_fields};
+pub use check::{prune, type_error, unknown_fields};
 pub use crd::from_openapi;
+pub use pintle_crd::type_name;
 
 /// A shared handle on a kind's schema.
 pub type TypeRef = Arc<TypeSchema>;
