@@ -2,8 +2,6 @@
 //!
 //! *Source*: `kube-openapi/pkg/validation/strfmt`. The formats `isbn`, `creditcard`, `ssn` and colours are not checked.
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -12,7 +10,7 @@ type Format = (&'static str, fn(&str) -> bool);
 
 pub(crate) const FORMATS: [Format; 8] = [
     ("byte", |text| STANDARD.decode(text).is_ok()),
-    ("cidr", is_cidr),
+    ("cidr", |text| text.parse::<ipnet::IpNet>().is_ok()),
     ("date", is_date),
     ("duration", is_duration),
     ("mac", is_mac),
@@ -21,41 +19,18 @@ pub(crate) const FORMATS: [Format; 8] = [
     ("uuid5", |text| is_uuid(text) && version(text) == Some('5')),
 ];
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.bytes().all(|digit| digit.is_ascii_digit()) && bits.parse::<u8>().is_ok_and(|bits| bits <= most)
-}
-
 /// `2006-01-02`.
 fn is_date(text: &str) -> bool {
+    let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|digit| digit.is_ascii_digit());
     let parts: Vec<&str> = text.split('-').collect();
-    let [year, month, day] = parts[..] else { return false };
-    let is_number = |part: &str, len: usize| part.len() == len && part.bytes().all(|digit| digit.is_ascii_digit());
-    if !(is_number(year, 4) && is_number(month, 2) && is_number(day, 2)) {
-        return false;
-    }
-    let number = |part: &str| part.parse::<u32>().unwrap_or(0);
-    let (year, month, day) = (number(year), number(month), number(day));
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let n_days = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return false,
-    };
-    (1..=n_days).contains(&day)
+    let is_spelled = matches!(parts[..], [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2));
+    // The library reads other spellings, too.
+    is_spelled && text.parse::<jiff::civil::Date>().is_ok()
 }
 
 /// A duration of Go, such as `1h30m`, or a number with a unit, such as `3 days`.
 fn is_duration(text: &str) -> bool {
-    const UNITS: [&str; 8] = ["ns", "us", "µs", "ms", "s", "m", "h", ""];
-    const LONG: [&str; 30] = [
+    const UNITS: [&str; 30] = [
         "ns",
         "nano",
         "nanos",
@@ -99,7 +74,7 @@ fn is_duration(text: &str) -> bool {
         let tail = tail.trim_start();
         let unit = tail.find(|c: char| c.is_ascii_digit() || c == ' ').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let is_unit = !unit.is_empty() && (UNITS.contains(&unit) || LONG.contains(&unit));
+        let is_unit = UNITS.contains(&unit);
         if number.parse::<f64>().is_err() || !is_unit {
             return false;
         }
