@@ -13,7 +13,8 @@ use serde_json::Value;
 /// The folder, inside a plugin's own.
 pub const FOLDER: &str = "crds";
 
-/// The schemas of the kinds that the files `*.yaml`, `*.yml` and `*.json` in a folder define. Empty if there is no folder.
+/// Reads the CustomResourceDefinitions in the YAML and JSON files of a folder, and returns the schema of each kind. Returns none if the
+/// folder does not exist.
 ///
 /// # Errors
 /// A file cannot be read or is not YAML.

@@ -145,6 +145,11 @@ fn condition(kind: &str, status: bool, reason: &str, message: String, at: &str) 
     }
 }
 
+/// The end of a sentence: a reason, if one was given.
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {why}") }
+}
+
 /// A time of RFC 3339 without fractions, as in the conditions of all kinds (`metav1.Time`).
 fn in_seconds(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
@@ -291,8 +296,7 @@ impl Controller {
         inner.health.disabled_why = Some(why.to_owned());
         drop(inner);
         tracing::info!(plugin = %self.name, why, "disabled");
-        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled{why}", self.name));
+        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled{}", self.name, because(why)));
         self.mark_changed();
     }
 
@@ -304,8 +308,7 @@ impl Controller {
         drop(inner);
         self.metrics.quarantined(false);
         tracing::info!(plugin = %self.name, why, "enabled");
-        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled{why}", self.name));
+        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled{}", self.name, because(why)));
         self.wake.notify_one();
         self.mark_changed();
     }
