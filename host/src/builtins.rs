@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use pintle_core::contract::manifest::{BuiltIn, FeatureGate, Flag, Manifest};
+use pintle_core::object::id::Kind;
 use pintle_core::policy::account::Accounts;
 
 /// File name (without `.wasm`), bytes and manifest of each built-in component; see `build.rs`.
@@ -66,6 +67,17 @@ impl Catalogue {
     /// Whether a built-in controller has this name.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         self.by_name.contains_key(plugin)
+    }
+
+    /// The controller that acts on the objects of such a kind.
+    pub(crate) fn acting_on(&self, kind: impl Fn(&Kind) -> bool) -> Option<&str> {
+        let found = self.by_name.values().find(|manifest| manifest.reconciled().any(&kind));
+        found.map(|manifest| manifest.name.as_str())
+    }
+
+    /// The kinds of objects that built-in controllers act on.
+    pub(crate) fn reconciled(&self) -> impl Iterator<Item = &Kind> {
+        self.by_name.values().flat_map(Manifest::reconciled)
     }
 
     /// Every flag once.

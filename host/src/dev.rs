@@ -5,6 +5,7 @@ mod hints;
 mod kubeconfig;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -22,6 +23,7 @@ use crate::cli::DevArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::stop::Signals;
+use crate::unattended::Unattended;
 use crate::{logging, output, plugins};
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
@@ -37,7 +39,10 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let has_socket = sources.socket().is_some();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let access = Access::new()?;
-    let config = SimConfig { address, history_writes: 0, tls: Some(access.tls.clone()), ..SimConfig::default() };
+    let unattended = Arc::new(Unattended::default());
+    let tls = Some(access.tls.clone());
+    let config =
+        SimConfig { address, history_writes: 0, notices: Some(unattended.clone()), tls, ..SimConfig::default() };
     let cluster =
         SimCluster::start(config).await.context("start the embedded cluster; choose another port with --port")?;
     let kubeconfig = access.kubeconfig(&cluster.base_url())?;
@@ -48,6 +53,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, false).await?;
+    unattended.by(&host.manager);
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),

@@ -27,6 +27,7 @@ mod run;
 mod serve;
 mod sources;
 mod stop;
+mod unattended;
 mod version;
 
 #[doc(hidden)]

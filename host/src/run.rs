@@ -2,12 +2,13 @@
 
 use pintle_kube::{Connection, Source};
 use pintle_sources::{Claims, PluginSources, install_crd};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::stop::Signals;
-use crate::{beside, logging, plugins};
+use crate::{beside, logging, plugins, unattended};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -22,8 +23,11 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let connection = Connection::open(&source).await?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice.plugins);
     connection.check().await?;
-    if !args.beside_kube_controller_manager {
-        beside::check(&*connection.reader(), &choice.of_kube_controller_manager()).await?;
+    let of_kube_controller_manager = choice.of_kube_controller_manager();
+    // Whether nobody else runs controllers of kube-controller-manager.
+    let replaces = !args.beside_kube_controller_manager && !of_kube_controller_manager.is_empty();
+    if replaces {
+        beside::check(&*connection.reader(), &of_kube_controller_manager).await?;
     }
     if args.plugins.install_crd {
         install_crd(&connection).await?;
@@ -34,6 +38,13 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let socket = sources.socket().map(|socket| socket.display().to_string());
     tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
     let signals = Signals::catch()?;
+    let manager = host.manager.clone();
+    let unattended = unattended::report(
+        connection.reader(),
+        move || manager.reconciled(),
+        |why| tracing::warn!("{why}; this cluster has such objects"),
+    );
+    let _unattended = replaces.then(|| AbortOnDropHandle::new(tokio::spawn(unattended)));
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);

@@ -13,7 +13,7 @@
 mod apply;
 mod assemble;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +25,7 @@ use pintle_cache::{Caches, CachesConfig};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::settings::SettingsError;
 use pintle_core::lifecycle::{ShadowReport, Spec};
+use pintle_core::object::id::Kind;
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
@@ -497,6 +498,15 @@ impl Manager {
     /// Status of each plugin, by name.
     pub fn status(&self) -> Vec<PluginStatus> {
         self.plugins.lock().by_name.values().map(|plugin| plugin.controller.status()).collect()
+    }
+
+    /// The kinds of objects that plugins act on ([`Manifest::reconciled`]), those of disabled plugins aside.
+    pub fn reconciled(&self) -> BTreeSet<Kind> {
+        let plugins = self.plugins.lock();
+        let running = plugins.by_name.values().filter(|plugin| !plugin.controller.is_disabled());
+        running
+            .flat_map(|plugin| plugin.controller.version().manifest().reconciled().cloned().collect::<Vec<_>>())
+            .collect()
     }
 
     /// Whether a component whose spec lists no grants gets everything that its manifest requests.

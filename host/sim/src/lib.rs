@@ -34,7 +34,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_core::object::id::Kind;
 use rustls::ServerConfig;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +60,8 @@ pub struct SimConfig {
     pub bookmark_interval: Duration,
     /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
     pub service_account_admission: bool,
+    /// Warnings for clients that create objects. Default: none.
+    pub notices: Option<Arc<dyn Notices>>,
     /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
     pub tls: Option<Arc<ServerConfig>>,
 }
@@ -71,9 +75,16 @@ impl Default for SimConfig {
             history_writes: 100_000,
             bookmark_interval: Duration::from_secs(60),
             service_account_admission: false,
+            notices: None,
             tls: None,
         }
     }
+}
+
+/// What whoever runs a cluster tells its clients.
+pub trait Notices: std::fmt::Debug + Send + Sync {
+    /// Returns the warning for the client that created this object, if any. `kind`: as the request names it.
+    fn created(&self, kind: &Kind, object: &Value) -> Option<String>;
 }
 
 /// Why a cluster did not start.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use pintle_core::object::id::Kind;
 use serde::Deserialize;
 
 /// Controllers that have no plugin, and flags of kube-controller-manager that belong to no controller.
@@ -20,6 +21,8 @@ struct Upstream {
 struct Controller {
     aliases: Vec<String>,
     flags: Vec<String>,
+    /// Kinds on whose objects nothing acts without it.
+    reconciles: Vec<Kind>,
 }
 
 /// Flags with what to do instead, the end of a sentence.
@@ -53,6 +56,14 @@ pub(crate) fn controllers() -> impl Iterator<Item = (&'static str, &'static [Str
     UPSTREAM.controllers.iter().map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
 }
 
+/// Kinds on whose objects nothing acts without one of these controllers, with its name.
+pub(crate) fn reconciled() -> impl Iterator<Item = (&'static Kind, &'static str)> {
+    let of = |(name, controller): (&'static String, &'static Controller)| {
+        controller.reconciles.iter().map(move |kind| (kind, name.as_str()))
+    };
+    UPSTREAM.controllers.iter().flat_map(of)
+}
+
 /// A flag, and its controller.
 #[cfg(test)]
 pub(crate) fn any() -> (String, String) {
@@ -64,13 +75,15 @@ pub(crate) fn any() -> (String, String) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use pintle_core::object::schema::KindSchema;
+
     use super::*;
     use crate::builtins::testing::manifests;
 
     #[test]
     fn each_flag_and_each_name_belongs_to_one_controller_that_is_not_built_yet() {
         let table: Upstream = serde_norway::from_str(TABLE).unwrap();
-        let (mut seen, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut seen, mut names, mut kinds) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (name, controller) in &table.controllers {
             for flag in &controller.flags {
                 assert!(seen.insert(flag.clone()), "{flag} is in upstream.yaml twice");
@@ -79,6 +92,10 @@ mod tests {
             for name in controller.aliases.iter().chain([name]) {
                 assert!(names.insert(name.clone()), "{name} is in upstream.yaml twice");
             }
+            for kind in &controller.reconciles {
+                assert!(KindSchema::of_kubernetes(kind).is_some(), "{name}: there is no kind {kind}");
+                assert!(kinds.insert(kind.clone()), "{kind} is in upstream.yaml twice");
+            }
         }
         for flag in table.flags.iter().flat_map(|general| &general.names) {
             assert!(seen.insert(flag.clone()), "{flag} is in upstream.yaml twice");
@@ -86,6 +103,9 @@ mod tests {
         for manifest in manifests() {
             for name in manifest.aliases.iter().chain([&manifest.name]) {
                 assert!(!names.contains(name), "{name} is built: remove it from upstream.yaml");
+            }
+            for kind in manifest.reconciled() {
+                assert!(!kinds.contains(kind), "{} acts on {kind}: remove it from upstream.yaml", manifest.name);
             }
             for flag in manifest.built_in.unwrap_or_default().flags {
                 let (name, flag) = (&manifest.name, flag.name);

@@ -23,9 +23,19 @@ pub fn normalize(text: &str) -> Vec<String> {
 }
 
 /// Whether the API server's own repair of addresses comes between the creation of a Service and its allocation is left to chance.
-fn without_repairs(mut lines: Vec<String>) -> Vec<String> {
+fn without_repairs(lines: Vec<String>) -> Vec<String> {
+    without(lines, |line| line.contains("ipallocator-repair-controller"))
+}
+
+/// Without what only an embedded cluster says: that no controller acts on an object.
+pub fn without_notices(lines: Vec<String>) -> Vec<String> {
+    without(lines, |line| line.starts_with("Warning: no controller for ") || line.contains("Warning  NoController "))
+}
+
+/// Without some lines, which may be all events of an object.
+fn without(mut lines: Vec<String>, goes: impl Fn(&str) -> bool) -> Vec<String> {
     let n_before = lines.len();
-    lines.retain(|line| !line.contains("ipallocator-repair-controller"));
+    lines.retain(|line| !goes(line));
     if lines.len() < n_before
         && let Some(at) = lines.iter().position(|line| line == "Events:")
         // The heading and its rule are all that is left.

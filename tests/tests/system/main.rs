@@ -30,4 +30,5 @@ mod rbac;
 mod scenarios;
 mod silence;
 mod swap;
+mod unattended;
 mod words;

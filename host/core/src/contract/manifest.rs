@@ -263,6 +263,12 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Kinds whose changed objects are keys themselves, or are mapped to keys by the plugin. An `every` watch adds none.
+    pub fn reconciled(&self) -> impl Iterator<Item = &Kind> {
+        let acts = |watch: &&Watch| watch.enqueue.iter().any(|rule| matches!(rule.to, To::This | To::Plugin));
+        self.watches.iter().filter(acts).filter_map(|watch| watch.kind.as_ref())
+    }
+
     /// Kinds that are watched by name.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.watches.iter().filter_map(|watch| watch.kind.as_ref())

@@ -289,6 +289,11 @@ impl Controller {
         self.mark_changed();
     }
 
+    /// Whether an operator disabled it.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.inner.lock().health.supervisor.is_disabled()
+    }
+
     /// Starts no more runs until the plugin is enabled; runs in flight end. The queues still collect keys.
     pub(crate) fn disable(&self, why: &str) {
         let mut inner = self.inner.lock();

@@ -233,6 +233,11 @@ impl Manager {
         });
     }
 
+    /// Records an event of the host itself, about any object. Call it within a tokio runtime.
+    pub fn record_own_event(&self, event: Event) {
+        self.own_recorder().record(event);
+    }
+
     fn own_recorder(&self) -> &Recorder {
         self.recorder.get_or_init(|| {
             let identity =

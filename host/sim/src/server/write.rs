@@ -11,6 +11,7 @@
 //!
 //! *Source*: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
+use pintle_core::object::id::Kind;
 use rand::RngExt as _;
 use serde_json::{Value, json};
 
@@ -147,6 +148,12 @@ impl Api {
             Written::DryRun(value, created) => self.reply_value(call, if *created { 201 } else { 200 }, value),
         };
         reply.warnings = warnings;
+        if let (Written::Created(entry), Some(notices)) = (written, &self.config.notices) {
+            let resource = &call.resource;
+            reply
+                .warnings
+                .extend(notices.created(&Kind::new(&resource.group, &resource.version, &resource.kind), &entry.value));
+        }
         Ok(reply)
     }
 

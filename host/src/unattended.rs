@@ -1,0 +1,182 @@
+//! Kinds whose objects nothing acts on, because their controller of kube-controller-manager does not run here.
+//!
+//! *Flow*: `pintle dev` warns the client that creates such an object, and records an event about it; `pintle run`, which does not see
+//! all objects, asks for one object of each such kind from time to time, and logs the kind once.
+//!
+//! *Not here*: which kinds these are: `plugins/upstream.yaml`, and the manifests of the built-in components. A plugin that acts on
+//! such a kind ends the warnings.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use pintle_core::contract::outcome::Event;
+use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::ports::api::{ApiError, ApiReader, Detail, ListWatchTarget};
+use pintle_runtime::manager::Manager;
+use pintle_sim::Notices;
+use serde_json::Value;
+
+use crate::builtins::Catalogue;
+use crate::flags::upstream;
+
+/// Time between two looks at a cluster.
+const AGAIN: Duration = Duration::from_secs(600);
+/// Time before the first one: plugins of the folder and of resources are loaded after the others.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// Why nothing acts on objects of a kind, if so: a sentence without a period. `running`: kinds that plugins act on. Versions of a kind are
+/// one kind.
+fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<String> {
+    let same = |other: &Kind| (&other.group, &other.name) == (&kind.group, &kind.name);
+    let why = match upstream::reconciled().find(|(of, _)| same(of)) {
+        Some((_, controller)) => format!("{controller} is not part of this Pintle yet"),
+        None => format!("{} is built in, and does not run here", Catalogue::carried().acting_on(same)?),
+    };
+    let is_attended = running().iter().any(same);
+    (!is_attended).then(|| format!("no controller for {kind} is running: {why}"))
+}
+
+/// What `pintle dev` tells clients that create objects. Without a manager, nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Unattended {
+    manager: OnceLock<Weak<Manager>>,
+}
+
+impl Unattended {
+    /// From now on the plugins of this manager count.
+    pub(crate) fn by(&self, manager: &Arc<Manager>) {
+        // The first one stays.
+        let _ = self.manager.set(Arc::downgrade(manager));
+    }
+}
+
+impl Notices for Unattended {
+    fn created(&self, kind: &Kind, object: &Value) -> Option<String> {
+        let manager = self.manager.get()?.upgrade()?;
+        let message = missing(kind, || manager.reconciled())?;
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        manager.record_own_event(Event {
+            regarding_kind: kind.clone(),
+            regarding: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
+            regarding_uid: text("/metadata/uid").to_owned(),
+            warning: true,
+            reason: "NoController".to_owned(),
+            message: message.clone(),
+        });
+        Some(message)
+    }
+}
+
+/// Calls `warn` for each kind that has objects and no controller, once. Ends when that is so for all of them. What the host may not list
+/// is left out.
+///
+/// # Cancel safety
+/// Reads only.
+pub(crate) async fn report(reader: Arc<dyn ApiReader>, reconciled: impl Fn() -> BTreeSet<Kind>, warn: impl Fn(&str)) {
+    let mut open: Vec<Kind> = kinds().cloned().collect();
+    tokio::time::sleep(FIRST).await;
+    while !open.is_empty() {
+        match look(&*reader, &reconciled, &open).await {
+            Err(why) => tracing::debug!(error = %why, "kinds without a controller are not known"),
+            Ok(found) => {
+                open.retain(|kind| found.iter().all(|(logged, _)| logged != kind));
+                found.iter().for_each(|(_, why)| warn(why));
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Every kind that needs a controller of kube-controller-manager.
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    upstream::reconciled().map(|(kind, _)| kind).chain(Catalogue::carried().reconciled())
+}
+
+/// Those of these kinds that have objects and no controller, and why.
+async fn look(
+    reader: &dyn ApiReader,
+    reconciled: &impl Fn() -> BTreeSet<Kind>,
+    kinds: &[Kind],
+) -> Result<Vec<(Kind, String)>, ApiError> {
+    let resources = reader.discover().await?.resources;
+    let mut found = Vec::new();
+    for kind in kinds {
+        let same = |of: &Kind| (&of.group, &of.name) == (&kind.group, &kind.name);
+        let resource = resources.iter().find(|resource| resource.preferred && same(&resource.kind));
+        let (Some(why), Some(resource)) = (missing(kind, reconciled), resource) else { continue };
+        let target = ListWatchTarget {
+            kind: resource.kind.clone(),
+            plural: resource.plural.clone(),
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            detail: Detail::Metadata,
+        };
+        match reader.list(&target, 1, None).await {
+            Ok(page) if page.items.is_empty() => {}
+            Ok(_) => found.push((kind.clone(), why)),
+            Err(why) => tracing::debug!(%kind, error = %why, "cannot be listed"),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use pintle_testing::{FakeServer, refusal, resource};
+    use serde_json::json;
+
+    use super::*;
+
+    fn upstreams() -> (Kind, &'static str) {
+        let (kind, controller) = upstream::reconciled().next().unwrap();
+        (kind.clone(), controller)
+    }
+
+    #[test]
+    fn a_kind_has_no_controller_until_a_plugin_acts_on_any_version_of_it() {
+        let (kind, controller) = upstreams();
+        let why = missing(&kind, BTreeSet::new).unwrap();
+        assert_eq!(why, format!("no controller for {kind} is running: {controller} is not part of this Pintle yet"));
+        let other = Kind { version: "v9".into(), ..kind.clone() };
+        assert!(missing(&other, BTreeSet::new).is_some());
+        assert_eq!(missing(&kind, || BTreeSet::from([other])), None);
+        assert_eq!(missing(&Kind::new("example.org", &kind.version, &kind.name), BTreeSet::new), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kinds_that_have_objects_and_no_controller_are_reported_once() {
+        let server = FakeServer::new();
+        let all: Vec<Kind> = upstream::reconciled().map(|(kind, _)| kind.clone()).take(5).collect();
+        let [used, unused, attended, refused, late] = &all[..] else { panic!("{all:?}") };
+        let plural = |kind: &Kind| resource(kind).plural.clone();
+        for kind in &all {
+            server.state().resources.push((*resource(kind)).clone());
+        }
+        for kind in [used, attended, refused] {
+            server.put(&plural(kind), "default", "one", json!({}));
+        }
+        server.state().refusals.insert(plural(refused), refusal(403));
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let (attended, sink) = (attended.clone(), reported.clone());
+        let warn = move |why: &str| sink.lock().unwrap().push(why.to_owned());
+        let task = tokio::spawn(report(server.clone(), move || BTreeSet::from([attended.clone()]), warn));
+
+        tokio::time::sleep(FIRST - Duration::from_millis(1)).await;
+        assert!(reported.lock().unwrap().is_empty());
+        server.set_down(true);
+        tokio::time::sleep(AGAIN).await;
+        assert!(reported.lock().unwrap().is_empty());
+        server.set_down(false);
+        tokio::time::sleep(AGAIN).await;
+        server.put(&plural(late), "default", "one", json!({}));
+        tokio::time::sleep(3 * AGAIN).await;
+        task.abort();
+        let reported = reported.lock().unwrap();
+        let about = |kind: &Kind| reported.iter().filter(|why| why.contains(&format!("{kind} "))).count();
+        assert_eq!((about(used), about(late), about(unused), reported.len()), (1, 1, 0, 2), "{reported:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! What users and operators see of objects that no running controller acts on.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pintle_tests::{HostProcess, TestCluster, eventually};
+use serde_json::json;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A host with these controllers, on a cluster with a ReplicaSet and a quota.
+async fn started(cluster: &TestCluster, flags: &[&str]) -> Result<HostProcess> {
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let host = cluster.host(&flags)?;
+    host.answers().await?;
+    Ok(host)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_in_place_of_kube_controller_manager_logs_kinds_without_a_controller_once() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let objects = [
+        (
+            "/api/v1/namespaces/default/resourcequotas",
+            json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}),
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/replicasets",
+            json!({"metadata": {"name": "web"}, "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+                "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}),
+        ),
+    ];
+    for (path, object) in objects {
+        cluster.client.create(path, &object).await?;
+    }
+    let namespace = HostProcess::controllers(&["namespace"]);
+    let mut beside = started(&cluster, &[&namespace, "--beside-kube-controller-manager"]).await?;
+    let host = started(&cluster, &[&namespace]).await?;
+    let quota =
+        "no controller for v1/ResourceQuota is running: resourcequota-controller is not part of this Pintle yet";
+    let sets =
+        "no controller for apps/v1/ReplicaSet is running: replicaset-controller is built in, and does not run here";
+    eventually(PATIENCE, "both kinds in the log", async || {
+        let log = host.log_tail();
+        Ok((log.contains(quota) && log.contains(sets)).then_some(()))
+    })
+    .await?;
+    let log = host.log_tail();
+    let about = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    // The cluster has a Service of its own, and no Job; the namespace controller runs.
+    ensure!(about("no controller for") == 3 && about("v1/Service") == 1 && about("v1/Namespace is") == 0, "{log}");
+    // It started before.
+    ensure!(beside.is_running() && !beside.log_tail().contains("no controller for"), "{}", beside.log_tail());
+    Ok(())
+}
