@@ -49,7 +49,7 @@ const NO_EXPORT: [Edit; 6] = [
 ];
 
 /// `reconcile` takes or gives something else. Languages without types meet it when it is called.
-const WRONG_SIGNATURE: [Edit; 3] = [
+const WRONG_SIGNATURE: [Edit; 4] = [
     edit(
         "rust",
         "src/lib.rs",
@@ -59,8 +59,26 @@ const WRONG_SIGNATURE: [Edit; 3] = [
     .at("export!(reconcile)"),
     edit("go", "main.go", "func reconcile(key pintle.Key,", "func reconcile(key string,")
         .at("pintle.Export(reconcile)"),
+    edit(
+        "ts",
+        "src/controller.ts",
+        "let runs = 0;",
+        "const checked: (key: string) => Outcome = (key) => reconcile(key);\nlet runs = checked.length - 1;",
+    )
+    .at("=> reconcile(key)")
+    .says(&["Expected 2 arguments, but got 1", "the types are wrong"]),
     edit("c", "mistakes.c", "PINTLE_EXPORT(reconcile)", "PINTLE_EXPORT(divide)").at("PINTLE_EXPORT(divide)"),
 ];
+
+/// A method of the lister is written as if it were a field. Compilers refuse it; the languages without types go on with a function.
+const NO_CALL: [Edit; 1] = [edit(
+    "ts",
+    "src/controller.ts",
+    "  switch (key.name) {",
+    "  const late: boolean = lister.now > 0;\n  switch (late ? \"\" : key.name) {",
+)
+.at("lister.now > 0")
+.says(&["Operator '>' cannot be applied", "the types are wrong"])];
 
 const NO_SYNTAX: [Edit; 6] = [
     edit("rust", "src/lib.rs", "items.len() + 1;", "items.len() + ;").at("items.len() + ;"),
@@ -136,9 +154,14 @@ fn check(told: &mut Told, mistake: &'static str, edits: &'static [Edit]) -> Resu
         let all = format!("{}{}", answer.output, answer.errors);
         let about = format!("{}, {mistake}: {all}", edit.language);
         assert!(!answer.is_good(), "{about}");
-        // Compilers write a place in several ways: FILE:LINE:COLUMN, or FILE", line LINE.
+        // Compilers write a place in several ways: FILE:LINE:COLUMN, FILE(LINE,COLUMN), or FILE", line LINE.
         if let Some((file, line)) = place.as_deref().and_then(|place| place.split_once(':')) {
-            let told = [format!("{file}:{line}"), format!("{file}\", line {line}"), format!("{file}, line {line}")];
+            let told = [
+                format!("{file}:{line}"),
+                format!("{file}\", line {line}"),
+                format!("{file}, line {line}"),
+                format!("{file}({line},"),
+            ];
             assert!(told.iter().any(|place| all.contains(place)), "no {file}:{line} in {about}");
         }
         for part in edit.says {
@@ -157,6 +180,7 @@ fn each_mistake_that_a_build_can_see_is_told_with_its_place() -> Result<()> {
     check(&mut told, "no-export", &NO_EXPORT)?;
     check(&mut told, "wrong-signature", &WRONG_SIGNATURE)?;
     check(&mut told, "no-syntax", &NO_SYNTAX)?;
+    check(&mut told, "no-call", &NO_CALL)?;
     check(&mut told, "clock-call", &CLOCK)?;
     check(&mut told, "chance-call", &CHANCE)?;
     check(&mut told, "network", &NETWORK)?;
