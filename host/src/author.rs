@@ -7,7 +7,8 @@ use pintle_author::cases::{self, Options};
 use pintle_author::inspect::Inspected;
 use pintle_author::package;
 use pintle_build::{Built, Project, Scaffold};
-use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
+use pintle_oci::{Digest, Evidence, Fetcher, Proof, Pulled, detached, read_source, stderr};
+use serde_json::json;
 
 use crate::cli::InspectArgs;
 use crate::cli::author::{BuildArgs, NewArgs, PackageArgs};
@@ -34,14 +35,47 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let file = args.output.clone().unwrap_or_else(|| folder.join(format!("{name}.wasm")));
     package::write(&file, &bytes)?;
     let (language, size, took) = (project.language, bytes.len(), begun.elapsed());
-    output::line(&format!("{}: {name}, {language}, {size} bytes, built in {:.1} s", file.display(), took.as_secs_f64()))
+    let report = json!({
+        "file": file,
+        "name": name,
+        "language": language.word(),
+        "sizeBytes": size,
+        "digest": Digest::of(&bytes).to_string(),
+        "seconds": took.as_secs_f64(),
+    });
+    output::answer(args.format, &report, || {
+        format!("{}: {name}, {language}, {size} bytes, built in {:.1} s", file.display(), took.as_secs_f64())
+    })
 }
 
 pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
-    let found = package::package(&args.plugin, &args.output)?;
+    let (component, found) = package::package(&args.plugin)?;
+    let content = match &args.config_map {
+        None => component,
+        Some(to) => {
+            let proof = if args.plugin.is_dir() { Proof::default() } else { detached(&args.plugin)? };
+            package::config_map(to, &component, &found, proof.of_component())?.into_bytes()
+        }
+    };
+    package::write(&args.output, &content)?;
     let (file, manifest) = (args.output.display(), &found.manifest);
-    let (name, version, size, digest) = (&manifest.name, &manifest.version, found.size_bytes, found.digest);
-    output::line(&format!("{file}: {name} {version}, {size} bytes, sha256:{digest}"))
+    let (name, version, digest) = (&manifest.name, &manifest.version, found.digest);
+    let report = json!({
+        "file": args.output,
+        "name": name,
+        "version": version,
+        "sizeBytes": found.size_bytes,
+        "fileBytes": content.len(),
+        "digest": format!("sha256:{digest}"),
+    });
+    let size = found.size_bytes;
+    output::answer(args.format, &report, || match &args.config_map {
+        None => format!("{file}: {name} {version}, {size} bytes, sha256:{digest}"),
+        Some(to) => format!(
+            "{file}: ConfigMap {}/{}, key {name}.wasm: {name} {version}, {size} bytes before compression, sha256:{digest}",
+            to.namespace, to.name
+        ),
+    })
 }
 
 pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {

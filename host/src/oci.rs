@@ -53,12 +53,17 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
     // Users who pull it should be able to run it.
     let found = pintle_wasm::inspect(&file, &component)?;
     let about = About { manifest: &found.manifest, imports: &found.imports, exports: &found.exports };
-    let artifact = Artifact::new(&component, about, args.author.as_deref(), created()?).context("make the artifact")?;
+    if args.compress {
+        stderr(&format!("compressing {file}"));
+    }
+    let artifact = Artifact::new(component, about, args.author.as_deref(), created()?, args.compress);
+    let artifact = artifact.context("make the artifact")?;
+    let n_bytes = artifact.layer.len();
     let digest = Digest::of(&artifact.manifest);
     let pinned = to.pinned(digest);
     let session = Registries::new(&args.connect)?.open(to, stderr).await?;
     session.push_blob(artifact.config).await?;
-    session.push_blob(component).await?;
+    session.push_blob(artifact.layer).await?;
     if let Some(key) = &key {
         // Signed first, so that the tag never points to an unsigned component.
         add_signature(&session, key, &pinned, digest).await?;
@@ -68,6 +73,7 @@ pub(crate) async fn push(args: &PushArgs) -> anyhow::Result<()> {
         "reference": pinned.to_string(),
         "digest": digest.to_string(),
         "component": format!("sha256:{}", found.digest),
+        "sizeBytes": n_bytes,
         "signed": key.is_some(),
     });
     output::answer(args.output, &result, || pinned.to_string())

@@ -1,10 +1,17 @@
 //! `pintle build` and `pintle package`: components as files.
 
 use std::path::Path;
+use std::str::FromStr;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pintle_build::{Built, Project};
 use pintle_wasm::Inspection;
+use serde_json::{Map, json};
+
+/// The API server's limit for the values of a ConfigMap together (`MaxSecretSize` in `pkg/apis/core`).
+const MAX_CONFIG_MAP_BYTES: usize = 1 << 20;
 
 /// Builds a plugin, and looks at the component as a host does that loads it.
 ///
@@ -16,11 +23,11 @@ pub fn component(project: &Project) -> anyhow::Result<Built> {
     Ok(built)
 }
 
-/// Writes the component of a plugin's folder, which is built, or of a component file, to a file.
+/// The component of a plugin's folder, which is built, or of a component file.
 ///
 /// # Errors
-/// It does not build, no host would load it, or a file cannot be read or written.
-pub fn package(plugin: &Path, output: &Path) -> anyhow::Result<Inspection> {
+/// It does not build, no host would load it, or a file cannot be read.
+pub fn package(plugin: &Path) -> anyhow::Result<(Vec<u8>, Inspection)> {
     let shown = plugin.display().to_string();
     let bytes = if plugin.is_dir() {
         component(&Project::open(plugin, None)?)?.bytes
@@ -28,8 +35,71 @@ pub fn package(plugin: &Path, output: &Path) -> anyhow::Result<Inspection> {
         std::fs::read(plugin).with_context(|| format!("read {shown}"))?
     };
     let found = pintle_wasm::inspect(&shown, &bytes)?;
-    write(output, &bytes)?;
-    Ok(found)
+    Ok((bytes, found))
+}
+
+/// Namespace and name of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigMapName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl FromStr for ConfigMapName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.len() <= 253
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if is_name(namespace) && is_name(name) => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("write NAMESPACE/NAME, with lowercase letters, digits, `-` and `.`".to_owned()),
+        }
+    }
+}
+
+/// A ConfigMap, in YAML, with a compressed component under the key `NAME.wasm`, with the name of its plugin, and with its signature, if it has one
+/// (base64, as `pintle sign` writes it), under `NAME.wasm.sig`.
+///
+/// # Errors
+/// It has no place in a ConfigMap.
+pub fn config_map(
+    to: &ConfigMapName,
+    component: &[u8],
+    found: &Inspection,
+    signature: Option<&str>,
+) -> anyhow::Result<String> {
+    let key = format!("{}.wasm", found.manifest.name);
+    let compressed = pintle_oci::compressed(component).context("compress the component")?;
+    let mut data = Map::new();
+    if let Some(signature) = signature {
+        data.insert(format!("{key}.sig"), signature.into());
+    }
+    // The API server counts the values.
+    let size = compressed.len() + signature.map_or(0, str::len);
+    ensure!(
+        size <= MAX_CONFIG_MAP_BYTES,
+        "{} has {} bytes compressed, and a ConfigMap holds {MAX_CONFIG_MAP_BYTES}: push it to a registry (`pintle push {key} oci://REGISTRY/REPOSITORY:TAG`), and name that as `oci` in the ControllerPlugin's spec.source",
+        found.manifest.name,
+        compressed.len()
+    );
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": to.name, "namespace": to.namespace},
+        "binaryData": {key: STANDARD.encode(&compressed)},
+    });
+    if !data.is_empty() {
+        object["data"] = data.into();
+    }
+    serde_norway::to_string(&object).context("write the ConfigMap")
 }
 
 /// Writes a file. It appears whole or not at all: a host may be watching it.

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use crate::attached::signatures;
 use crate::cache::Cache;
+use crate::compression::decompressed;
 use crate::digest::Digest;
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::file::read_component;
-use crate::layout::{MAX_MANIFEST_BYTES, component_of};
+use crate::layout::{Layer, MAX_MANIFEST_BYTES, component_of};
 use crate::options::Options;
+use crate::problem;
 use crate::progress::Report;
 use crate::reference::{ArtifactRef, ComponentSource};
 use crate::registry::{Registries, Session};
@@ -71,15 +73,16 @@ impl Fetcher {
         };
         let pinned = reference.pinned(digest);
         let origin = pinned.to_string();
-        let (layer, size) = component_of(&origin, &manifest)?;
-        let bytes = match self.cached(Some(layer), size).await {
-            Some((bytes, _)) => bytes,
+        let layer = component_of(&origin, &manifest)?;
+        let blob = match self.cached(Some(layer.blob), layer.size).await {
+            Some((blob, _)) => blob,
             None => {
-                let bytes = self.session(&mut session, reference).await?.blob(layer, size).await?;
-                self.keep(layer, &bytes).await;
-                bytes
+                let blob = self.session(&mut session, reference).await?.blob(layer.blob, layer.size).await?;
+                self.keep(layer.blob, &blob).await;
+                blob
             }
         };
+        let bytes = unpacked(&origin, blob, layer).await?;
         let kept = self.cache.as_ref().map(|cache| cache.signatures(digest)).unwrap_or_default();
         let proof = Proof::of_artifact(&manifest, kept);
         // A valid signature stays valid, because it covers the digest.
@@ -127,6 +130,20 @@ impl Fetcher {
         // The cache logs its own errors.
         let _ = tokio::task::spawn_blocking(move || cache.keep_blob(digest, &bytes)).await;
     }
+}
+
+/// The component of a blob.
+async fn unpacked(origin: &str, blob: Vec<u8>, layer: Layer) -> Result<Vec<u8>, Error> {
+    if layer.component == layer.blob {
+        return Ok(blob);
+    }
+    let what = origin.to_owned();
+    let unpacking = tokio::task::spawn_blocking(move || {
+        let bytes = decompressed(&what, blob)?;
+        let found = Digest::of(&bytes);
+        if found == layer.component { Ok(bytes) } else { Err(problem::mismatch(&what, layer.component, found)) }
+    });
+    unpacking.await.unwrap_or_else(|why| Err(Error::new(Reason::Unreadable, format!("{origin}: {why}"))))
 }
 
 /// Reads a file, or pulls a component from a registry.

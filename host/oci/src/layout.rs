@@ -6,12 +6,14 @@
 //! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout".
 
 use std::collections::BTreeMap;
+use std::io;
 
 use jiff::Timestamp;
 use pintle_core::contract::manifest::Manifest as PluginManifest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::compression::compressed;
 use crate::digest::Digest;
 use crate::error::{Error, Reason};
 use crate::file::MAX_COMPONENT_BYTES;
@@ -22,6 +24,10 @@ pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Media type of components.
 pub(crate) const COMPONENT: &str = "application/wasm";
+/// Media type of a layer that is a compressed component. Other tools read only the one above.
+pub(crate) const COMPRESSED: &str = "application/wasm+zstd";
+/// Annotation of a compressed layer: the digest of the component itself.
+const COMPONENT_DIGEST: &str = "dev.pintle.component.digest";
 /// Longest manifest: the minimum that every registry must accept, by the distribution specification.
 pub(crate) const MAX_MANIFEST_BYTES: usize = 4 << 20;
 
@@ -43,26 +49,30 @@ pub struct Artifact {
     pub manifest: Vec<u8>,
     /// The config: JSON.
     pub config: Vec<u8>,
+    /// The layer: the component, compressed if that was asked for.
+    pub layer: Vec<u8>,
 }
 
 impl Artifact {
-    /// Describes `component` as an artifact. The same arguments give the same bytes.
+    /// Describes `component` as an artifact. The same arguments give the same bytes. `compress`: with Zstandard, which only Pintle reads.
     ///
     /// # Errors
-    /// None is known: everything here can be serialized as JSON.
+    /// There is no memory to compress it.
     pub fn new(
-        component: &[u8],
+        component: Vec<u8>,
         about: About<'_>,
         author: Option<&str>,
         created: Timestamp,
-    ) -> serde_json::Result<Self> {
-        let layer = Digest::of(component);
+        compress: bool,
+    ) -> io::Result<Self> {
+        let digest = Digest::of(&component);
+        let layer = if compress { compressed(&component)? } else { component };
         let created = format!("{created:.0}");
         let mut config = json!({
             "created": created,
             "architecture": "wasm",
             "os": "wasip2",
-            "layerDigests": [layer.to_string()],
+            "layerDigests": [digest.to_string()],
             "component": {"exports": about.exports, "imports": about.imports, "target": null},
         });
         if let Some(author) = author {
@@ -81,20 +91,25 @@ impl Artifact {
         annotate("version", &manifest.version);
         annotate("description", &manifest.description);
         annotate("authors", author.unwrap_or_default());
+        let mut of_layer = json!({
+            "mediaType": COMPONENT,
+            "digest": Digest::of(&layer).to_string(),
+            "size": layer.len(),
+            // The file name that other tools use when they save the component.
+            "annotations": {"org.opencontainers.image.title": format!("{}.wasm", manifest.name)},
+        });
+        if compress {
+            of_layer["mediaType"] = COMPRESSED.into();
+            of_layer["annotations"] = json!({ COMPONENT_DIGEST: digest.to_string() });
+        }
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": {"mediaType": CONFIG, "digest": Digest::of(&config).to_string(), "size": config.len()},
-            "layers": [{
-                "mediaType": COMPONENT,
-                "digest": layer.to_string(),
-                "size": component.len(),
-                // The file name that other tools use when they save the component.
-                "annotations": {"org.opencontainers.image.title": format!("{}.wasm", manifest.name)},
-            }],
+            "layers": [of_layer],
             "annotations": annotations,
         });
-        Ok(Self { manifest: serde_json::to_vec(&manifest)?, config })
+        Ok(Self { manifest: serde_json::to_vec(&manifest)?, config, layer })
     }
 }
 
@@ -140,11 +155,22 @@ impl Manifest {
     }
 }
 
-/// The digest and the length of the component that a manifest names. Errors contain `what`.
+/// The component that a manifest describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Digest of the blob.
+    pub blob: Digest,
+    /// Length of the blob in bytes.
+    pub size: u64,
+    /// Digest of the component, which differs from that of the blob if it is compressed.
+    pub component: Digest,
+}
+
+/// The component that a manifest names. Errors contain `what`.
 ///
 /// # Errors
 /// The manifest does not describe a Wasm artifact with one component that this host accepts; a retry does not help.
-pub fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Error> {
+pub fn component_of(what: &str, manifest: &[u8]) -> Result<Layer, Error> {
     let wrong = |why: String| Error::new(Reason::NotWasm, format!("{what}: {why}"));
     let Manifest { config, layers, .. } = Manifest::parse(manifest).map_err(wrong)?;
     if config.media_type != CONFIG {
@@ -153,15 +179,21 @@ pub fn component_of(what: &str, manifest: &[u8]) -> Result<(Digest, u64), Error>
     let [layer] = layers.as_slice() else {
         return Err(wrong(format!("it has {} layers; a component artifact has one", layers.len())));
     };
-    if layer.media_type != COMPONENT {
-        return Err(wrong(format!("its layer is {}, not {COMPONENT}", layer.media_type)));
-    }
-    let digest = layer.digest.parse().map_err(wrong)?;
+    let blob = layer.digest.parse().map_err(wrong)?;
+    let component = match &*layer.media_type {
+        COMPONENT => blob,
+        COMPRESSED => {
+            let named = layer.annotations.get(COMPONENT_DIGEST);
+            let named = named.ok_or_else(|| wrong(format!("its layer has no annotation {COMPONENT_DIGEST}")))?;
+            named.parse().map_err(|why| wrong(format!("{COMPONENT_DIGEST}: {why}")))?
+        }
+        other => return Err(wrong(format!("its layer is {other}, not {COMPONENT}"))),
+    };
     if layer.size > MAX_COMPONENT_BYTES as u64 {
         let text = format!("{what}: the component has {} bytes; the maximum is {MAX_COMPONENT_BYTES}", layer.size);
         return Err(Error::new(Reason::TooLarge, text));
     }
-    Ok((digest, layer.size))
+    Ok(Layer { blob, size: layer.size, component })
 }
 
 #[cfg(test)]
@@ -176,7 +208,9 @@ mod tests {
 
     fn check(manifest: Value, expected: Expect) {
         let text = match component_of("oci://r/a:1", manifest.to_string().as_bytes()) {
-            Ok((digest, size)) => format!("{} {size}", digest == Digest::of(b"x")),
+            Ok(Layer { blob, size, component }) => {
+                format!("{} {size} {}", blob == Digest::of(b"x"), component == Digest::of(b"y"))
+            }
             Err(why) => format!("{}: {}", why.reason, why.message),
         };
         expected.assert_eq(&text);
@@ -187,7 +221,7 @@ mod tests {
         let good = json!({
             "schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(CONFIG, 1), "layers": [descriptor(COMPONENT, 7)],
         });
-        check(good.clone(), expect!["true 7"]);
+        check(good.clone(), expect!["true 7 false"]);
         let with = |path: &str, value: Value| {
             let mut changed = good.clone();
             *changed.pointer_mut(path).unwrap() = value;

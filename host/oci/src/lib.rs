@@ -20,6 +20,7 @@
 
 mod attached;
 mod cache;
+mod compression;
 mod credentials;
 mod digest;
 mod error;
@@ -38,12 +39,13 @@ mod trust;
 
 pub use self::attached::add_signature;
 pub use self::cache::Cache;
+pub use self::compression::{compressed, decompressed, is_compressed};
 pub use self::digest::Digest;
 pub use self::error::{Error, Reason, UnknownReason};
 pub use self::fetch::{Fetcher, Pulled, read_source};
 pub use self::file::{MAX_COMPONENT_BYTES, open, read, read_component, read_opened};
 pub use self::keys::{SigningKey, generate};
-pub use self::layout::{About, Artifact, component_of};
+pub use self::layout::{About, Artifact, Layer, component_of};
 pub use self::options::{ConnectOptions, Options};
 pub use self::progress::{Report, log, stderr};
 pub use self::reference::{ArtifactRef, ComponentSource};

@@ -62,6 +62,11 @@ impl Proof {
         Self { detached: signature, ..Self::default() }
     }
 
+    /// The signature of the component itself, in base64.
+    pub fn of_component(&self) -> Option<&str> {
+        self.detached.as_deref()
+    }
+
     /// The number of signatures, by any key.
     pub fn n_signatures(&self) -> usize {
         usize::from(self.detached.is_some()) + self.signatures.len()
@@ -127,7 +132,7 @@ impl Trust {
         if !proof.signatures.iter().any(|signature| signature.is_by(&self.keys, digest)) {
             return Ok(false);
         }
-        let (expected, _) = component_of(origin, &manifest)?;
+        let expected = component_of(origin, &manifest)?.component;
         let found = Digest::of(component);
         if expected == found { Ok(true) } else { Err(problem::mismatch(origin, expected, found)) }
     }

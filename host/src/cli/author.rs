@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
+use pintle_author::package::ConfigMapName;
 use pintle_build::Language;
+
+use super::Output;
 
 /// A language by its word.
 fn language() -> impl clap::builder::TypedValueParser<Value = Language> {
@@ -27,6 +30,10 @@ pub struct BuildArgs {
     /// pyproject.toml, or *.c.
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Option<Language>,
+
+    /// Format of the report on standard output.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub format: Output,
 }
 
 /// Arguments of `pintle new`.
@@ -47,6 +54,12 @@ pub struct NewArgs {
 
 /// Arguments of `pintle package`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pintle package . -o widgets.wasm
+  pintle package widgets.wasm --config-map pintle/widgets -o widgets.yaml
+  kubectl apply --server-side -f widgets.yaml      # without --server-side, kubectl keeps a second copy, which is too long for an annotation
+
+For components of more than 1 MiB compressed, push to a registry: `pintle push --help`.")]
 pub struct PackageArgs {
     /// Folder of a plugin, which is built, or a component file.
     #[arg(value_name = "FOLDER|FILE", default_value = ".")]
@@ -55,4 +68,13 @@ pub struct PackageArgs {
     /// Output file.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+
+    /// Write a ConfigMap with the component, compressed, for `spec.source.configMap` of a ControllerPlugin. Its key is the plugin's name with
+    /// `.wasm`. It includes the signature FILE.sig of a component file, if there is one.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = str::parse::<ConfigMapName>)]
+    pub config_map: Option<ConfigMapName>,
+
+    /// Format of the report on standard output.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub format: Output,
 }

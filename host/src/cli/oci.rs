@@ -55,7 +55,8 @@ pub struct RegistryArgs {
   SOURCE_DATE_EPOCH=0 pintle push widgets.wasm oci://localhost:5000/widgets:dev --plain-http localhost:5000   # the same bytes, the same digest
 
 Credentials are those of `docker login REGISTRY`: $DOCKER_CONFIG/config.json or ~/.docker/config.json, and its helpers.
-Layout: that of CNCF TAG Runtime for Wasm (config application/vnd.wasm.config.v0+json, one layer application/wasm).")]
+Layout: that of CNCF TAG Runtime for Wasm (config application/vnd.wasm.config.v0+json, one layer application/wasm;
+with --compress application/wasm+zstd).")]
 pub struct PushArgs {
     /// The component file.
     #[arg(value_name = "FILE")]
@@ -68,6 +69,10 @@ pub struct PushArgs {
     /// Author, for the artifact's configuration.
     #[arg(long, value_name = "NAME")]
     pub author: Option<String>,
+
+    /// Compress the component with Zstandard, to about a third. Pintle reads it; other Wasm tools read only uncompressed artifacts.
+    #[arg(long)]
+    pub compress: bool,
 
     /// Private key in PEM (PKCS#8, ECDSA on P-256, without password) to sign with, before the tag is set.
     #[arg(long, value_name = "FILE")]

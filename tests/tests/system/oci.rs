@@ -16,6 +16,7 @@ use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, e
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
+use wasm_encoder::{ComponentSection as _, CustomSection};
 
 /// How long the host may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -263,6 +264,92 @@ async fn a_tampered_artifact_is_rejected() -> Result<()> {
     let text = std::fs::read_to_string(&blob)?;
     std::fs::write(&blob, text.replace("2.0.0", "2.0.1"))?;
     workspace.rejects(&registry, &newer, &[], expect!["pintle: oci://REGISTRY/widgets:latest@sha256:HEX: the manifest that the registry sends has digest sha256:HEX; expected sha256:HEX"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_component_comes_back_and_is_the_one_that_was_signed() -> Result<()> {
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
+    workspace.run(&["keygen", "ours"]).unwrap();
+    let (component, other) = (build("widgets", "1.0.0"), build("widgets", "2.0.0"));
+    let to = format!("oci://{}/widgets:1.0.0", registry.host());
+    let pinned = workspace.push(&component, &to, &["--compress", "--sign-key", "ours.key"]);
+    let ours = &["--verify-key", "ours.pub"][..];
+    ensure!(workspace.pull(&pinned, ours).as_deref() == Ok(component.as_slice()));
+    let found: Value = serde_json::from_str(&workspace.run(&["inspect", &to, "-o", "json"]).unwrap())?;
+    ensure!(found["digest"] == sha256(&component).as_str(), "{found}");
+    let manifest = registry.manifest("widgets", "1.0.0")?;
+    let layer = &manifest["layers"][0];
+    let size = layer["size"].as_u64().unwrap();
+    ensure!(layer["mediaType"] == "application/wasm+zstd" && size * 2 < component.len() as u64, "{layer}");
+
+    // The layer of another component: compressed, and as it is.
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut manifest = manifest.clone();
+        change(&mut manifest["layers"][0]);
+        registry.put_manifest("widgets", "changed", &manifest)
+    };
+    let tag = to.replace("1.0.0", "changed");
+    workspace.push(&other, &to.replace("1.0.0", "2.0.0"), &["--compress"]);
+    let foreign = registry.manifest("widgets", "2.0.0")?["layers"][0].clone();
+    changed(&|layer| {
+        layer["digest"] = foreign["digest"].clone();
+        layer["size"] = foreign["size"].clone();
+    })?;
+    workspace.rejects(
+        &registry,
+        &tag,
+        &[],
+        expect!["pintle: oci://REGISTRY/widgets:changed@sha256:HEX has digest sha256:HEX; expected sha256:HEX"],
+    );
+    changed(&|layer| layer["mediaType"] = "application/wasm".into())?;
+    let what_it_is = workspace.pull(&tag, &[]).unwrap();
+    ensure!(what_it_is.len() as u64 == size, "the bytes of the layer");
+    changed(&|layer| layer["annotations"] = json!({}))?;
+    workspace.rejects(
+        &registry,
+        &tag,
+        &[],
+        expect![
+            "pintle: oci://REGISTRY/widgets:changed@sha256:HEX: its layer has no annotation dev.pintle.component.digest"
+        ],
+    );
+    workspace.rejects(
+        &registry,
+        &tag,
+        ours,
+        expect![
+            "pintle: oci://REGISTRY/widgets:changed@sha256:HEX: its layer has no annotation dev.pintle.component.digest"
+        ],
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_does_not_fit_into_a_config_map_is_for_a_registry() -> Result<()> {
+    let registry = Registry::start(Access::Open).await?;
+    let workspace = Workspace::new(&registry);
+    // Does not compress.
+    let mut noise = vec![0_u8; 1 << 20];
+    let mut state = 1_u64;
+    for byte in &mut noise {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *byte = (state >> 33) as u8;
+    }
+    let mut component = build("widgets", "1.0.0");
+    CustomSection { name: "noise".into(), data: noise.into() }.append_to_component(&mut component);
+    workspace.write("large.wasm", component);
+    let why =
+        workspace.run(&["package", "large.wasm", "--config-map", "pintle/widgets", "-o", "map.yaml"]).unwrap_err();
+    ensure!(
+        why.contains("a ConfigMap holds 1048576: push it to a registry (`pintle push widgets.wasm oci://"),
+        "{why}"
+    );
+    ensure!(!workspace.at("map.yaml").exists());
+    workspace.write("small.wasm", build("widgets", "1.0.0"));
+    let why = workspace.run(&["package", "small.wasm", "--config-map", "Widgets", "-o", "map.yaml"]).unwrap_err();
+    ensure!(why.contains("write NAMESPACE/NAME"), "{why}");
     Ok(())
 }
 
@@ -531,6 +618,22 @@ async fn a_host_with_a_key_runs_only_signed_components_from_every_source() -> Re
     let signature = std::fs::read_to_string(fixture.workspace.at("map.wasm.sig"))?;
     fixture.client.apply(path, "test", true, &map(Some(signature))).await?;
     fixture.accepted("oci-map", "True").await?;
+
+    // Compressed, with its signature.
+    let packed = build("oci-packed", "1.0.0");
+    fixture.workspace.write("packed.wasm", &packed);
+    fixture.workspace.run(&["sign", "packed.wasm", "--sign-key", "ours.key"]).unwrap();
+    let package = ["package", "packed.wasm", "--config-map", "default/packed", "-o", "packed.yaml", "--format", "json"];
+    let report: Value = serde_json::from_str(&fixture.workspace.run(&package).unwrap())?;
+    ensure!(report["digest"] == format!("sha256:{}", sha256(&packed)).as_str(), "{report}");
+    let text = std::fs::read_to_string(fixture.workspace.at("packed.yaml"))?;
+    ensure!(text.len() < packed.len(), "{} of {} bytes", text.len(), packed.len());
+    let map: Value = serde_norway::from_str(&text)?;
+    fixture.client.apply("/api/v1/namespaces/default/configmaps/packed", "test", true, &map).await?;
+    let key = json!({"configMap": {"namespace": "default", "name": "packed", "key": "oci-packed.wasm"}});
+    fixture.resource("oci-packed", key).await?;
+    fixture.accepted("oci-packed", "True").await?;
+    ensure!(fixture.running("oci-packed").1 == sha256(&packed));
 
     cluster.stop().await;
     Ok(())

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_cache::{Caches, ChangeHandler, RunContext, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_oci::{ArtifactRef, Evidence, Fetcher, MAX_COMPONENT_BYTES, Proof, Pulled, beside, detached};
+use pintle_oci::{ArtifactRef, Evidence, Fetcher, MAX_COMPONENT_BYTES, Proof, Pulled, beside, decompressed, detached};
 use serde_json::{Value, json};
 
 use super::spec::{ConfigMapKey, Source, below};
@@ -213,6 +213,7 @@ fn read(found: &Found, builtin: Option<&'static [u8]>) -> Result<(String, Vec<u8
                 ))
             })?;
             let bytes = STANDARD.decode(value.as_bytes()).map_err(|why| unreadable(format!("{origin}: {why}")))?;
+            let bytes = decompressed(&origin, bytes)?;
             Ok((origin, bytes, Evidence::Shown(Proof::of_itself(signature.clone()))))
         }
         Found::NotYet | Found::Oci(_) => Err(unreadable("the source is not known yet".to_owned())),

@@ -124,7 +124,7 @@ async fn registry(host: &Fixture) -> (String, AbortOnDropHandle<()>) {
     let component = b"p 1";
     let manifest = host.loader.inspect("a", component).unwrap().manifest;
     let about = About { manifest: &manifest, imports: &[], exports: &[] };
-    let manifest = Artifact::new(component, about, None, jiff::Timestamp::UNIX_EPOCH).unwrap().manifest;
+    let manifest = Artifact::new(component.to_vec(), about, None, jiff::Timestamp::UNIX_EPOCH, false).unwrap().manifest;
     let answers: BTreeMap<String, Vec<u8>> = [
         ("/v2/a/manifests/1".to_owned(), manifest.clone()),
         (format!("/v2/a/manifests/{}", Digest::of(&manifest)), manifest),
