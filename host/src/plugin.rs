@@ -50,17 +50,21 @@ async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow:
         Action::Disable(args) => disable(client, args).await,
         Action::Enable(args) => {
             let found: Description = client.post(&path(&args.name, "/enable"), &Value::Null).await?;
-            output::answer(args.output.output, &found, || format!("plugin {} is enabled", args.name))
+            output::answer(args.output.output, &found, || {
+                format!("plugin {} is enabled", full_name(&found, &args.name))
+            })
         }
         Action::Approve(args) => {
             let found: Description = client.post(&path(&args.name, "/approve"), &Value::Null).await?;
             output::answer(args.output.output, &found, || {
-                format!("plugin {} may delete what its new version wants", args.name)
+                format!("plugin {} may delete what its new version wants", full_name(&found, &args.name))
             })
         }
         Action::Unload(args) => {
-            let gone: Value = client.delete(&path(&args.name, "")).await?;
-            output::answer(args.output.output, &gone, || format!("plugin {} is unloaded", args.name))
+            let found: Description = client.get(&path(&args.name, "")).await?;
+            let name = full_name(&found, &args.name);
+            let gone: Value = client.delete(&path(name, "")).await?;
+            output::answer(args.output.output, &gone, || format!("plugin {name} is unloaded"))
         }
         Action::Failures(args) => self::failures(client, args).await,
         Action::Diff(args) => {
@@ -136,7 +140,7 @@ async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {
     let found: Description = client.post(&path(&args.name, "/disable"), &request).await?;
     output::answer(args.output.output, &found, || {
         let source = found.plugin.as_ref().map_or("", |plugin| plugin.source.as_str());
-        disabled(&args.name, source)
+        disabled(full_name(&found, &args.name), source)
     })
 }
 
@@ -196,12 +200,20 @@ fn is_incoming(plugin: &PluginStatus, digest: Option<&str>) -> bool {
     plugin.incoming.as_ref().is_some_and(|incoming| digest.is_none_or(|digest| incoming.digest == digest))
 }
 
+/// The name of a plugin that was called by its name or an alias.
+fn full_name<'a>(found: &'a Description, called: &'a str) -> &'a str {
+    found.plugin.as_ref().map_or(called, |plugin| plugin.name.as_str())
+}
+
 /// What lasts no longer than the process of the host, and what does.
 fn disabled(name: &str, source: &str) -> String {
     let lasting = match source {
         "folder" => format!("write `disabled: true` into {name}.yaml of the plugin folder"),
         "resource" => format!("set spec.disabled of ControllerPlugin {name}"),
-        _ => format!("create a ControllerPlugin {name} with `disabled: true`"),
+        source if source.starts_with("built-in") => {
+            format!("create a ControllerPlugin {name} with `source: {{builtin: {name}}}` and `disabled: true`")
+        }
+        _ => format!("create a ControllerPlugin {name} with its source and `disabled: true`"),
     };
     format!("plugin {name} is disabled until the host restarts; to keep it disabled, {lasting}")
 }

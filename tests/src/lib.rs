@@ -36,6 +36,7 @@ pub mod process;
 pub mod registry;
 pub mod scenarios;
 pub mod silence;
+pub mod static_pod;
 pub mod tls;
 pub mod tutorial;
 pub mod webapps;

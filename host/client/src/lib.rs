@@ -180,7 +180,7 @@ fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
             anyhow!("you may not use the socket {shown}: run as root, or as {as_whom}")
         }
         ErrorKind::NotFound => anyhow!(
-            "no host runs that listens at {shown}: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH"
+            "cannot reach a Pintle host at {shown}: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH"
         ),
         ErrorKind::ConnectionRefused => match std::fs::metadata(socket) {
             Ok(file) if !file.file_type().is_socket() => {

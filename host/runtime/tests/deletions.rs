@@ -132,7 +132,7 @@ async fn a_new_version_that_deletes_everything_is_held_until_the_operator_agrees
     eventually("the Pods to go", || host.n_pods() == 0).await;
     assert_eq!(
         (host.condition("DeletionsHeld"), host.condition("Ready").unwrap()),
-        (None, "True Running: keys are taken".into())
+        (None, "True Running: it processes keys".into())
     );
     eventually("proof", || host.manager.status()[0].last_swap.as_ref().unwrap().result == SwapResult::Proven).await;
     assert_eq!(host.manager.approve("guard", "").unwrap_err().reason, "NothingHeld");

@@ -84,14 +84,14 @@ async fn a_plugin_is_not_ready_while_a_kind_that_it_watches_is_not_served() {
     eventually("the plugins to run", || host.manager.status().iter().all(|plugin| plugin.phase == Phase::Running))
         .await;
     assert_eq!(host.ready(1), format!("False KindNotServed: {absent}"));
-    assert_eq!(host.ready(0), "True Running: keys are taken", "its neighbour is ready");
+    assert_eq!(host.ready(0), "True Running: it processes keys", "its neighbour is ready");
     assert_eq!(host.manager.readiness(), Ok(()), "one plugin decides for itself only");
     let event = format!("KindNotServed: plugin teams is not ready: {absent}");
     eventually("an event", || host.events() == [event.clone()]).await;
 
     let changes = host.manager.changes();
     host.server.state().resources.push(resource("example.org/v1/Team", "teams"));
-    eventually("the plugin to be ready", || host.ready(1) == "True Running: keys are taken").await;
+    eventually("the plugin to be ready", || host.ready(1) == "True Running: it processes keys").await;
     assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
     let served = "KindsServed: the API server serves every kind that plugin teams watches";
     eventually("an event", || host.events() == [event.clone(), served.to_owned()]).await;
@@ -101,7 +101,7 @@ async fn a_plugin_is_not_ready_while_a_kind_that_it_watches_is_not_served() {
     let other = "False KindNotServed: the API server does not serve example.org/v1/Team, but version v2 of it: update the \
                  CustomResourceDefinition that defines it, or watch v2";
     eventually("the plugin not to be ready", || host.ready(1) == other).await;
-    assert_eq!(host.ready(0), "True Running: keys are taken");
+    assert_eq!(host.ready(0), "True Running: it processes keys");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,12 +115,12 @@ async fn a_plugin_whose_kind_may_not_be_listed_leaves_the_host_ready() {
     assert_eq!(host.manager.readiness(), Err("caches are not synced yet for: pods, sets".into()));
     host.server.set_down(false);
     eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
-    assert_eq!(host.ready(1), "True Running: keys are taken");
+    assert_eq!(host.ready(1), "True Running: it processes keys");
     let refused = "False KindNotListed: the API server refuses to list v1/Pod: pods is forbidden; `pintle rbac` prints the \
                    permissions that the host needs";
     assert_eq!(host.ready(0), refused);
     host.server.state().refusals.clear();
-    eventually("the plugin to be ready", || host.ready(0) == "True Running: keys are taken").await;
+    eventually("the plugin to be ready", || host.ready(0) == "True Running: it processes keys").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,12 +159,12 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
     }
     let host = Host::start(server, &[("pods", &["v1/Pod"])]);
     eventually("three runs", || host.manager.status()[0].n_runs == 3).await;
-    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: the last run of every key ended without a fault");
+    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
     // One object of three is a matter of that object.
     host.fails.lock().unwrap().insert("a");
     host.server.put("pods", "ns", "a", json!({"x": 1}));
     eventually("ten more runs", || host.manager.status()[0].n_runs >= 13).await;
-    assert_eq!(host.ready(0), "True Running: keys are taken");
+    assert_eq!(host.ready(0), "True Running: it processes keys");
 
     host.fails.lock().unwrap().extend(["b", "c"]);
     let changes = host.manager.changes();
@@ -180,8 +180,8 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
         "{ready}"
     );
     host.fails.lock().unwrap().clear();
-    eventually("the plugin to be healthy", || host.ready(0) == "True Running: keys are taken").await;
-    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: the last run of every key ended without a fault");
+    eventually("the plugin to be healthy", || host.ready(0) == "True Running: it processes keys").await;
+    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
     assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
 }
 

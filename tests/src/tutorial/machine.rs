@@ -71,6 +71,23 @@ impl Machine {
     /// # Errors
     /// A program is missing on the real machine.
     pub fn new(language: Language) -> Result<Machine> {
+        let machine = Machine::plain()?;
+        for name in tools(language) {
+            machine.add_real(name)?;
+        }
+        match language {
+            Language::Rust => machine.add_toolchain()?,
+            Language::C => machine.add_clang()?,
+            Language::Go | Language::JavaScript | Language::TypeScript | Language::Python => {}
+        }
+        Ok(machine)
+    }
+
+    /// Sets one up without any language.
+    ///
+    /// # Errors
+    /// As [`Machine::new`].
+    pub fn plain() -> Result<Machine> {
         fs::create_dir_all(target_dir()).context("make the target folder")?;
         let folder = tempfile::Builder::new().prefix("tutorial-").tempdir_in(target_dir())?;
         for name in ["bin", "home", "run"] {
@@ -78,19 +95,19 @@ impl Machine {
         }
         let machine = Machine { variables: variables(folder.path()), folder };
         machine.link_settings()?;
-        for name in BASE.iter().chain(tools(language)) {
-            let program = on_path(name).with_context(|| format!("there is no {name} on this machine"))?;
-            machine.add(name, &[&program.display().to_string()])?;
-        }
-        match language {
-            Language::Rust => machine.add_toolchain()?,
-            Language::C => machine.add_clang()?,
-            Language::Go | Language::JavaScript | Language::TypeScript | Language::Python => {}
+        for name in BASE {
+            machine.add_real(name)?;
         }
         machine.add("pintle", &[&pintle::binary()?.display().to_string()])?;
         let kubectl = kubectl::program()?;
         machine.add("kubectl", &kubectl.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(machine)
+    }
+
+    /// With a variable that the page tells to set.
+    pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Machine {
+        self.variables.push((name.into(), value.into()));
+        self
     }
 
     /// Where shells begin.
@@ -103,6 +120,11 @@ impl Machine {
         let mut command = Command::new(self.folder.path().join("bin").join(name));
         command.env_clear().envs(self.variables.iter().cloned()).current_dir(self.home());
         command
+    }
+
+    fn add_real(&self, name: &str) -> Result<()> {
+        let program = on_path(name).with_context(|| format!("there is no {name} on this machine"))?;
+        self.add(name, &[&program.display().to_string()])
     }
 
     /// A script that starts the real program. A link would not do: some look for their libraries beside the name that they are

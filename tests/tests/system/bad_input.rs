@@ -276,7 +276,7 @@ fn a_host_that_cannot_be_asked_is_told() {
         folder,
         &["plugin", "list", "--admin-socket", "missing"],
         expect![[r#"
-        pintle: no host runs that listens at missing: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH
+        pintle: cannot reach a Pintle host at missing: start `pintle run` or `pintle dev`, or name its socket with --admin-socket PATH
     "#]],
     );
     drop(std::os::unix::net::UnixListener::bind(folder.join("dead")).unwrap());

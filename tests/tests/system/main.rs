@@ -14,6 +14,7 @@ mod dev;
 mod documentation;
 mod failures;
 mod faults;
+mod first_hour;
 mod flags;
 mod fuzz;
 mod handover;

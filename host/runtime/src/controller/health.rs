@@ -363,7 +363,7 @@ impl Controller {
             }
             Phase::Running => match &all_fail {
                 Some(message) => condition("Ready", false, "RunsFail", message.clone(), at),
-                None => condition("Ready", true, "Running", "keys are taken".into(), at),
+                None => condition("Ready", true, "Running", "it processes keys".into(), at),
             },
             Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not synced yet".into(), at),
             Phase::Disabled => {
@@ -379,9 +379,7 @@ impl Controller {
             (None, Some(fault)) => condition("Healthy", false, "MappingFaults", fault.to_string(), at),
             (None, None) => match all_fail {
                 Some(message) => condition("Healthy", false, "RunsFail", message, at),
-                None => {
-                    condition("Healthy", true, "NoFaults", "the last run of every key ended without a fault".into(), at)
-                }
+                None => condition("Healthy", true, "NoFaults", "no key has a fault".into(), at),
             },
             (Some((key, fault)), _) => {
                 let n = inner.n_suspects().max(health.faulty.len());
@@ -395,9 +393,7 @@ impl Controller {
                 condition("Progressing", true, stage_reason(stage), format!("version {version}"), at)
             }
             (None, Some(swap)) => condition("Progressing", false, &swap.reason, swap.message.clone(), at),
-            (None, None) => {
-                condition("Progressing", false, "Settled", "no other version is about to take over".into(), at)
-            }
+            (None, None) => condition("Progressing", false, "Settled", "no other version is taking over".into(), at),
         };
         let mut conditions = vec![ready, healthy, progressing];
         if let Some(message) = held {
