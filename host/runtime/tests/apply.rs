@@ -9,7 +9,7 @@ use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Spec, SwapResult};
 use pintle_core::ports::guest::{FaultKind, Guest, Inspected, LoadFailure, Loader, PluginFault};
 use pintle_runtime::manager::{Component, Manager, ManagerConfig, PluginOptions, PluginStatus, SwapError};
-use pintle_testing::server::settle;
+use pintle_testing::server::{resource, settle};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -210,6 +210,26 @@ async fn a_component_gets_more_grants_than_its_predecessor_only_from_the_operato
     assert_eq!(host.apply(greedy(), deny).await, Ok(SwapResult::Switched));
     let all = json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}]});
     assert_eq!(host.apply(curious(), all).await, Ok(SwapResult::Switched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_a_custom_kind_does_not_have_rejects_the_component() {
+    let host = Host::start().await;
+    host.server.state().resources.push(resource("example.org/v1/Team", "teams"));
+    let team = json!({
+        "properties": {"spec": {"properties": {"members": {"type": "array"}}}},
+        "x-kubernetes-group-version-kind": [{"group": "example.org", "version": "v1", "kind": "Team"}],
+    });
+    let document = json!({"components": {"schemas": {"Team": team}}}).to_string();
+    host.server.state().garbage.insert("/openapi/v3/apis/example.org/v1".into(), document);
+    let watching = |version: &str, field: &str| {
+        let watch = json!({"kind": "example.org/v1/Team", "fields": [field]});
+        script(version, |script| script["manifest"]["watches"].as_array_mut().unwrap().push(watch))
+    };
+    let all = || json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}]});
+    let unknown = "spec.membrs: example.org/v1/Team has no such field; did you mean spec.members?";
+    host.refuses(watching("1.1.0", "spec.membrs"), all(), "UnknownField", unknown).await;
+    assert_eq!(host.apply(watching("1.1.0", "spec.members"), all()).await.unwrap(), SwapResult::Switched);
 }
 
 #[tokio::test(start_paused = true)]
