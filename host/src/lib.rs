@@ -25,6 +25,7 @@ mod plugins;
 mod rbac;
 mod run;
 mod serve;
+mod slow;
 mod sources;
 mod stop;
 mod unattended;

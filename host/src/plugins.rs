@@ -27,6 +27,7 @@ use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::flags::upstream;
 use crate::output;
+use crate::slow::Slow;
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {
@@ -138,11 +139,13 @@ fn choose_among(
     let mut settings = parse_settings(&args.settings, &candidates)?;
     let engine = engine(args)?;
     let mut chosen = Vec::new();
-    for candidate in candidates {
+    let mut enabled = candidates;
+    enabled.retain(|candidate| candidate.is_enabled(&flag) && tuning.allows(&candidate.manifest.name));
+    let n_enabled = enabled.len();
+    let slow = Slow::new(|part| tracing::info!("compiling {part}, which is not in the cache"));
+    for candidate in enabled {
         let manifest = &candidate.manifest;
-        if !candidate.is_enabled(&flag) || !tuning.allows(&manifest.name) {
-            continue;
-        }
+        slow.at(format!("component {} of {n_enabled}, {}", chosen.len() + 1, manifest.name));
         let mut settings = settings.remove(&manifest.name).unwrap_or_default();
         for (setting, value) in tuning.settings(manifest) {
             settings.entry(setting).or_insert(value);
