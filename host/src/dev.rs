@@ -1,6 +1,7 @@
 //! `pintle dev`: the embedded cluster with the built-in controllers.
 
 mod access;
+mod definitions;
 mod hints;
 mod kubeconfig;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pintle_author::definitions::Definitions;
 use pintle_author::rebuild::Followed;
 use pintle_kube::{Connection, Source};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
@@ -31,6 +33,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     // Before anything that takes time.
     Kubeconfig::check(&args.kubeconfig)?;
     let mut choice = plugins::choose(&args.plugins).await?;
+    definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;
     // The default socket needs no option in hints.
@@ -50,6 +53,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     if args.plugins.install_crd {
         install_crd(&connection).await?;
     }
+    // Before a plugin is loaded whose kinds they define.
+    let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, false).await?;
@@ -65,14 +70,20 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let signals = Signals::catch()?;
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
+    for line in &applied.lines {
+        output::line(line)?;
+    }
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
             // With standard output gone there is nobody left to notify.
             let report = |line: &str| drop(output::line(line));
-            let follow =
-                |plugin: Followed| AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), report)));
-            let _following: Vec<_> = followed.into_iter().map(follow).collect();
+            let follow = |(plugin, definitions): (Followed, Definitions)| {
+                AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), definitions, report)))
+            };
+            let _following: Vec<_> = followed.into_iter().zip(applied.of_plugins).map(follow).collect();
+            let follow = |definitions: Definitions| AbortOnDropHandle::new(tokio::spawn(definitions.follow(report)));
+            let _applying: Vec<_> = applied.of_folders.into_iter().map(follow).collect();
             let hints = hints::tell(host.manager.clone(), socket);
             let _hints = has_socket.then(|| AbortOnDropHandle::new(tokio::spawn(hints)));
             signals.requested().await;

@@ -16,6 +16,8 @@ use pintle_sources::control::{Control, Wanted};
 use pintle_sources::folder::{FolderWatch, Stamp};
 use pintle_sources::wire::Overrides;
 
+use crate::definitions::Definitions;
+
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
@@ -52,14 +54,25 @@ impl Followed {
         Ok(Self::Source(path))
     }
 
-    /// Swaps the plugin after each save, and reports it in one line. Does not end.
-    pub async fn follow(self, control: Arc<Control>, report: impl Fn(&str)) {
+    /// Its path, absolute.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Source(path) | Self::File(path) => path,
+        }
+    }
+
+    /// Swaps the plugin after each save, and reports it in one line. Applies its definitions first. Does not end.
+    pub async fn follow(self, control: Arc<Control>, mut definitions: Definitions, report: impl Fn(&str)) {
         let mut watch = match &self {
             Self::Source(folder) => FolderWatch::new(folder),
             Self::File(file) => FolderWatch::of_entries(file.parent().unwrap_or(file)),
         };
+        let mut crds = FolderWatch::of_entries(definitions.folder());
         let (mut before, mut has_run) = (None, false);
         loop {
+            for line in definitions.sync().await {
+                report(&line);
+            }
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
@@ -75,13 +88,10 @@ impl Followed {
                 // A file that is being replaced exists again soon.
                 Err(why) => tracing::debug!(path = %self.path().display(), "{why:#}"),
             }
-            watch.changed().await;
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Source(path) | Self::File(path) => path,
+            tokio::select! {
+                () = watch.changed() => {}
+                () = crds.changed() => {}
+            }
         }
     }
 

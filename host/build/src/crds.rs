@@ -3,15 +3,74 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use pintle_core::contract::manifest::{Manifest, ManifestError, WrongPath};
 use pintle_core::object::id::Kind;
 use pintle_core::object::schema::KindSchema;
 use serde::Deserialize as _;
 use serde_json::Value;
 
+mod generate;
+
+pub use generate::{Generated, advice, generate, has_generator};
+
 /// The folder, inside a plugin's own.
 pub const FOLDER: &str = "crds";
+
+/// The folder of definitions of a plugin: in its own folder, or beside its component.
+pub fn beside(plugin: &Path) -> PathBuf {
+    let folder = if plugin.is_dir() { plugin } else { plugin.parent().unwrap_or(plugin) };
+    folder.join(FOLDER)
+}
+
+/// Maximum size of a file. An API server takes less.
+const MAX_FILE_BYTES: u64 = 3 << 20;
+
+/// The YAML and JSON files of a folder, in the order of their names; none if the folder does not exist.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    files.retain(|path| {
+        let is_text =
+            path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
+        // Editors keep hidden files beside those that they write. Reading a pipe would not end.
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        is_text && !is_hidden && path.is_file()
+    });
+    files.sort();
+    Ok(files)
+}
+
+/// Reads a file of definitions.
+///
+/// # Errors
+/// It cannot be read, or is larger than an API server takes.
+pub fn read(file: &Path) -> anyhow::Result<String> {
+    let n_bytes = fs::metadata(file)?.len();
+    ensure!(n_bytes <= MAX_FILE_BYTES, "it has {n_bytes} bytes; at most {MAX_FILE_BYTES} are read");
+    Ok(fs::read_to_string(file)?)
+}
+
+/// The documents of a YAML or JSON text, without empty ones.
+///
+/// # Errors
+/// It is not YAML.
+pub fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
+    let documents = serde_norway::Deserializer::from_str(text).map(Value::deserialize);
+    let documents = documents.collect::<Result<Vec<_>, _>>()?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// Whether an object is a CustomResourceDefinition.
+pub fn is_definition(object: &Value) -> bool {
+    object["apiVersion"] == "apiextensions.k8s.io/v1" && object["kind"] == "CustomResourceDefinition"
+}
 
 /// Reads the CustomResourceDefinitions in the YAML and JSON files of a folder, and returns the schema of each kind. Returns none if the
 /// folder does not exist.
@@ -19,24 +78,28 @@ pub const FOLDER: &str = "crds";
 /// # Errors
 /// A file cannot be read or is not YAML.
 pub fn schemas(folder: &Path) -> anyhow::Result<Vec<(Kind, KindSchema)>> {
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-    files.retain(|path| {
-        path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
-    });
-    files.sort();
     let mut schemas = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        for document in serde_norway::Deserializer::from_str(&text) {
-            let object = Value::deserialize(document).with_context(|| file.display().to_string())?;
+    for file in files(folder).with_context(|| format!("read {}", folder.display()))? {
+        let text = read(&file).with_context(|| format!("read {}", file.display()))?;
+        for object in documents(&text).with_context(|| file.display().to_string())? {
             schemas.extend(KindSchema::of_object(&object));
         }
     }
     Ok(schemas)
+}
+
+/// Checks the field paths of a component's manifest against the definitions in a folder.
+///
+/// # Errors
+/// A path that no object can have; or a definition that cannot be read.
+pub fn check_paths(manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
+    Ok(checked(manifest, folder)?.map_err(ManifestError::Path)?)
+}
+
+fn checked(manifest: &Manifest, folder: &Path) -> anyhow::Result<Result<(), WrongPath>> {
+    let schemas = schemas(folder)?;
+    let of = |kind: &Kind| schemas.iter().find(|(defined, _)| defined == kind).map(|(_, schema)| schema.clone());
+    Ok(manifest.check_paths(of))
 }
 
 /// Checks the field paths of a manifest against the definitions of its project. `text` is that of `manifest.yaml`,
@@ -50,9 +113,7 @@ pub(crate) fn check(
     text: &str,
     in_file: impl Fn() -> String,
 ) -> anyhow::Result<()> {
-    let schemas = schemas(&folder.join(FOLDER))?;
-    let of = |kind: &Kind| schemas.iter().find(|(defined, _)| defined == kind).map(|(_, schema)| schema.clone());
-    manifest.check_paths(of).map_err(|wrong| placed(wrong, text)).with_context(in_file)
+    checked(manifest, &folder.join(FOLDER))?.map_err(|wrong| placed(wrong, text)).with_context(in_file)
 }
 
 /// The error, with line and column of the path.

@@ -25,4 +25,4 @@ pub mod resource;
 pub mod wire;
 
 pub use self::claims::Claims;
-pub use self::plugin_sources::{Options, PluginSources, Running, install_crd};
+pub use self::plugin_sources::{Options, PluginSources, Running, apply_crd, install_crd};

@@ -130,6 +130,15 @@ pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
     resource::crd::install(&writer(connection)).await
 }
 
+/// Creates a CustomResourceDefinition of an author, or updates the existing one. A server that is not the embedded one serves the kind
+/// a moment later.
+///
+/// # Errors
+/// The API server rejects it, or does not answer.
+pub async fn apply_crd(connection: &Connection, definition: &serde_json::Value) -> anyhow::Result<()> {
+    resource::crd::apply(&writer(connection), definition).await
+}
+
 /// The folder's absolute path, after a check that it is a directory that only root and the host's user may change.
 fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     folder::check_folder(folder)?;

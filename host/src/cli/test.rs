@@ -19,6 +19,11 @@ pub struct TestArgs {
     #[arg(long, value_name = "FOLDER")]
     pub cases: Option<PathBuf>,
 
+    /// A folder of CustomResourceDefinitions, against which field paths of the manifest are checked. Default: `crds` in the plugin's
+    /// folder, or beside the component file.
+    #[arg(long, value_name = "FOLDER")]
+    pub crds: Option<PathBuf>,
+
     /// Run only cases whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,

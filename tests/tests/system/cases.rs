@@ -78,6 +78,55 @@ fn the_host_gives_every_case_of_the_built_in_plugins_what_the_sdk_gives_it() -> 
 }
 
 #[test]
+fn definitions_beside_a_component_are_honoured() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("cases"))?;
+    std::fs::create_dir_all(at("crds"))?;
+    std::fs::create_dir_all(at("other"))?;
+    std::fs::write(at("cases/gone.yaml"), "key: {kind: x.org/v1/Foo, name: a}\n---\nsteps: []\n")?;
+    // A built-in plugin that watches a custom kind instead: the name has the same length, so the component stays whole.
+    let built = guests::build(Set::Plugins)?;
+    let of_name = built.iter().find(|built| built.path.ends_with("serviceaccount-controller.wasm"));
+    let mut component = std::fs::read(&of_name.context("no component")?.path)?;
+    let (from, to) = (b"\"v1/Namespace\"", b"\"x.org/v1/Foo\"");
+    while let Some(i) = component.windows(from.len()).position(|text| text == from) {
+        component[i..i + from.len()].copy_from_slice(to);
+    }
+    std::fs::write(at("foo.wasm"), component)?;
+    let definition = |status: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n  group: x.org\n  names: {{kind: Foo}}\n  \
+             versions: [{{name: v1, schema: {{openAPIV3Schema: {{type: object, properties: {{status: {status}}}}}}}}}]\n"
+        )
+    };
+    let paths = [at("foo.wasm"), at("cases"), at("other")].map(|path| path.display().to_string());
+    let [file, cases, other] = paths.each_ref().map(String::as_str);
+    let good = "{type: object, properties: {phase: {type: string}}}";
+
+    std::fs::write(at("crds/foo.yaml"), definition(&good.replace("phase", "phrase")))?;
+    let answer = run(&[file, "--cases", cases])?;
+    let told = answer.text();
+    assert!(!answer.is_good(), "{told}");
+    for part in ["status.phase: x.org/v1/Foo has no such field; did you mean status.phrase?", "with the definitions in"]
+    {
+        assert!(told.contains(part), "no {part:?} in {told}");
+    }
+    // Another folder instead of the one beside the component.
+    std::fs::write(at("other/foo.yaml"), definition(good))?;
+    // The case is run, and fails because the code reads another kind than the manifest says.
+    let runs = |told: &str| told.contains("FAILED   gone") && told.contains("grant: kind v1/Namespace is not watched");
+    let told = run(&[file, "--cases", cases, "--crds", other])?.text();
+    assert!(runs(&told), "{told}");
+    let told = run(&[file, "--cases", cases, "--crds", &format!("{other}s")])?.text();
+    assert!(told.contains("is not a directory: name the folder of the definitions"), "{told}");
+    std::fs::write(at("crds/foo.yaml"), definition(good))?;
+    let told = run(&[file, "--cases", cases])?.text();
+    assert!(runs(&told), "{told}");
+    Ok(())
+}
+
+#[test]
 fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
     let folder = Folder::new("faulty", WIDGET, &[("most-mutations", "steps: []\n")])?;
     let (is_good, told) = folder.test(&[])?;

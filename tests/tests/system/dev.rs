@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,10 +29,15 @@ struct Dev {
 
 impl Dev {
     fn start(folder: TempDir, plugin: &Path) -> Dev {
+        Self::start_with(folder, &[plugin.as_os_str()])
+    }
+
+    /// The first argument is the plugin.
+    fn start_with(folder: TempDir, arguments: &[&OsStr]) -> Dev {
         let mut command =
             pintle::command(["dev", "--controllers=namespace", "--admin-socket=admin.sock", "--plugin"]).unwrap();
         command
-            .arg(plugin)
+            .args(arguments)
             .current_dir(folder.path())
             // What guests have in common has been built there.
             .env("CARGO_TARGET_DIR", workspace_dir().join("target/wasm"))
@@ -136,6 +142,76 @@ async fn a_component_is_swapped_in_when_it_changes() -> Result<()> {
     dev.line(1, &["the running version stays", "this is not WebAssembly"]).await?;
     std::fs::copy(built("serviceaccount-controller"), &file)?;
     dev.line(2, &["serviceaccount-controller: read in", "swapped in"]).await
+}
+
+/// A definition with one property of `spec`.
+fn definition(kind: &str, property: &str) -> String {
+    let plural = format!("{}s", kind.to_lowercase());
+    let spec = json!({"type": "object", "properties": {property: {"type": "string"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.org")},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothing() -> Result<()> {
+    let folder = folder();
+    let (crds, more) = (folder.path().join("crds"), folder.path().join("more"));
+    std::fs::create_dir(&crds)?;
+    std::fs::create_dir(&more)?;
+    std::fs::create_dir(folder.path().join("samples"))?;
+    std::fs::write(crds.join("team.json"), definition("Team", "members"))?;
+    std::fs::write(folder.path().join("samples/team.yaml"), "a: [")?;
+    let component = folder.path().join("mine.wasm");
+    std::fs::copy(workspace_dir().join("target/plugins/serviceaccount-controller.wasm"), &component)?;
+    let dev = Dev::start_with(folder, &[component.as_os_str(), "--crds".as_ref(), more.as_os_str()]);
+    // The kind is there before the plugin is loaded.
+    dev.line(0, &["serviceaccount-controller: read in", "loaded in"]).await?;
+    let log = dev.log();
+    ensure!(log.find("applied teams.example.org") < log.find("read in"), "{log}");
+    let client = ApiClient::from_kubeconfig(&dev.folder.path().join("pintle.kubeconfig"))?;
+    let properties = async |plural: &str| -> Result<String> {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.example.org");
+        let found = client.get(&path).await?;
+        let schema = &found["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let names = schema["properties"]["spec"]["properties"].as_object().map(|all| all.keys().cloned().collect());
+        Ok(names.unwrap_or_else(Vec::new).join(","))
+    };
+    let logged = async |words: &str| {
+        eventually(PATIENCE, words.to_owned(), async || Ok(dev.log().contains(words).then_some(()))).await
+    };
+    assert_eq!(properties("teams").await?, "members");
+    assert_eq!(client.list("/apis/example.org/v1/teams").await?.len(), 0);
+
+    // A save, one that is wrong in YAML, and one that the server rejects.
+    std::fs::write(crds.join("team.json"), definition("Team", "people"))?;
+    eventually(PATIENCE, "the new definition", async || Ok((properties("teams").await? == "people").then_some(())))
+        .await?;
+    std::fs::write(crds.join("team.json"), "a: [")?;
+    logged("crds/team.json: not applied: ").await?;
+    std::fs::write(crds.join("team.json"), definition("Team", "people").replace("Namespaced", "Everywhere"))?;
+    logged("crds/team.json: teams.example.org is not applied: ").await?;
+    let log = dev.log();
+    ensure!(log.contains("spec.scope: Unsupported value: \"Everywhere\""), "{log}");
+    assert_eq!(log.matches("; the previous definition stays").count(), 2, "{log}");
+    assert_eq!(properties("teams").await?, "people");
+
+    // The other folder is followed, too; a sample is not applied.
+    std::fs::write(more.join("club.json"), definition("Club", "name"))?;
+    logged("applied clubs.example.org").await?;
+    assert_eq!(properties("clubs").await?, "name");
+    ensure!(log.contains("samples has sample objects"), "{log}");
+    assert_eq!(dev.version("serviceaccount-controller")?, "0.1.0");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

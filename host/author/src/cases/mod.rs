@@ -22,6 +22,7 @@ mod saved;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use pintle_build::crds;
 use serde_json::Value;
 
 pub use self::saved::save;
@@ -37,6 +38,8 @@ pub struct Options {
     pub plugin: PathBuf,
     /// Folder of the cases; `cases` in the plugin's folder if absent.
     pub cases: Option<PathBuf>,
+    /// Folder of CustomResourceDefinitions; `crds` in the plugin's folder, or beside the component, if absent.
+    pub crds: Option<PathBuf>,
     /// Only cases whose names contain this text.
     pub filter: Option<String>,
     /// What was seen becomes what is expected.
@@ -98,6 +101,7 @@ pub async fn test(options: &Options) -> anyhow::Result<Report> {
 
 fn open(options: &Options) -> anyhow::Result<(Plugin, Vec<Case>)> {
     let plugin = Plugin::open(&options.plugin)?;
+    check_paths(&plugin, options)?;
     let folder = match (&options.cases, plugin.folder()) {
         (Some(folder), _) => folder.clone(),
         (None, Some(folder)) => folder.join("cases"),
@@ -105,6 +109,23 @@ fn open(options: &Options) -> anyhow::Result<(Plugin, Vec<Case>)> {
     };
     let cases = input::read_all(&folder, options.filter.as_deref())?;
     Ok((plugin, cases))
+}
+
+/// Checks the field paths of the manifest against definitions that the build has not seen.
+fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
+    let folder = match &options.crds {
+        Some(folder) => {
+            ensure!(
+                folder.is_dir(),
+                "--crds {} is not a directory: name the folder of the definitions",
+                folder.display()
+            );
+            folder.clone()
+        }
+        None => crds::beside(&options.plugin),
+    };
+    let of = || format!("{}, with the definitions in {}", options.plugin.display(), folder.display());
+    crds::check_paths(plugin.manifest(), &folder).with_context(of)
 }
 
 /// Writes what was seen as what is expected.

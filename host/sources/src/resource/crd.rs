@@ -21,12 +21,21 @@ pub(super) fn definition_kind() -> Kind {
     Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-/// Creates the definition, or brings the one that is there up to date.
+/// Creates the definition of ControllerPlugin, or updates the existing one.
 ///
 /// # Errors
-/// The server refuses it (permissions), or does not answer; trying again may help.
+/// As [`apply`].
 pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
     let definition: Value = serde_norway::from_str(YAML).context("read the definition of ControllerPlugin")?;
+    apply(writer, &definition).await.context("install the definition of ControllerPlugin")
+}
+
+/// Creates a CustomResourceDefinition, or updates the existing one, by server-side apply.
+///
+/// # Errors
+/// It has no name, or the server rejects it (the schema, permissions) or does not answer; a retry helps only in the last case.
+pub(crate) async fn apply(writer: &Arc<dyn ApiWriter>, definition: &Value) -> anyhow::Result<()> {
+    let name = definition["metadata"]["name"].as_str().context("the definition has no metadata.name")?;
     let resource = ApiResource {
         kind: definition_kind(),
         plural: "customresourcedefinitions".to_owned(),
@@ -38,16 +47,14 @@ pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
     let request = WriteRequest {
         resource: Arc::new(resource),
         namespace: String::new(),
-        name: NAME.to_owned(),
+        name: name.to_owned(),
         subresource: None,
         verb: WriteVerb::Patch {
             patch_type: PatchType::Apply { field_manager: super::watcher::WRITER.to_owned(), force: true },
             body: definition.to_string(),
         },
     };
-    patiently(&CancellationToken::new(), || writer.write(&request))
-        .await
-        .context("install the definition of ControllerPlugin")?;
+    patiently(&CancellationToken::new(), || writer.write(&request)).await?;
     Ok(())
 }
 
