@@ -1,29 +1,36 @@
-//! Commands for authors of plugins; they need no cluster: `pintle new`, `build`, `package`, `test` and `inspect`.
+//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `test` and `inspect`.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use pintle_author::cases::{self, Options};
+use pintle_author::crds;
 use pintle_author::inspect::Inspected;
 use pintle_author::package;
-use pintle_build::{Built, Project, Scaffold};
+use pintle_build::{Built, CustomKind, Project, Scaffold};
 use pintle_oci::{Digest, Evidence, Fetcher, Proof, Pulled, detached, read_source, stderr};
 use serde_json::json;
 
 use crate::cli::InspectArgs;
-use crate::cli::author::{BuildArgs, NewArgs, PackageArgs};
+use crate::cli::author::{BuildArgs, CrdsArgs, NewArgs, PackageArgs};
 use crate::cli::test::TestArgs;
 use crate::{logging, output};
 
 pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
-    let scaffold = Scaffold { name: &args.name, language: args.lang, folder: &folder };
+    let parse = |kind: &String| CustomKind::parse(kind, args.plural.as_deref(), args.cluster_scoped);
+    let kind = args.kind.as_ref().map(parse).transpose()?;
+    let scaffold = Scaffold { name: &args.name, language: args.lang, folder: &folder, kind: kind.as_ref() };
     scaffold.write()?;
     let mut text = format!("{} is a plugin in {}. Next:\n\n  cd {0}\n", folder.display(), args.lang);
     for step in scaffold.next_steps() {
         text += &format!("  {step}\n");
     }
     output::line(text.trim_end())
+}
+
+pub(crate) fn crds(args: &CrdsArgs) -> anyhow::Result<()> {
+    output::line(&crds::run(&args.folder, args.check)?.join("\n"))
 }
 
 pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
@@ -82,6 +89,7 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
     let options = Options {
         plugin: args.plugin.clone(),
         cases: args.cases.clone(),
+        crds: args.crds.clone(),
         filter: args.filter.clone(),
         update: args.update,
         n_runs: args.runs,

@@ -50,7 +50,25 @@ pub enum Command {
     /// Print the CustomResourceDefinition of ControllerPlugin, for `kubectl apply -f -`.
     Crd,
     /// Create the folder of a new plugin: a small working controller with cases, native tests and the SDK of its language.
+    #[command(after_help = "Examples:
+  # A controller of a built-in kind
+  pintle new service-ports --lang go
+
+  # A controller with a kind of its own
+  pintle new teams --lang python --kind example.org/v1/Team
+  pintle new people --lang ts --kind example.org/v1/Person --plural people --cluster-scoped")]
     New(author::NewArgs),
+    /// Generate the CustomResourceDefinitions in the folder `crds` of a plugin from the types of its language.
+    ///
+    /// Files without the first line that this command writes are not changed. In C the files are the source, and are only checked.
+    /// `pintle test` and `pintle package` fail if the files are not what the types give.
+    #[command(after_help = "Examples:
+  # After a change of the types
+  pintle crds
+
+  # In a pipeline: what differs, without writing
+  pintle crds --check services/teams")]
+    Crds(author::CrdsArgs),
     /// Build a plugin, in any supported language, into a component. Reports missing toolchains.
     Build(author::BuildArgs),
     /// Package a plugin for distribution: builds it if needed, validates it as a host would, and prints its digest.
@@ -240,6 +258,11 @@ pub struct DevArgs {
     // Components built here are not signed.
     #[arg(long, value_name = "FOLDER|FILE", conflicts_with = "verify_key")]
     pub plugin: Vec<PathBuf>,
+
+    /// A folder of CustomResourceDefinitions, which are applied at the start, and again when a file changes. The folder `crds` of a plugin
+    /// under development, or beside its component, is applied in any case. Repeatable.
+    #[arg(long, value_name = "FOLDER")]
+    pub crds: Vec<PathBuf>,
 
     /// Number of simulated nodes.
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]

@@ -49,6 +49,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Crd => output::line(pintle_sources::resource::crd::YAML.trim_end()),
         Command::New(args) => author::new(&args),
+        Command::Crds(args) => author::crds(&args),
         Command::Build(args) => author::build(&args),
         Command::Package(args) => author::package(&args),
         Command::Test(args) => on_runtime(author::test(&args)),

@@ -5,6 +5,8 @@
 //!                                      ├──> cases       outcomes, compared with the expected ones
 //!                                      ├──> inspect     what it watches and writes
 //!                                      └──> rebuild     into a running host, on each save
+//! folder ──types──> crds ─────────────────> crds/       definitions, checked against the types
+//! crds/ ──────────────────────────────────> definitions into the cluster of `pintle dev`, on each save
 //! manifests ──────────────────────────────> rbac        roles for what they ask for
 //! ```
 //!
@@ -13,6 +15,8 @@
 //! *Not here*: how components are made (`pintle-build`), and the arguments of commands (`host/src`).
 
 pub mod cases;
+pub mod crds;
+pub mod definitions;
 pub mod inspect;
 pub mod package;
 pub mod rbac;

@@ -10,6 +10,8 @@ use pintle_build::{Built, Project};
 use pintle_wasm::Inspection;
 use serde_json::{Map, json};
 
+use crate::crds::{self, DIFF_LINES};
+
 /// The API server's limit for the values of a ConfigMap together (`MaxSecretSize` in `pkg/apis/core`).
 const MAX_CONFIG_MAP_BYTES: usize = 1 << 20;
 
@@ -26,11 +28,13 @@ pub fn component(project: &Project) -> anyhow::Result<Built> {
 /// The component of a plugin's folder, which is built, or of a component file.
 ///
 /// # Errors
-/// It does not build, no host would load it, or a file cannot be read.
+/// It does not build, its definitions are not what its types give, no host would load it, or a file cannot be read.
 pub fn package(plugin: &Path) -> anyhow::Result<(Vec<u8>, Inspection)> {
     let shown = plugin.display().to_string();
     let bytes = if plugin.is_dir() {
-        component(&Project::open(plugin, None)?)?.bytes
+        let project = Project::open(plugin, None)?;
+        crds::check(&project, DIFF_LINES)?;
+        component(&project)?.bytes
     } else {
         std::fs::read(plugin).with_context(|| format!("read {shown}"))?
     };

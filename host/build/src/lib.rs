@@ -30,7 +30,7 @@ pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
 pub use pintle_core::contract::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
-pub use scaffold::Scaffold;
+pub use scaffold::{CustomKind, Scaffold};
 pub use toolchain::{Compiling, compile};
 
 /// A component that was just built.

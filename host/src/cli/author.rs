@@ -47,9 +47,34 @@ pub struct NewArgs {
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Language,
 
+    /// A kind that the plugin defines and reconciles, for example `example.org/v1/Team`: with types in the language, from which
+    /// `pintle crds` generates the CustomResourceDefinition, a sample and cases. Without it, the plugin reconciles Services.
+    #[arg(long, value_name = "GROUP/VERSION/KIND")]
+    pub kind: Option<String>,
+
+    /// Plural of the kind, in lowercase letters. Default: guessed from the kind.
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    pub plural: Option<String>,
+
+    /// The objects of the kind are in no namespace.
+    #[arg(long, requires = "kind")]
+    pub cluster_scoped: bool,
+
     /// Folder to create. Default: the plugin's name, in the current folder. Existing files are never overwritten.
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
+}
+
+/// Arguments of `pintle crds`.
+#[derive(Debug, Args)]
+pub struct CrdsArgs {
+    /// Folder of the plugin, with manifest.yaml and its sources.
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    pub folder: PathBuf,
+
+    /// Write nothing: print the difference between the files and the types, and fail if there is one.
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// Arguments of `pintle package`.

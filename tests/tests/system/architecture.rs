@@ -28,7 +28,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("host/build", &["host/core"]),
     (
         "host/author",
-        &["host/core", "host/cache", "host/runtime", "host/wasm", "host/oci", "host/sources", "host/build"],
+        &["host/core", "host/crd", "host/cache", "host/runtime", "host/wasm", "host/oci", "host/sources", "host/build"],
     ),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use pintle_build::Project;
 use pintle_core::contract::manifest::{Instances, Manifest};
 use pintle_core::ports::guest::Guest;
 use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
 use serde_json::Value;
+
+use crate::crds::{self, DIFF_LINES};
 
 /// A component that has been built or read.
 pub(crate) struct Plugin {
@@ -24,12 +27,14 @@ impl Plugin {
     /// Builds the plugin of a folder, or reads a component file.
     ///
     /// # Errors
-    /// It does not build, or is no component that this host loads.
+    /// It does not build, or is no component that this host loads; or its definitions are not what its types give.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let origin = path.display().to_string();
         let (bytes, folder, built_in) = if path.is_dir() {
             let started = Instant::now();
-            let built = pintle_build::plugin(path)?;
+            let project = Project::open(path, None)?;
+            crds::check(&project, DIFF_LINES)?;
+            let built = pintle_build::build(&project)?;
             (built.bytes, Some(path.to_owned()), Some(started.elapsed()))
         } else {
             (std::fs::read(path).with_context(|| format!("read {origin}"))?, None, None)

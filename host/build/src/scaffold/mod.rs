@@ -1,11 +1,17 @@
 //! `pintle new`: a small plugin that works, with cases, native tests and the SDK that it is written against.
 //!
-//! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows.
+//! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows. With a custom
+//! kind, `scaffold/kind` has more of them, which replace those of the same name.
 
+mod kind;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+
+pub use self::kind::CustomKind;
 
 use crate::Language;
 
@@ -24,6 +30,8 @@ pub struct Scaffold<'a> {
     pub language: Language,
     /// Where it shall lie. The folder is made; one that is there must be empty.
     pub folder: &'a Path,
+    /// A kind that it defines and reconciles; without it, the plugin reconciles Services.
+    pub kind: Option<&'a CustomKind>,
 }
 
 impl Scaffold<'_> {
@@ -33,6 +41,9 @@ impl Scaffold<'_> {
     /// If the name cannot be one, there is something in the folder already, or it cannot be written.
     pub fn write(&self) -> anyhow::Result<()> {
         check_name(self.name, self.language)?;
+        if let Some(kind) = self.kind {
+            kind.check_language(self.language)?;
+        }
         let shown = self.folder.display();
         match fs::read_dir(self.folder) {
             Ok(mut entries) => ensure!(
@@ -53,21 +64,43 @@ impl Scaffold<'_> {
 
     /// What to type next, one command a line.
     pub fn next_steps(&self) -> Vec<String> {
-        commands(self.language).iter().map(|command| (*command).to_owned()).collect()
+        let mut steps: Vec<String> = commands(self.language).iter().map(|command| (*command).to_owned()).collect();
+        if self.kind.is_some() && self.language != Language::C {
+            // After the libraries of the language.
+            let i = steps.iter().position(|step| step.contains(" # ")).unwrap_or(0);
+            steps.insert(i, "pintle crds            # crds/ from the types".to_owned());
+        }
+        steps
     }
 
     /// Path -> content.
     fn files(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let language = format!("scaffold/{}/", self.language.word());
         let sdk = format!("sdk/{}/", self.language.sdk());
+        // Path of a template -> its text; the later ones replace the earlier ones.
+        let mut templates: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut sets = vec!["scaffold/common/".to_owned(), language];
+        if self.kind.is_some() {
+            sets.extend(["scaffold/kind/common/".to_owned(), format!("scaffold/kind/{}/", self.language.word())]);
+        }
+        for set in &sets {
+            if set == "scaffold/kind/common/" {
+                // Cases of another kind.
+                templates.retain(|name, _| !name.starts_with("cases/"));
+            }
+            for (path, content) in EMBEDDED {
+                if let Some(name) = path.strip_prefix(set) {
+                    templates.insert(name, std::str::from_utf8(content).with_context(|| format!("template {path}"))?);
+                }
+            }
+        }
         let mut files = Vec::new();
+        for (name, text) in templates {
+            let name = if name == "gitignore" { ".gitignore".to_owned() } else { self.filled_in(name) };
+            files.push((name.into(), self.filled_in(text).into_bytes()));
+        }
         for (path, content) in EMBEDDED {
-            let template = path.strip_prefix(&language).or_else(|| path.strip_prefix("scaffold/common/"));
-            if let Some(name) = template {
-                let text = std::str::from_utf8(content).with_context(|| format!("template {path}"))?;
-                let name = if name == "gitignore" { ".gitignore" } else { name };
-                files.push((name.into(), self.filled_in(text).into_bytes()));
-            } else if path.starts_with(&sdk) && !path.contains("/examples/") || path.starts_with("wit/") {
+            if path.starts_with(&sdk) && !path.contains("/examples/") || path.starts_with("wit/") {
                 files.push((Path::new(".pintle").join(path), content.to_vec()));
             } else if path.starts_with("sdk/vectors/") && self.language == Language::Rust {
                 // The SDK's own tests read them.
@@ -81,7 +114,7 @@ impl Scaffold<'_> {
     }
 
     fn filled_in(&self, template: &str) -> String {
-        let commands = commands(self.language).join("\n");
+        let commands = self.next_steps().join("\n");
         let (source, instances) = match self.language {
             Language::Rust => ("src/lib.rs", ""),
             Language::C => ("controller.c", ""),
@@ -90,6 +123,10 @@ impl Scaffold<'_> {
             Language::TypeScript => ("controller.ts", POOLED),
             Language::Python => ("app.py", POOLED),
         };
+        let mut text = template.to_owned();
+        if let Some(kind) = self.kind {
+            text = self.with_kind(kind, text);
+        }
         [
             ("{{name}}", self.name),
             ("{{ident}}", &self.name.replace('-', "_")),
@@ -100,7 +137,59 @@ impl Scaffold<'_> {
             ("{{commands}}", &format!("```sh\n{commands}\n```")),
         ]
         .iter()
-        .fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
+        .fold(text, |text, (mark, value)| text.replace(mark, value))
+    }
+
+    /// Fills in what templates of a custom kind have besides.
+    fn with_kind(&self, kind: &CustomKind, text: String) -> String {
+        let (singular, plural, group) = (kind.singular(), &kind.plural, &kind.group);
+        let types = match self.language {
+            Language::Rust => "src/api.rs".to_owned(),
+            Language::Go => format!("api/{singular}.go"),
+            Language::JavaScript => "api.js".to_owned(),
+            Language::TypeScript => "api.ts".to_owned(),
+            Language::Python => "api.py".to_owned(),
+            Language::C => String::new(),
+        };
+        let file = format!("crds/{group}_{plural}.yaml");
+        let (row, origin, change) = if self.language == Language::C {
+            let change =
+                format!("Change `{file}`, and what reads it in `controller.c`. `pintle crds` checks the definition.");
+            (String::new(), "", change)
+        } else {
+            let change = format!(
+                "Change the types in `{types}`, then run `pintle crds`, which writes `crds/` again. `pintle test` fails while the two \
+                 differ."
+            );
+            (format!("| `{types}` | the types of the kind |\n"), ", which `pintle crds` makes of the types", change)
+        };
+        let in_no_namespace = kind.is_cluster_scoped;
+        let if_cluster = |text: &'static str| if in_no_namespace { text } else { "" };
+        let if_namespaced = |text: &'static str| if in_no_namespace { "" } else { text };
+        [
+            ("{{Kind}}", kind.kind.as_str()),
+            ("{{singular}}", &singular),
+            ("{{plural}}", plural),
+            ("{{group}}", group),
+            ("{{version}}", &kind.version),
+            ("{{apiVersion}}", &format!("{group}/{}", kind.version)),
+            ("{{apiKind}}", &kind.api_kind()),
+            ("{{scope}}", if in_no_namespace { "Cluster" } else { "Namespaced" }),
+            ("{{rustScope}}", if_namespaced("\n        namespaced,")),
+            ("{{inNamespace}}", if_namespaced("namespace: default, ")),
+            ("{{namespaced}}", if_namespaced("default/")),
+            // A child of an object in no namespace needs one.
+            ("{{childNamespaces}}", if_cluster(", namespaces: [default]")),
+            ("{{goNamespace}}", if_cluster(", \"namespace\": \"default\"")),
+            ("{{jsonNamespace}}", if_cluster(", \"namespace\": \"default\"")),
+            ("{{jsNamespace}}", if_cluster(", namespace: \"default\"")),
+            ("{{cNamespace}}", if_cluster(", 'namespace': 'default'")),
+            ("{{typesRow}}", &row),
+            ("{{crdOrigin}}", origin),
+            ("{{change}}", &change),
+        ]
+        .iter()
+        .fold(text, |text, (mark, value)| text.replace(mark, value))
     }
 
     /// The module file of an example, whose list of libraries is complete.
@@ -168,7 +257,7 @@ mod tests {
         for language in Language::ALL {
             let root = tempfile::tempdir().unwrap();
             let folder = root.path().join("deep/web-ports");
-            Scaffold { name: "web-ports", language, folder: &folder }.write().unwrap();
+            Scaffold { name: "web-ports", language, folder: &folder, kind: None }.write().unwrap();
             let project = Project::open(&folder, None).unwrap();
             assert_eq!((project.name.as_str(), project.language), ("web-ports", language));
             let own = folder.canonicalize().unwrap().join(".pintle");
@@ -179,6 +268,53 @@ mod tests {
                 assert!(!text.contains("{{"), "{language}: {file}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn every_language_gets_a_plugin_of_a_custom_kind() {
+        for language in Language::ALL {
+            for is_cluster_scoped in [false, true] {
+                let root = tempfile::tempdir().unwrap();
+                let folder = root.path().join("people");
+                let kind = CustomKind::parse("example.org/v1beta1/Person", Some("people"), is_cluster_scoped).unwrap();
+                Scaffold { name: "people", language, folder: &folder, kind: Some(&kind) }.write().unwrap();
+                let project = Project::open(&folder, None).unwrap();
+                assert_eq!((project.name.as_str(), project.language), ("people", language));
+                let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+                let manifest = read("manifest.yaml");
+                assert!(manifest.contains("kind: example.org/v1beta1/Person\n"), "{manifest}");
+                assert_eq!(manifest.contains("namespaces: [default]"), is_cluster_scoped, "{manifest}");
+                assert_eq!(read("cases/new.yaml").contains("namespace: default, name: blue"), !is_cluster_scoped);
+                assert!(read("samples/person.yaml").contains("kind: Person\n"));
+                assert!(!folder.join("cases/made.yaml").exists(), "a case of a Service");
+                assert_eq!(folder.join("crds/example.org_people.yaml").exists(), language == Language::C);
+                assert_eq!(crate::crds::has_generator(&project).unwrap(), language != Language::C, "{language}");
+                for file in walk(&folder).into_iter().filter(|file| !file.starts_with(folder.join(".pintle"))) {
+                    let text = fs::read_to_string(&file).unwrap();
+                    assert!(
+                        !text.contains("{{") && !file.display().to_string().contains("{{"),
+                        "{}: {text}",
+                        file.display()
+                    );
+                    assert!(!text.contains("Service"), "{}: {text}", file.display());
+                }
+            }
+        }
+    }
+
+    fn walk(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+    }
+
+    #[test]
+    fn a_kind_whose_name_is_taken_writes_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let kind = CustomKind::parse("example.org/v1/Self", None, false).unwrap();
+        let folder = root.path().join("x");
+        let scaffold = Scaffold { name: "x", language: Language::Rust, folder: &folder, kind: Some(&kind) };
+        assert!(scaffold.write().unwrap_err().to_string().contains("is taken in a project in Rust"));
+        assert!(!folder.exists());
     }
 
     #[test]
@@ -199,7 +335,7 @@ mod tests {
     fn nothing_is_written_over() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("notes"), "mine").unwrap();
-        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path() };
+        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path(), kind: None };
         let why = scaffold.write().unwrap_err().to_string();
         assert!(why.ends_with("is not empty: nothing is written over; name another folder with --dir"), "{why}");
         let file = Scaffold { folder: &root.path().join("notes"), ..scaffold };
