@@ -313,3 +313,23 @@ func TestTheEarliestRequeueCountsAndEmptyStepsAreLeftOut(t *testing.T) {
 		t.Errorf("%+v", soon)
 	}
 }
+
+func TestANumberOrATextIsWrittenAsItWasRead(t *testing.T) {
+	for _, text := range []string{`8589934592`, `-1`, `"http"`, `""`} {
+		var value pintle.IntOrString
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		if written, err := json.Marshal(value); err != nil || string(written) != text {
+			t.Errorf("%s became %s (%v)", text, written, err)
+		}
+	}
+	for _, text := range []string{`true`, `1.5`, `{}`} {
+		if err := json.Unmarshal([]byte(text), new(pintle.IntOrString)); err == nil {
+			t.Errorf("%s was read", text)
+		}
+	}
+	if (pintle.FromInt(3) == pintle.FromString("3")) || pintle.FromString("a").String != "a" {
+		t.Error("a number is not a text")
+	}
+}

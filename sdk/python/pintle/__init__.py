@@ -12,7 +12,7 @@ from .conditions import Condition, find_condition, is_true, set_condition
 from .errors import Duration, Needs, Retry, Terminal
 from .finalizers import add_finalizer, has_finalizer, remove_finalizer
 from .hashing import hash_json
-from .kinds import Key, Kind, KindLike, Object, ObjectKey
+from .kinds import Key, Kind, KindLike, Object, ObjectKey, ObjectMeta, OwnerReference, PartialObjectMeta
 from .lister import (
     ApiError,
     ApiResource,
@@ -56,10 +56,13 @@ __all__ = [
     "Needs",
     "Object",
     "ObjectKey",
+    "ObjectMeta",
     "Observation",
     "Order",
     "Outcome",
     "OwnedBy",
+    "OwnerReference",
+    "PartialObjectMeta",
     "PatchType",
     "Plan",
     "Propagation",

@@ -4,10 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 #: An object as plain JSON.
 Object = dict[str, Any]
+
+
+class OwnerReference(TypedDict):
+    """An entry of `metadata.ownerReferences`."""
+
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: NotRequired[bool]
+    blockOwnerDeletion: NotRequired[bool]
+
+
+class _Meta(TypedDict):
+    #: Absent if the object is cluster-scoped.
+    namespace: NotRequired[str]
+    generateName: NotRequired[str]
+    generation: NotRequired[int]
+    #: RFC 3339.
+    creationTimestamp: NotRequired[str]
+    #: RFC 3339; there while the object is being deleted.
+    deletionTimestamp: NotRequired[str]
+    labels: NotRequired[dict[str, str]]
+    annotations: NotRequired[dict[str, str]]
+    finalizers: NotRequired[list[str]]
+    ownerReferences: NotRequired[list[OwnerReference]]
+
+
+class ObjectMeta(_Meta):
+    """`metadata` of an object from the cache; for types of objects, such as those that `pintle types` writes."""
+
+    name: str
+    uid: str
+    resourceVersion: str
+
+
+class PartialObjectMeta(_Meta):
+    """`metadata` of an object that is not in the API server: of a template, or of one that is to be created."""
+
+    name: NotRequired[str]
+    uid: NotRequired[str]
+    resourceVersion: NotRequired[str]
 
 
 @dataclass(frozen=True, order=True)

@@ -90,6 +90,7 @@ mod error;
 pub mod finalizers;
 pub mod hash;
 pub mod int_or_percent;
+pub mod int_or_string;
 mod lister;
 pub mod log;
 mod outcome;
