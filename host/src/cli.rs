@@ -5,6 +5,7 @@ pub mod failures;
 pub mod oci;
 pub mod plugin;
 pub mod test;
+pub mod types;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ pub enum Command {
     Test(test::TestArgs),
     /// Print the JSON Schema of manifests, for editors.
     Schema,
+    /// Write the types of kinds in the language of a plugin, from CustomResourceDefinitions or OpenAPI documents.
+    Types(types::TypesArgs),
     /// Push a component to an OCI registry, and print its digest.
     Push(oci::PushArgs),
     /// Pull a component from an OCI registry into a file.

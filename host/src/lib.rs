@@ -3,7 +3,7 @@
 //! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
-//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] those of [`pintle_author`],
+//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] and [`types`] those for authors,
 //! [`complete`] completions and manual pages.
 //!
 //! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
@@ -28,6 +28,7 @@ mod serve;
 mod slow;
 mod sources;
 mod stop;
+mod types;
 mod unattended;
 mod version;
 
@@ -54,6 +55,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Package(args) => author::package(&args),
         Command::Test(args) => on_runtime(author::test(&args)),
         Command::Schema => output::json(&pintle_core::contract::manifest::schema()),
+        Command::Types(args) => on_runtime(types::types(&args)),
         Command::Push(args) => on_runtime(oci::within(&args.wait, &args.to, oci::push(&args))),
         Command::Pull(args) => on_runtime(oci::within(&args.wait, &args.from, oci::pull(&args))),
         Command::Sign(args) => on_runtime(oci::within(&args.wait, &args.what, oci::sign(&args))),

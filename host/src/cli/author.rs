@@ -11,7 +11,7 @@ use pintle_build::Language;
 use super::Output;
 
 /// A language by its word.
-fn language() -> impl clap::builder::TypedValueParser<Value = Language> {
+pub(super) fn language() -> impl clap::builder::TypedValueParser<Value = Language> {
     PossibleValuesParser::new(Language::ALL.map(Language::word)).try_map(|word| word.parse::<Language>())
 }
 

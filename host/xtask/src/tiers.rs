@@ -34,7 +34,7 @@ pub(crate) const SHARES: [Share; 9] = [
     Share {
         tests: &[
             &["tutorials::the_page_for_typescript", "tutorials::the_page_for_javascript", "tutorials::every_step"],
-            &["snippets::"],
+            &["snippets::", "types::"],
         ],
         checks: &[Check::Documentation],
     },

@@ -15,4 +15,5 @@ mod storm;
 mod takeover;
 mod together;
 mod tutorials;
+mod types;
 mod webapp;

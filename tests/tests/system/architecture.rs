@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -23,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("host/client", &["host/core", "host/sources"]),
     ("host/sim", &["host/core", "host/crd"]),
     ("host/crd", &[]),
+    ("host/types", &[]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
     ("host/build", &["host/core"]),
@@ -47,6 +48,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "host/build",
             "host/author",
             "host/client",
+            "host/types",
         ],
     ),
     ("sdk", &["sdk"]),

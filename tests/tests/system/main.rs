@@ -31,5 +31,6 @@ mod rbac;
 mod scenarios;
 mod silence;
 mod swap;
+mod types;
 mod unattended;
 mod words;
