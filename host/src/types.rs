@@ -45,11 +45,10 @@ pub(crate) async fn types(args: &TypesArgs) -> anyhow::Result<()> {
     let options = Options { kinds: &args.kinds, version: args.version.as_deref(), target };
     let text = pintle_types::generate(&inputs, &options)?;
     let Some(file) = &args.output else { return output::line(text.trim_end()) };
-    let old = match fs::read(file) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => None,
-        read => Some(read.with_context(|| format!("read {}", file.display()))?),
-    };
-    if let Some(old) = old {
+    if file.exists() {
+        // A pipe or a device can neither be looked at nor replaced.
+        ensure!(file.is_file(), "{} is not a file; without -o, the types go to standard output", file.display());
+        let old = fs::read(file).with_context(|| format!("read {}", file.display()))?;
         let begin = String::from_utf8_lossy(&old[..old.len().min(200)]);
         ensure!(
             begin.lines().next().is_some_and(|line| line.contains(MARK)),

@@ -77,7 +77,8 @@ const SCHEMAS: &str = r##"{
         "x-kubernetes-group-version-kind": [{"group": "apps", "kind": "DeploymentList", "version": "v1"}]
     },
     "io.k8s.api.apps.v1.Spec": {
-        "properties": {"at": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"},
+        "properties": {"template": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
+                       "at": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"},
                        "other": {"$ref": "#/components/schemas/io.k8s.api.core.v1.Spec"}},
         "type": "object"
     },
@@ -142,7 +143,7 @@ fn openapi_documents_of_both_versions_give_the_same_types() {
         "export interface CoreV1Spec {\n  max?: number | string;\n}",
         "export interface Tree {\n  children?: Tree[];\n}",
         "  loop?: any[];\n",
-        "  at?: string;\n",
+        "  template?: ObjectMeta;\n  at?: string;\n",
     ] {
         assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
     }

@@ -133,6 +133,11 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() -> Result<()
             "invalid value 'Main' for '--package <NAME>': expected the name of a Go package",
         ),
         (
+            &["team.yaml", "--lang", "go", "-o", "empty"],
+            "empty is not a file; without -o, the types go to standard output",
+        ),
+        (&["team.yaml", "--lang", "go", "-o", "missing/team.go"], "write missing/team.go: "),
+        (
             &["--lang", "go", "--kubeconfig", "x"],
             "the following required arguments were not provided: --kind <GROUP/VERSION/KIND>",
         ),

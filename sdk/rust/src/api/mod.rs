@@ -7,7 +7,7 @@
 //! Every field may be missing (a projection leaves out what the manifest does not declare) and then has its zero value.
 //!
 //! For a custom kind, derive `Deserialize` with `#[serde(default, rename_all = "camelCase")]` and use
-//! [`resource!`](crate::resource).
+//! [`resource!`](crate::resource); `pintle types` writes both from a CustomResourceDefinition.
 
 use serde::{Deserialize, Deserializer};
 
