@@ -29,8 +29,16 @@ pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     output::line(text.trim_end())
 }
 
+/// Prints how definitions differ from the types, if that is the error, which is one line.
+fn with_diff(error: anyhow::Error) -> anyhow::Error {
+    if let Some(drift) = error.downcast_ref::<crds::Drift>() {
+        drift.diff.lines().for_each(stderr);
+    }
+    error
+}
+
 pub(crate) fn crds(args: &CrdsArgs) -> anyhow::Result<()> {
-    output::line(&crds::run(&args.folder, args.check)?.join("\n"))
+    output::line(&crds::run(&args.folder, args.check).map_err(with_diff)?.join("\n"))
 }
 
 pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
@@ -56,7 +64,7 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
-    let (component, found) = package::package(&args.plugin)?;
+    let (component, found) = package::package(&args.plugin).map_err(with_diff)?;
     let content = match &args.config_map {
         None => component,
         Some(to) => {
@@ -95,11 +103,11 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
         n_runs: args.runs,
     };
     if let Some(file) = &args.export {
-        let n_cases = cases::export(&options, file)?;
+        let n_cases = cases::export(&options, file).map_err(with_diff)?;
         return output::line(&format!("{n_cases} cases in {}", file.display()));
     }
     logging::quiet()?;
-    let report = cases::test(&options).await?;
+    let report = cases::test(&options).await.map_err(with_diff)?;
     output::answer(args.output, &report.json(), || report.text())?;
     report.verdict()
 }

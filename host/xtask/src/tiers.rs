@@ -25,7 +25,7 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 9] = [
+pub(crate) const SHARES: [Share; 10] = [
     Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
         tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
@@ -44,6 +44,15 @@ pub(crate) const SHARES: [Share; 9] = [
     Share { tests: &[&["silence::"]], checks: &[] },
     Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
     Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
+    Share {
+        tests: &[
+            &["kinds::an_author_in_go", "kinds::an_author_in_c_"],
+            &["kinds::an_author_in_typescript", "kinds::an_author_in_javascript"],
+            &["kinds::an_author_in_rust", "kinds::an_author_in_python"],
+            &["kinds::a_", "kinds::without_"],
+        ],
+        checks: &[],
+    },
 ];
 
 /// Which of the long tests run.

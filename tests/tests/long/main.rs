@@ -5,6 +5,7 @@
 mod behaviour_itself;
 mod crash_everywhere;
 mod hostile_objects;
+mod kinds;
 mod kubectl_real;
 mod languages;
 mod mistakes;

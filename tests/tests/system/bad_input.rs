@@ -320,6 +320,63 @@ fn a_host_that_cannot_be_asked_is_told() {
 }
 
 #[test]
+fn kinds_and_definitions_that_are_of_no_use_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let new = ["new", "teams", "--lang", "go"];
+    check(
+        folder,
+        &[&new[..], &["--kind", "v1/Pod"]].concat(),
+        expect![[r#"
+            pintle: --kind v1/Pod: Pod of v1 is a kind of Kubernetes; your own has a group: example.org/v1/Pod
+        "#]],
+    );
+    check(
+        folder,
+        &[&new[..], &["--kind", "Team"]].concat(),
+        expect![[r#"
+        pintle: --kind "Team" is not GROUP/VERSION/KIND, for example example.org/v1/Team
+    "#]],
+    );
+    check(
+        folder,
+        &[&new[..], &["--kind", "example.org/v1/Format"]].concat(),
+        expect![[r#"
+        pintle: --kind example.org/v1/Format: Format is taken in a project in Go; choose another name
+    "#]],
+    );
+    check(
+        folder,
+        &[&new[..], &["--plural", "people"]].concat(),
+        expect![[r#"
+        pintle: the following required arguments were not provided: --kind <GROUP/VERSION/KIND>; see `pintle new --help`
+    "#]],
+    );
+    check(
+        folder,
+        &[&new[..], &["--kind", "example.org/v1/Team", "--plural", "Teams"]].concat(),
+        expect![[r#"
+        pintle: --plural "Teams" is not a name in URLs: lowercase letters, digits and -, at most 63, a letter first and no - last
+    "#]],
+    );
+    check(
+        folder,
+        &["crds", "none"],
+        expect![[r#"
+        pintle: read none: No such file or directory (os error 2)
+    "#]],
+    );
+    check(
+        folder,
+        &["dev", "--crds", "none"],
+        expect![[r#"
+        pintle: read --crds none: No such file or directory (os error 2)
+    "#]],
+    );
+    assert!(!folder.join("teams").exists());
+}
+
+#[test]
 fn arguments_that_mean_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

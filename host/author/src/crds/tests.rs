@@ -179,10 +179,14 @@ fn files_are_written_once_compared_and_removed_when_no_type_defines_them() {
         told.starts_with(
             "crds/example.org_teams.yaml: differs from the types in api/team.go at \
              spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.lead.maxLength: the file has 63, the types give 64; \
-             run `pintle crds`\n--- the file\n+++ the types\n"
+             run `pintle crds`"
         ),
         "{told}"
     );
+    let drift = after.check(4).unwrap_err().context("of a test");
+    let diff = &drift.downcast_ref::<Drift>().unwrap().diff;
+    assert!(diff.starts_with("--- the file\n+++ the types\n") && diff.ends_with("shows all)"), "{diff}");
+    assert_eq!(diff.lines().count(), 5, "{diff}");
     assert_eq!(fs::read_to_string(&file).unwrap(), text, "a check writes nothing");
     after.write().unwrap();
     after.check(4).unwrap();
@@ -282,4 +286,48 @@ fn a_definition_that_an_api_server_rejects_is_an_error() {
     path["spec"]["names"]["plural"] = json!("../x");
     assert!(error(path).contains("is not a name"));
     assert_eq!(error(json!({"kind": "ConfigMap"})), "\"ConfigMap\" is not a CustomResourceDefinition of v1");
+}
+
+/// A plugin's folder with these files.
+fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
+    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.1\"\nwatches: [{kind: v1/Pod, enqueue: [{to: self}]}]\nqueues: [{name: web}]\n";
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files.iter().chain(&[("manifest.yaml", MANIFEST)]) {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn without_types_the_files_are_the_source_and_are_checked() {
+    let definition = serde_norway::to_string(&team(spec(1))).unwrap();
+    let wrong = definition.replace("name: teams.example.org", "name: team.example.org");
+    // In C, they always are.
+    for (file, is_check) in [("a.c", false), ("a.c", true), ("go.mod", true)] {
+        let folder = project(&[(file, ""), ("crds/team.yaml", &definition)]);
+        let lines = run(folder.path(), is_check).unwrap();
+        assert!(lines[0].ends_with("crds: 1 files, which are the source of the definitions"), "{lines:?}");
+        fs::write(folder.path().join("crds/team.yaml"), &wrong).unwrap();
+        let why = format!("{:#}", run(folder.path(), is_check).unwrap_err());
+        assert!(why.contains("crds/team.yaml: metadata.name is \"team.example.org\", and must be"), "{why}");
+    }
+}
+
+#[test]
+fn a_project_without_types_and_definitions_is_told_how_to_begin() {
+    for (file, text, expected) in [
+        ("go.mod", "", "it has no a package of types"),
+        ("Cargo.toml", "", "it has no examples/crds.rs"),
+        ("package.json", "{}", "it has no a script \"crds\" in package.json"),
+        ("pyproject.toml", "", "it has no crds.py"),
+    ] {
+        let why = run(project(&[(file, text)]).path(), false).unwrap_err().to_string();
+        assert!(why.contains(&expected.replace("no a ", "no ")) && why.contains("--kind GROUP/VERSION/KIND"), "{why}");
+    }
+    let why = run(project(&[("a.c", "")]).path(), false).unwrap_err().to_string();
+    assert!(why.contains("has no definitions"), "{why}");
+    let why = run(tempfile::tempdir().unwrap().path(), false).unwrap_err().to_string();
+    assert!(why.contains("has no manifest.yaml"), "{why}");
 }

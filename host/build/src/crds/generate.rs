@@ -42,13 +42,11 @@ enum Generator {
 /// How to begin in a project without a generator.
 pub fn advice(language: Language) -> &'static str {
     match language {
-        Language::Go => "a package of types with the marker +groupName=GROUP",
+        Language::Go => "package of types with the marker +groupName=GROUP",
         Language::Rust => "examples/crds.rs, which prints the definitions",
-        Language::JavaScript | Language::TypeScript => {
-            "a script \"crds\" in package.json, which prints the definitions"
-        }
+        Language::JavaScript | Language::TypeScript => "script \"crds\" in package.json, which prints the definitions",
         Language::Python => "crds.py, which prints the definitions",
-        Language::C => "in C, the files in crds are the source",
+        Language::C => "types: the files in crds are the source",
     }
 }
 
