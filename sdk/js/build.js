@@ -9,12 +9,13 @@ import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 
 const SDK = dirname(fileURLToPath(import.meta.url));
-const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] --output FILE
+const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] [--engine FILE] --output FILE
 
 Makes a component of the controller in the current folder. package.json says by "main" which module exports reconcile.
 
   --world WORLD   controller (default), or mapping-controller if a watch of the manifest says \`to: plugin\`
   --wit FOLDER    folder of controller.wit; by default the one that came with this package
+  --engine FILE   the JavaScript engine; by default that of componentize-qjs, with which the component differs from build to build
   --output FILE   where to write the component`;
 
 /** A mistake of the author, told without a stack. */
@@ -35,6 +36,7 @@ async function main() {
     options: {
       world: { type: "string", default: "controller" },
       wit: { type: "string", default: resolve(SDK, "../../wit") },
+      engine: { type: "string" },
       output: { type: "string" },
       help: { type: "boolean", short: "h" },
     },
@@ -53,7 +55,8 @@ async function main() {
   const { source, table } = await bundle(mainModule(process.cwd()), world === "mapping-controller");
   const jsSource = `${source}\nglobalThis[Symbol.for("pintle.lines")] = ${JSON.stringify(table)};\n`;
   const { componentize } = await tool("componentize-qjs");
-  const { component } = await componentize({ witPath: values.wit, jsSource, world, sync: true, stubWasi: true }).catch(
+  const engine = values.engine === undefined ? { sync: true } : { runtime: values.engine };
+  const { component } = await componentize({ witPath: values.wit, jsSource, world, stubWasi: true, ...engine }).catch(
     (/** @type {unknown} */ error) => {
       throw new Mistake(`the controller cannot be initialised: ${placed(error instanceof Error ? error.message : String(error), table)}`);
     },

@@ -1,7 +1,7 @@
 //! C: clang, or zig's, makes a core module for WASI; a component with a closed WASI is made of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -24,6 +24,8 @@ const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 15..=30;
 
 pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let sdk = project.sdk()?;
+    // What clang writes into the component of places in sources is each path as it was given: none may tell where the folder lies.
+    let from_here = |path: &Path| relative(&project.folder, path);
     let mut sources = sources(&project.folder)?;
     ensure!(!sources.is_empty(), "{} holds no *.c", project.folder.display());
     let is_exported = sources.iter().any(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(EXPORT)));
@@ -37,14 +39,12 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let module = work.path().join("core.wasm");
     compiler.current_dir(&project.folder);
     compiler.args(["-O2", "-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--stack-first"]);
-    compiler.arg(CHECKS).args(["-fno-sanitize-recover=all", "-include"]).arg(sdk.join("src/purity.h"));
-    // Messages name source files; not by their place on the building machine.
-    compiler.arg(format!("-ffile-prefix-map={}={}", project.folder.display(), project.name));
-    compiler.arg(format!("-ffile-prefix-map={}=sdk", sdk.display()));
+    compiler.arg(CHECKS).args(["-fno-sanitize-recover=all", "-include"]).arg(from_here(&sdk.join("src/purity.h")));
+    compiler.arg(format!("-ffile-prefix-map={}=sdk", from_here(&sdk).display()));
     for include in [sdk.clone(), sdk.join("include"), sdk.join("wit")] {
-        compiler.arg("-I").arg(include);
+        compiler.arg("-I").arg(from_here(&include));
     }
-    compiler.args(sources).arg("-o").arg(&module);
+    compiler.args(sources.iter().map(|path| from_here(path))).arg("-o").arg(&module);
     let compiled = process::run(&mut compiler);
     // It may stand in a header, too, so only what the linker says decides.
     compiled.map_err(|why| if is_exported { why } else { why.context(format!("no *.c says {EXPORT}reconcile)")) })?;
@@ -53,6 +53,13 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let mut component = wrap(core, project.contract()?.path(), project.world)?;
     finish(&mut component, project.language, &project.manifest);
     Ok(component)
+}
+
+/// A path as it is seen from a folder.
+fn relative(folder: &Path, path: &Path) -> PathBuf {
+    let n_shared = folder.components().zip(path.components()).take_while(|(one, other)| one == other).count();
+    let up = folder.components().skip(n_shared).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(n_shared)).collect()
 }
 
 /// The `*.c` of a folder, in the order of their names; what is a native test (`*_test.c`) is none of the plugin.
@@ -125,4 +132,21 @@ fn links(mut compiler: Command) -> bool {
     }
     compiler.args(["-mexec-model=reactor", "-Wl,--no-entry", "-Wl,--export=probe"]).arg(source);
     process::succeeds(compiler.arg("-o").arg(work.path().join("probe.wasm")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_told_from_the_folder_wherever_that_lies() {
+        let folder = Path::new("/home/me/web");
+        for (path, from_here) in [
+            ("/home/me/web/main.c", "main.c"),
+            ("/home/me/web/.pintle/sdk/c/src/json.c", ".pintle/sdk/c/src/json.c"),
+            ("/home/sdk/c", "../../sdk/c"),
+        ] {
+            assert_eq!(relative(folder, Path::new(path)), Path::new(from_here));
+        }
+    }
 }

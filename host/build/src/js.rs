@@ -3,6 +3,8 @@
 //!
 //! esbuild drops types unread, so the TypeScript compiler checks them meanwhile.
 
+mod engine;
+
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,17 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let mut node = Command::new("node");
     node.current_dir(&project.folder).arg(sdk.join(PROGRAM)).arg("--wit").arg(contract.path());
     node.args(["--world", project.world, "--output"]).arg(&output);
+    match engine::steady(&sdk)? {
+        Some(engine) => {
+            let path = work.path().join("engine.wasm");
+            fs::write(&path, engine).context("write the JavaScript engine")?;
+            node.arg("--engine").arg(path);
+        }
+        None => eprintln!(
+            "warning: the same sources will not give the same bytes: componentize-qjs is missing, or carries another engine than \
+             version 0.4.5 (`npm install` installs that one)"
+        ),
+    }
     let checked = project.folder.join(SETTINGS).is_file();
     let compiler = checked.then(|| compiler(&project.folder, &sdk)).transpose()?;
     let (made, types) = std::thread::scope(|scope| {

@@ -1,12 +1,15 @@
 //! One controller in every language: the same mutations, natively (each SDK's own tests) and as components (here), also after
 //! thousands of runs on one instance; and what each language costs.
 //!
+//! And the same sources give the same bytes.
+//!
 //! The tables are printed: `cargo test --workspace --test long languages:: -- --nocapture`.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use pintle_tests::authors;
 use pintle_tests::languages::{Built, built, pintle};
 use pintle_tests::workspace_dir;
 use pintle_wasm::{WasmConfig, WasmEngine};
@@ -127,5 +130,64 @@ fn what_each_language_costs() -> Result<()> {
             assert_eq!(cost["problem"], Value::Null, "{language}");
         }
     }
+    Ok(())
+}
+
+/// How far below the root two folders lie, and when their files were written.
+const PLACES: [(&str, Duration); 2] =
+    [("here", Duration::ZERO), ("elsewhere/and/deeper", Duration::from_secs(400 * 86_400))];
+
+/// A project of `pintle new` that was built in one of [`PLACES`], as bytes.
+fn built_in(root: &Path, language: &str, (place, age): (&str, Duration)) -> Result<Vec<u8>> {
+    let folder = root.join(place).join(language);
+    std::fs::create_dir_all(folder.parent().context("no folder")?)?;
+    pintle(&["new".as_ref(), "web".as_ref(), "--lang".as_ref(), language.as_ref(), "--dir".as_ref(), folder.as_ref()])?;
+    if ["ts", "js"].contains(&language) {
+        // What `npm install` makes: a folder of libraries, in which the SDK is a link to that of the project.
+        let libraries = folder.join("node_modules");
+        std::fs::create_dir(&libraries)?;
+        for entry in std::fs::read_dir(workspace_dir().join("sdk/js/node_modules"))? {
+            let entry = entry?;
+            if entry.file_name() != "pintle" {
+                std::os::unix::fs::symlink(entry.path(), libraries.join(entry.file_name()))?;
+            }
+        }
+        std::os::unix::fs::symlink("../.pintle/sdk/js", libraries.join("pintle"))?;
+    }
+    make_older(&folder, SystemTime::now() - age)?;
+    let component = folder.join("web.wasm");
+    pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
+    std::fs::read(component).context("read a component")
+}
+
+/// Gives all files of a folder this time, except those that links lead to.
+fn make_older(folder: &Path, time: SystemTime) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            make_older(&entry.path(), time)?;
+        } else if kind.is_file() {
+            std::fs::File::open(entry.path())?.set_modified(time)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_same_sources_give_the_same_bytes_in_every_folder_and_at_any_time() -> Result<()> {
+    let languages = ["go", "ts", "js", "c", "rust"];
+    let differing = authors::side_by_side(languages, |language| {
+        let root = tempfile::tempdir()?;
+        let [one, other] = PLACES.map(|place| built_in(root.path(), language, place));
+        let (one, other) = (one?, other?);
+        let shown = root.path().display().to_string();
+        let tells = one.windows(shown.len()).any(|bytes| bytes == shown.as_bytes());
+        assert!(!tells, "{language}: the component says where it was built");
+        let first = one.iter().zip(&other).position(|(one, other)| one != other);
+        Ok((one != other).then(|| format!("{language}: {} and {} bytes, from {first:?} on", one.len(), other.len())))
+    })?;
+    let differing: Vec<String> = differing.into_iter().flatten().collect();
+    assert!(differing.is_empty(), "{differing:#?}");
     Ok(())
 }
