@@ -208,6 +208,10 @@ pub struct PluginArgs {
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 
+    /// Whether compiled functions are kept, too; for plugins that are followed.
+    #[arg(skip)]
+    pub keep_functions: bool,
+
     /// Memory for the instances of all plugins, in bytes; half of what this process may use by default. Calls that could exceed it
     /// wait, except the only call of a plugin: so instances take at most this, and the `memoryBytes` of each plugin once.
     #[arg(long, value_name = "BYTES")]

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::access::Access;
 use self::kubeconfig::Kubeconfig;
-use crate::cli::DevArgs;
+use crate::cli::{DevArgs, PluginArgs};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::stop::Signals;
@@ -32,7 +32,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     // Before anything that takes time.
     Kubeconfig::check(&args.kubeconfig)?;
-    let mut choice = plugins::choose(&args.plugins).await?;
+    let loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
+    let mut choice = plugins::choose(&loaded).await?;
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;

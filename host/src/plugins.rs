@@ -315,8 +315,8 @@ fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
     let memory_bytes = args.plugin_memory_bytes.unwrap_or_else(|| available_memory() / 2);
     tracing::debug!(memory_bytes, "memory for the instances of all plugins");
     let with = |cache_dir| {
-        let max_limits = args.max_limits.clone();
-        WasmEngine::new(WasmConfig { cache_dir, memory_bytes, max_limits, ..WasmConfig::default() })
+        let (max_limits, keep_functions) = (args.max_limits.clone(), args.keep_functions);
+        WasmEngine::new(WasmConfig { cache_dir, memory_bytes, max_limits, keep_functions, ..WasmConfig::default() })
     };
     let cache_dir = cache_dir(args, |name| std::env::var_os(name));
     let is_default = args.cache_dir.is_none() && cache_dir.is_some();

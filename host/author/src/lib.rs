@@ -21,3 +21,4 @@ pub mod inspect;
 pub mod package;
 pub mod rbac;
 pub mod rebuild;
+mod sandbox;

@@ -17,6 +17,7 @@ use pintle_sources::folder::{FolderWatch, Stamp};
 use pintle_sources::wire::Overrides;
 
 use crate::definitions::Definitions;
+use crate::sandbox::sandbox;
 
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Followed {
         let begun = Instant::now();
         let (built, verb) = match self.clone() {
             Self::Source(folder) => {
-                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder));
+                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder, sandbox()));
                 (building.await.context("build the plugin")??, "rebuilt")
             }
             Self::File(file) => {

@@ -18,6 +18,7 @@ pub mod process;
 mod project;
 mod python;
 mod rust;
+mod sandbox;
 mod scaffold;
 mod toolchain;
 
@@ -30,6 +31,7 @@ pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
 pub use pintle_core::contract::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
+pub use sandbox::Sandbox;
 pub use scaffold::{CustomKind, Scaffold};
 pub use toolchain::{Compiling, compile};
 
@@ -84,20 +86,20 @@ pub fn file_of(package: &str) -> String {
 /// # Errors
 /// A tool is missing (the message names the installation), the plugin does not compile, its manifest is invalid, or the result is
 /// not a component that a host accepts.
-pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
-    build(&Project::open(folder, None)?)
+pub fn plugin(folder: &Path, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Built> {
+    build(&Project::open(folder, None)?, sandbox)
 }
 
-/// As [`plugin`], for an opened folder.
+/// As [`plugin`], for an opened folder. Without a sandbox, a plugin in Python takes longer.
 ///
 /// # Errors
 /// As for [`plugin`].
-pub fn build(project: &Project) -> anyhow::Result<Built> {
+pub fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Built> {
     let bytes = match project.language {
         Language::Rust => rust::build(project),
         Language::Go => go::build(project),
         Language::JavaScript | Language::TypeScript => js::build(project),
-        Language::Python => python::build(project),
+        Language::Python => python::build(project, sandbox),
         Language::C => c::build(project),
     }?;
     check::component(&bytes, project.language, project.world)?;

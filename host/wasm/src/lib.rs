@@ -26,6 +26,7 @@ mod error;
 mod fault;
 mod guest;
 mod idle;
+mod initialise;
 mod inspect;
 mod lift;
 mod linker;
@@ -37,4 +38,5 @@ mod ticker;
 
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};
+pub use initialise::{Initialised, Initialiser};
 pub use inspect::{Inspection, Producer, Producers, inspect};

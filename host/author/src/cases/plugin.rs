@@ -12,6 +12,7 @@ use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
 use serde_json::Value;
 
 use crate::crds::{self, DIFF_LINES};
+use crate::sandbox::sandbox;
 
 /// A component that has been built or read.
 pub(crate) struct Plugin {
@@ -34,7 +35,7 @@ impl Plugin {
             let started = Instant::now();
             let project = Project::open(path, None)?;
             crds::check(&project, DIFF_LINES)?;
-            let built = pintle_build::build(&project)?;
+            let built = pintle_build::build(&project, sandbox())?;
             (built.bytes, Some(path.to_owned()), Some(started.elapsed()))
         } else {
             (std::fs::read(path).with_context(|| format!("read {origin}"))?, None, None)

@@ -21,8 +21,11 @@ const DIGEST: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae4e234264
 /// With what a module of WebAssembly begins.
 const MAGIC: &[u8] = b"\0asm\x01\0\0\0";
 
-/// What differs from build to build: module and name of the import, and the name of the function for it.
-const VARIABLE: [(&str, &str, &str, fn() -> Function); 3] = [
+/// Module and name of an import, the name of the function for it, and that function.
+type Replaced = (&'static str, &'static str, &'static str, fn() -> Function);
+
+/// What differs from build to build.
+const VARIABLE: [Replaced; 3] = [
     ("wasi:random/insecure-seed@0.2.9", "insecure-seed", "pintle_seed", seed),
     ("wasi:clocks/monotonic-clock@0.2.0", "now", "pintle_monotonic_now", monotonic_now),
     ("wasi:clocks/wall-clock@0.2.0", "now", "pintle_wall_now", wall_now),
@@ -149,8 +152,8 @@ fn renamed(contents: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut out = contents.to_vec();
     for (module, name, ours, _) in VARIABLE {
         let [mut from, mut to] = [Vec::new(), Vec::new()];
-        (module.encode(&mut from), name.encode(&mut from));
-        (LIBRARIES.encode(&mut to), ours.encode(&mut to));
+        [module, name].iter().for_each(|text| text.encode(&mut from));
+        [LIBRARIES, ours].iter().for_each(|text| text.encode(&mut to));
         let at: Vec<usize> = memchr::memmem::find_iter(&out, &from).collect();
         let [at] = at[..] else { anyhow::bail!("{module} is imported {} times", at.len()) };
         out.splice(at..at + from.len(), to);

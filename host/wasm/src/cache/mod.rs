@@ -9,18 +9,21 @@
 //! 3. The cache never makes loading fail: after any error the component is compiled again.
 
 mod folder;
+mod functions;
 mod native;
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use self::folder::Folder;
+pub(crate) use self::functions::Functions;
 use crate::compile::Compiler;
 use crate::error::EngineError;
 use crate::inspect::hex;
@@ -32,6 +35,11 @@ const MAX_ENTRIES: usize = 64;
 const CODE: &str = ".cwasm";
 const DIGEST: &str = ".sha256";
 
+/// End of names of components that builds begin with, which are kept in the same way.
+const IMAGE: &str = ".image";
+/// Maximum of them. The one of Python takes 16 MB, and there is one for each set of libraries.
+const MAX_IMAGES: usize = 8;
+
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
 const WASMTIME: &str = "48.0.8";
 
@@ -41,33 +49,44 @@ pub(crate) struct CodeCache {
     folder: Folder,
     /// Digest of the settings that compiled code depends on, besides the component.
     settings: [u8; 32],
+    functions: Option<Arc<Functions>>,
 }
 
 impl CodeCache {
-    /// Opens a folder; creates it if it is missing.
-    pub(crate) fn open(folder: &Path, engine: &Engine) -> Result<Self, EngineError> {
+    /// Opens a folder; creates it if it is missing. `functions` are those that the engine was made with, if any.
+    pub(crate) fn open(folder: &Path, engine: &Engine, functions: Option<Arc<Functions>>) -> Result<Self, EngineError> {
         let folder = Folder::open(folder)?;
         let mut hasher = ShaHasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         WASMTIME.hash(&mut hasher);
-        Ok(Self { folder, settings: hasher.0.finalize().into() })
+        Ok(Self { folder, settings: hasher.0.finalize().into(), functions })
     }
 
     /// Loads the component from the cache, or compiles and stores it.
     pub(crate) fn component(&self, engine: &Engine, compiler: &Compiler, bytes: &[u8]) -> wasmtime::Result<Component> {
-        let key = hex(&Sha256::new().chain_update(self.settings).chain_update(bytes).finalize());
+        self.component_of(bytes, engine, compiler, bytes)
+    }
+
+    /// As [`CodeCache::component`], for a component that follows from `origin`, up to what does not matter.
+    pub(crate) fn component_of(
+        &self,
+        origin: &[u8],
+        engine: &Engine,
+        compiler: &Compiler,
+        bytes: &[u8],
+    ) -> wasmtime::Result<Component> {
+        let key = hex(&Sha256::new().chain_update(self.settings).chain_update(origin).finalize());
         let (code, digest) = (format!("{key}{CODE}"), format!("{key}{DIGEST}"));
         if let Some(component) = self.load(engine, &code, &digest) {
             return Ok(component);
         }
-        let component = compiler.compile(engine, bytes)?;
+        let compile = || compiler.compile(engine, bytes);
+        let component = match &self.functions {
+            Some(functions) => functions.with(&self.folder, compile),
+            None => compile(),
+        }?;
         let compiled = component.serialize()?;
-        let stored = self
-            .folder
-            .replace(&code, &compiled)
-            .and_then(|()| self.folder.replace(&digest, hex(&Sha256::digest(&compiled)).as_bytes()))
-            .and_then(|()| self.prune());
-        if let Err(error) = stored {
+        if let Err(error) = self.store(&code, &digest, &compiled).and_then(|()| self.prune(CODE, MAX_ENTRIES)) {
             tracing::warn!(folder = %self.folder.path.display(), %error, "compiled code is not cached");
             return Ok(component);
         }
@@ -75,13 +94,33 @@ impl CodeCache {
         Ok(self.load(engine, &code, &digest).unwrap_or(component))
     }
 
-    fn prune(&self) -> io::Result<()> {
-        let entries = self.folder.by_age(CODE)?;
-        let n_surplus = entries.len().saturating_sub(MAX_ENTRIES);
-        for code in entries.into_iter().take(n_surplus) {
-            self.folder.remove(&code)?;
-            // A digest without code is harmless.
-            let _ = self.folder.remove(&code.replace(CODE, DIGEST));
+    /// The image with this key, which determines it; `None` if it is not there, or not as it was written.
+    pub(crate) fn image(&self, key: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.folder.file(&format!("{key}{IMAGE}")).ok()?.read_to_end(&mut bytes).ok()?;
+        let recorded = self.recorded(&format!("{key}{DIGEST}")).unwrap_or_default();
+        (hex(&Sha256::digest(&bytes)) == recorded).then_some(bytes)
+    }
+
+    /// Keeps an image, and at most [`MAX_IMAGES`].
+    pub(crate) fn keep_image(&self, key: &str, image: &[u8]) -> io::Result<()> {
+        self.store(&format!("{key}{IMAGE}"), &format!("{key}{DIGEST}"), image)?;
+        self.prune(IMAGE, MAX_IMAGES)
+    }
+
+    fn store(&self, file: &str, digest: &str, bytes: &[u8]) -> io::Result<()> {
+        self.folder.replace(file, bytes)?;
+        self.folder.replace(digest, hex(&Sha256::digest(bytes)).as_bytes())
+    }
+
+    /// Removes the oldest files with this end.
+    fn prune(&self, end: &str, max: usize) -> io::Result<()> {
+        let entries = self.folder.by_age(end)?;
+        let n_surplus = entries.len().saturating_sub(max);
+        for file in entries.into_iter().take(n_surplus) {
+            self.folder.remove(&file)?;
+            // A digest without its file is harmless.
+            let _ = self.folder.remove(&file.replace(end, DIGEST));
         }
         Ok(())
     }
