@@ -101,6 +101,7 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
         filter: args.filter.clone(),
         update: args.update,
         n_runs: args.runs,
+        settle: args.settle,
     };
     if let Some(file) = &args.export {
         let n_cases = cases::export(&options, file).map_err(with_diff)?;

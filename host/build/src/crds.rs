@@ -88,6 +88,20 @@ pub fn schemas(folder: &Path) -> anyhow::Result<Vec<(Kind, KindSchema)>> {
     Ok(schemas)
 }
 
+/// The CustomResourceDefinitions in a folder, as [`schemas`] reads them.
+///
+/// # Errors
+/// As for [`schemas`].
+pub fn definitions(folder: &Path) -> anyhow::Result<Vec<Value>> {
+    let mut definitions = Vec::new();
+    for file in files(folder).with_context(|| format!("read {}", folder.display()))? {
+        let text = read(&file).with_context(|| format!("read {}", file.display()))?;
+        let all = documents(&text).with_context(|| file.display().to_string())?;
+        definitions.extend(all.into_iter().filter(is_definition));
+    }
+    Ok(definitions)
+}
+
 /// Checks the field paths of a component's manifest against the definitions in a folder.
 ///
 /// # Errors

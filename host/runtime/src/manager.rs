@@ -25,9 +25,10 @@ use pintle_cache::{Caches, CachesConfig};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::settings::SettingsError;
 use pintle_core::lifecycle::{ShadowReport, Spec};
-use pintle_core::object::id::Kind;
+use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::{Grants, Missing};
+use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
 use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
@@ -532,6 +533,13 @@ impl Manager {
     /// Changes after every failed run of any plugin.
     pub fn failed(&self) -> watch::Receiver<u64> {
         self.failures.changes()
+    }
+
+    /// Enqueues keys of a plugin, as a change of their objects would. Does nothing for unknown plugins.
+    pub fn enqueue(&self, name: &str, keys: Vec<Key>) {
+        if let Some(controller) = self.controller(name) {
+            controller.enqueue(keys, Priority::Normal);
+        }
     }
 
     /// Counts significant changes of any plugin's status: wait for the next one, then read [`Manager::status`].

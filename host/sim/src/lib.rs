@@ -182,6 +182,15 @@ impl SimCluster {
         self.api.store.view(|view| view.range(&storage, None).map(|entry| Arc::clone(&entry.value)).collect())
     }
 
+    /// Adds or replaces an object with its uid, times, status and deletion, as if it had been there before. The rest is defaulted and
+    /// validated as in a creation.
+    ///
+    /// # Errors
+    /// What the API server does not accept, in its words.
+    pub fn restore(&self, object: serde_json::Value) -> Result<(), String> {
+        self.api.restore(object).map_err(|error| error.to_string())
+    }
+
     /// Closes every connection and stops listening.
     ///
     /// # Cancel safety

@@ -8,7 +8,8 @@ use crate::cli::Output;
 
 /// Arguments of `pintle test`.
 ///
-/// A case is a YAML file with two documents: the input (a key and the objects in the caches) and the expected outcome.
+/// A case is a YAML file with two documents: the input (a key and the objects in the caches) and the expected outcome. A case with
+/// `settle` in its input has a third one: what carrying out its outcomes leads to.
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Folder of the plugin, which is built, or a component file.
@@ -36,9 +37,14 @@ pub struct TestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
 
+    /// Also carry out the cases without `settle` on an embedded API server until the plugin wants nothing more, and report it. The
+    /// report does not fail a case.
+    #[arg(long)]
+    pub settle: bool,
+
     /// Export the manifest and the cases to this file as one JSON document instead of running them, for test programs in languages
     /// without a YAML library.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "runs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "runs", "settle"])]
     pub export: Option<PathBuf>,
 
     /// Output format.

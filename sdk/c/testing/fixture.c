@@ -47,7 +47,7 @@ static const char *read_objects(const pintle_json *from, pintle_json **to) {
 
 const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_json *input) {
     static const char *const known[] = {"key",   "now",      "objects",   "live", "config",    "state",
-                                        "attempt", "failures", "resources", "raw",  "discovery", "define"};
+                                        "attempt", "failures", "resources", "raw",  "discovery", "settle", "define"};
     for (size_t i = 0; i < pintle_length(input); i++) {
         size_t j = 0;
         while (j < sizeof known / sizeof *known && strcmp(known[j], pintle_name(input, i)) != 0) {

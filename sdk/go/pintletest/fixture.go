@@ -33,6 +33,8 @@ type input struct {
 	Resources []pintle.APIResource     `json:"resources"`
 	Raw       map[string]any           `json:"raw"`
 	Discovery discovery                `json:"discovery"`
+	// Settle is for pintle test.
+	Settle any `json:"settle"`
 	// Define is a place for YAML anchors.
 	Define any `json:"define"`
 }

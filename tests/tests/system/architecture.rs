@@ -29,7 +29,19 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("host/build", &["host/core"]),
     (
         "host/author",
-        &["host/core", "host/crd", "host/cache", "host/runtime", "host/wasm", "host/oci", "host/sources", "host/build"],
+        // Cases that settle run in a host of their own, on the embedded API server.
+        &[
+            "host/core",
+            "host/crd",
+            "host/cache",
+            "host/runtime",
+            "host/wasm",
+            "host/oci",
+            "host/sources",
+            "host/build",
+            "host/kube",
+            "host/sim",
+        ],
     ),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/build"]),

@@ -29,6 +29,7 @@ mod orphans;
 mod preconditions;
 mod rbac;
 mod scenarios;
+mod settle;
 mod silence;
 mod swap;
 mod types;

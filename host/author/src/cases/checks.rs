@@ -1,5 +1,6 @@
 //! What is asked of a plugin besides the right outcomes: the same outcome each time, whatever ran before.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tracing::subscriber::NoSubscriber;
 use super::cluster::CaseCluster;
 use super::input::Case;
 use super::plugin::Guests;
+use super::settle::{self, Settled};
 use super::{order, render};
 
 /// Calls of one run, as in the host.
@@ -33,6 +35,12 @@ pub(crate) struct Tried {
     /// What another run gave for the same input, if it was not the same.
     pub(crate) other: Option<Value>,
     pub(crate) usage: Usage,
+    /// What came of carrying it out, if it was.
+    pub(crate) settled: Option<Settled>,
+    /// The expected end; null if there is none.
+    pub(crate) expected_end: Value,
+    /// The end is not what is expected.
+    pub(crate) end_differs: bool,
     /// It differed, and what is expected has been written anew.
     pub(crate) is_new: bool,
 }
@@ -40,8 +48,13 @@ pub(crate) struct Tried {
 impl Tried {
     /// What is expected is what was seen, from now on.
     pub(crate) fn updated(&mut self) {
-        (self.differs, self.is_new) = (false, true);
-        self.problems.retain(|problem| problem != DIFFERS && problem != UNWRITTEN);
+        (self.differs, self.end_differs, self.is_new) = (false, false, true);
+        self.problems.retain(|problem| ![DIFFERS, UNWRITTEN, ENDS_OTHERWISE, NO_END].contains(&&**problem));
+    }
+
+    /// What was there in the end.
+    pub(crate) fn end(&self) -> Option<&Value> {
+        self.settled.as_ref()?.result.as_ref().ok()
     }
 
     fn add(&mut self, problem: String) {
@@ -62,6 +75,11 @@ impl Tried {
 /// The first of a case's problems, unless it ended with a fault.
 const DIFFERS: &str = "the outcome is not the expected one";
 const UNWRITTEN: &str = "the case has no expected outcome; --update writes this one after a line `---`";
+
+/// Of a case that settles.
+const ENDS_OTHERWISE: &str = "the plugin settles, and the objects in the end are not the expected ones";
+const NO_END: &str =
+    "the plugin settles, and the case has no expected end; --update writes it after a second line `---`";
 
 /// Of a case that gives another outcome on an instance that is not new.
 const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
@@ -152,6 +170,30 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case], clusters: &[CaseCluster
     all
 }
 
+/// Carries out the cases that settle, with the definitions of a folder, and all others if `all`: these are only reported.
+pub(crate) async fn settle(guests: &Guests, crds: &Path, cases: &[Case], tried: &mut [Tried], all: bool) {
+    for (case, tried) in cases.iter().zip(tried) {
+        let demands = case.input.settle.is_some();
+        // What ended with a fault would again.
+        if !(demands || all) || tried.seen.is_none() {
+            continue;
+        }
+        let mut settled = settle::settle(guests, crds, case).await;
+        if demands {
+            match &mut settled.result {
+                Ok(end) if *end == case.end => {}
+                Ok(end) => {
+                    tried.end_differs = true;
+                    tried.add(if case.end.is_null() { NO_END } else { ENDS_OTHERWISE }.to_owned());
+                    *end = order::like(&case.end, std::mem::take(end));
+                }
+                Err(unsettled) => tried.add(unsettled.problem.clone()),
+            }
+        }
+        tried.settled = Some(settled);
+    }
+}
+
 /// Runs on instances of their own are slow in some languages, and a median needs no more.
 const MAX_FRESH_RUNS: u32 = 100;
 
@@ -233,6 +275,9 @@ fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
         problems,
         other: None,
         usage: ran.usage,
+        settled: None,
+        expected_end: case.end.clone(),
+        end_differs: false,
         is_new: false,
     }
 }

@@ -22,6 +22,7 @@ use pintle_core::ports::view::View;
 use serde_json::{Value, json};
 
 use super::input::{Case, Input, InputResource};
+use super::render::Originals;
 
 /// The caches are filled from memory: whatever takes longer is never filled.
 const FILL_LIMIT: Duration = Duration::from_secs(5);
@@ -112,12 +113,21 @@ impl CaseCluster {
         }
         self.server.answer(need)
     }
+}
 
-    /// The cached object that an update would replace.
-    pub(crate) fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<&Value> {
+impl Originals for CaseCluster {
+    fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<Value> {
         let stored = self.server.objects.iter().find(|stored| stored.kind == *kind && stored.key == *object)?;
-        Some(&stored.value)
+        Some(stored.value.clone())
     }
+}
+
+/// The kinds that a case or the manifest names, as its API server has them.
+///
+/// # Errors
+/// An object has no kind or name.
+pub(crate) fn resources_of(input: &Input, manifest: &Manifest) -> anyhow::Result<Vec<ApiResource>> {
+    Ok(resources(&input.resources, manifest, &Stored::all(&input.objects)?))
 }
 
 /// The cluster of a case never changes.

@@ -10,6 +10,8 @@ use pintle_core::ports::api::ApiResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::settle::Settle;
+
 /// A case, as its file says.
 #[derive(Debug)]
 pub(crate) struct Case {
@@ -20,10 +22,12 @@ pub(crate) struct Case {
     pub(crate) raw: Value,
     /// The second document; null if there is none yet.
     pub(crate) expected: Value,
+    /// The third document, of a case that settles; null if there is none yet.
+    pub(crate) end: Value,
 }
 
 /// What a run sees.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Input {
     pub(crate) key: InputKey,
@@ -51,13 +55,16 @@ pub(crate) struct Input {
     pub(crate) raw: BTreeMap<String, Value>,
     #[serde(default, skip_serializing_if = "InputDiscovery::is_nothing")]
     pub(crate) discovery: InputDiscovery,
+    /// How the outcomes are carried out, again and again; once if absent.
+    #[serde(skip_serializing)]
+    pub(crate) settle: Option<Settle>,
     /// A place for YAML anchors.
     #[serde(default, rename = "define", skip_serializing)]
     _define: Value,
 }
 
 /// The key of the run.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputKey {
     /// The manifest's first if absent.
@@ -69,7 +76,7 @@ pub(crate) struct InputKey {
 }
 
 /// What a discovery in the course of the run finds.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputDiscovery {
     /// The same as before if absent.
@@ -83,7 +90,7 @@ pub(crate) struct InputDiscovery {
 }
 
 impl InputDiscovery {
-    fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.resources.is_none() && self.failed.is_empty() && self.error.is_none()
     }
 }
@@ -194,6 +201,7 @@ impl Input {
             resources: Vec::new(),
             raw: BTreeMap::new(),
             discovery: InputDiscovery::default(),
+            settle: None,
             _define: Value::Null,
         }
     }
@@ -289,28 +297,42 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
         !raw.is_null(),
         "{shown} is empty: a case begins with the key of the run, `key: {{kind: v1/ConfigMap, name: web}}`"
     );
-    let input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
+    let input: Input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
     // One that is still to be written is no mistake: --update writes it.
     let expected = documents.next().transpose()?.unwrap_or_default();
-    ensure!(documents.next().is_none(), "{shown} has more than two documents: the input, and the expected outcome");
-    Ok(Case { name, file, input, raw, expected })
+    let end = documents.next().transpose()?.unwrap_or_default();
+    ensure!(
+        end.is_null() || input.settle.is_some(),
+        "{shown} has more than two documents: the input, and the expected outcome. A third one, the end, needs `settle: {{}}` in the input"
+    );
+    ensure!(
+        documents.next().is_none(),
+        "{shown} has more than three documents: the input, the expected outcome, and the end of a case that settles"
+    );
+    Ok(Case { name, file, input, raw, expected, end })
 }
 
 impl Case {
-    /// Replaces the expected outcome in the file. The rest of the file stays as it is.
+    /// Replaces the expected outcome in the file, and the end if the case settles. The rest of the file stays as it is.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub(crate) fn write_expected(&self, expected: &Value) -> anyhow::Result<()> {
+    pub(crate) fn write_expected(&self, expected: Option<&Value>, end: Option<&Value>) -> anyhow::Result<()> {
         let shown = self.file.display();
         let text = std::fs::read_to_string(&self.file).with_context(|| format!("read {shown}"))?;
-        let input = match text.rsplit_once("\n---\n") {
-            _ if self.expected.is_null() => text.trim_end().trim_end_matches("\n---"),
-            Some((input, _)) => input,
-            None => bail!("{shown}: separate the documents by a line that is `---` and nothing else"),
-        };
-        let expected = serde_norway::to_string(expected).context("write YAML")?;
-        std::fs::write(&self.file, format!("{input}\n---\n{expected}")).with_context(|| format!("write {shown}"))
+        let parts: Vec<&str> = text.split("\n---\n").collect();
+        let n_there = 1 + usize::from(!self.expected.is_null()) + usize::from(!self.end.is_null());
+        if parts.len() < n_there {
+            bail!("{shown}: separate the documents by a line that is `---` and nothing else");
+        }
+        let mut documents = vec![parts[0].trim_end().trim_end_matches("\n---").to_owned()];
+        for (at, new) in [(1, expected), (2, end)] {
+            let old = parts.get(at).filter(|old| !old.trim().is_empty()).map(|old| old.trim_end().to_owned());
+            let new = new.map(serde_norway::to_string).transpose().context("write YAML")?;
+            documents.extend(new.map(|text| text.trim_end().to_owned()).or(old));
+        }
+        let text = format!("{}\n", documents.join("\n---\n"));
+        std::fs::write(&self.file, text).with_context(|| format!("write {shown}"))
     }
 }
 
@@ -353,14 +375,16 @@ mod tests {
         for old in ["", "---\n", "---\nsteps: [1]\n"] {
             let folder = folder(&[("a.yaml", &format!("{INPUT}{old}"))]);
             let case = || read_all(folder.path(), None).unwrap().remove(0);
-            case().write_expected(&serde_json::json!({"steps": []})).unwrap();
+            case().write_expected(Some(&serde_json::json!({"steps": []})), None).unwrap();
             let text = std::fs::read_to_string(folder.path().join("a.yaml")).unwrap();
             assert_eq!(text, format!("{INPUT}---\nsteps: []\n"), "{old:?}");
             assert_eq!(case().expected, serde_json::json!({"steps": []}));
         }
         let folder = folder(&[("a.yaml", &format!("{INPUT}--- # expected\nsteps: []\n"))]);
         let case = read_all(folder.path(), None).unwrap().remove(0);
-        assert!(case.write_expected(&Value::Null).unwrap_err().to_string().contains("a line that is `---`"));
+        assert!(
+            case.write_expected(Some(&Value::Null), None).unwrap_err().to_string().contains("a line that is `---`")
+        );
     }
 
     #[test]

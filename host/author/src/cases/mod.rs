@@ -7,7 +7,9 @@
 //! *Invariants*: what a case sees comes from the caches that a cluster would fill, so projections, indexes and refusals are the
 //! host's. The format of the file is that of the SDKs' own `testing`: one case, one expectation, whoever runs it.
 //!
-//! *Not here*: anything that writes to a cluster.
+//! A case with `settle` is also carried out on the embedded API server, again and again ([`settle`]).
+//!
+//! *Not here*: anything that writes to a cluster of somebody.
 
 mod checks;
 mod cluster;
@@ -18,6 +20,7 @@ mod plugin;
 mod render;
 mod report;
 mod saved;
+mod settle;
 
 use std::path::{Path, PathBuf};
 
@@ -46,6 +49,8 @@ pub struct Options {
     pub update: bool,
     /// How often to run the cases on one instance afterwards, in total.
     pub n_runs: Option<u32>,
+    /// Cases without `settle` are carried out as well, and only reported.
+    pub settle: bool,
 }
 
 /// What became of the cases.
@@ -89,6 +94,7 @@ pub async fn test(options: &Options) -> anyhow::Result<Report> {
     let guests = plugin.guests()?;
     let clusters = checks::open(&guests, &cases).await?;
     let mut tried = checks::run(&guests, &cases, &clusters).await;
+    checks::settle(&guests, &definitions(options), &cases, &mut tried, options.settle).await;
     if options.update {
         update(&cases, &mut tried)?;
     }
@@ -111,19 +117,19 @@ fn open(options: &Options) -> anyhow::Result<(Plugin, Vec<Case>)> {
     Ok((plugin, cases))
 }
 
+/// The folder of definitions.
+fn definitions(options: &Options) -> PathBuf {
+    options.crds.clone().unwrap_or_else(|| crds::beside(&options.plugin))
+}
+
 /// Checks the field paths of the manifest against definitions that the build has not seen.
 fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
-    let folder = match &options.crds {
-        Some(folder) => {
-            ensure!(
-                folder.is_dir(),
-                "--crds {} is not a directory: name the folder of the definitions",
-                folder.display()
-            );
-            folder.clone()
-        }
-        None => crds::beside(&options.plugin),
-    };
+    let folder = definitions(options);
+    ensure!(
+        options.crds.is_none() || folder.is_dir(),
+        "--crds {} is not a directory: name the folder of the definitions",
+        folder.display()
+    );
     let of = || format!("{}, with the definitions in {}", options.plugin.display(), folder.display());
     crds::check_paths(plugin.manifest(), &folder).with_context(of)
 }
@@ -131,8 +137,10 @@ fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
 /// Writes what was seen as what is expected.
 fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
     for (case, tried) in cases.iter().zip(tried) {
-        if let Some(seen) = tried.seen.as_ref().filter(|_| tried.differs) {
-            case.write_expected(seen)?;
+        let seen = tried.seen.as_ref().filter(|_| tried.differs);
+        let end = tried.end().filter(|_| tried.end_differs);
+        if seen.is_some() || end.is_some() {
+            case.write_expected(seen, end)?;
             tried.updated();
         }
     }

@@ -6,10 +6,14 @@ use pintle_core::contract::outcome::{
 use pintle_core::object::id::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
 
-use super::cluster::CaseCluster;
+/// The objects that updates replace.
+pub(crate) trait Originals {
+    /// The stored object of this kind and name.
+    fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<Value>;
+}
 
 /// A result, with the needs of earlier rounds. Updates are shown as differences to the cached objects.
-pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], cluster: &CaseCluster) -> Value {
+pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], cluster: &dyn Originals) -> Value {
     let mut shown = Map::new();
     if !asked.is_empty() {
         shown.insert("asked".into(), asked.iter().map(need).collect());
@@ -27,7 +31,7 @@ pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], c
     Value::Object(shown)
 }
 
-fn outcome(outcome: &Outcome, cluster: &CaseCluster) -> Map<String, Value> {
+fn outcome(outcome: &Outcome, cluster: &dyn Originals) -> Map<String, Value> {
     let mut shown = Map::new();
     let steps: Vec<Value> = outcome
         .steps
@@ -66,7 +70,7 @@ fn outcome(outcome: &Outcome, cluster: &CaseCluster) -> Map<String, Value> {
 }
 
 /// Equal ones in a row are shown once.
-fn mutations(mutations: &[Mutation], cluster: &CaseCluster) -> Value {
+fn mutations(mutations: &[Mutation], cluster: &dyn Originals) -> Value {
     let shown = mutations.chunk_by(|a, b| a == b).map(|same| {
         let mut shown = mutation(&same[0], cluster);
         if same.len() > 1 {
@@ -77,7 +81,7 @@ fn mutations(mutations: &[Mutation], cluster: &CaseCluster) -> Value {
     Value::Array(shown.collect())
 }
 
-fn mutation(mutation: &Mutation, cluster: &CaseCluster) -> Map<String, Value> {
+fn mutation(mutation: &Mutation, cluster: &dyn Originals) -> Map<String, Value> {
     let mut shown = action(&mutation.action, cluster);
     for (name, told) in [("onSuccess", &mutation.on_success), ("onFailure", &mutation.on_failure)] {
         if let Some(told) = told {
@@ -98,7 +102,7 @@ fn mutation(mutation: &Mutation, cluster: &CaseCluster) -> Map<String, Value> {
     shown
 }
 
-fn action(action: &Action, cluster: &CaseCluster) -> Map<String, Value> {
+fn action(action: &Action, cluster: &dyn Originals) -> Map<String, Value> {
     let mut shown = Map::new();
     let mut put = |name: &str, value: Value| {
         if !value.is_null() {
@@ -116,7 +120,7 @@ fn action(action: &Action, cluster: &CaseCluster) -> Map<String, Value> {
             let key = ObjectKey::new(&text(&new["metadata"]["namespace"]), &text(&new["metadata"]["name"]));
             put("update", target(kind, &key, subresource.as_deref()));
             match cluster.original(kind, &key) {
-                Some(old) => put("changes", difference(old, &new)),
+                Some(old) => put("changes", difference(&old, &new)),
                 None => put("object", new),
             }
         }
@@ -191,7 +195,7 @@ fn need(need: &Need) -> Value {
 }
 
 /// What changes, in the form of a merge patch (RFC 7386).
-fn difference(old: &Value, new: &Value) -> Value {
+pub(super) fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let mut changes = Map::new();
     for (name, value) in new {

@@ -9,6 +9,7 @@ use similar::TextDiff;
 
 use super::checks::{Cost, Memory, Tried};
 use super::plugin::Plugin;
+use super::settle::Settled;
 
 /// For humans. Writing to a String does not fail, so results are dropped here.
 pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> String {
@@ -25,7 +26,11 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
             (true, true) => "updated",
             (true, false) => "ok",
         };
-        let about = if case.problems.is_empty() { String::new() } else { format!(": {}", case.key) };
+        let about = match (&case.settled, case.end()) {
+            _ if !case.problems.is_empty() => format!(": {}", case.key),
+            (Some(settled), Some(_)) => format!(": settles, and is stable ({} runs)", settled.n_runs),
+            _ => String::new(),
+        };
         let _ = writeln!(text, "{word:8} {}{about}", case.name);
         for problem in &case.problems {
             let _ = writeln!(text, "         {problem}");
@@ -34,6 +39,21 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
             && let Some(seen) = &case.seen
         {
             indent(&mut text, &difference(&case.expected, seen, ["expected", "this component"]));
+        }
+        if let Some(settled) = &case.settled {
+            match &settled.result {
+                Ok(end) if case.end_differs => {
+                    indent(&mut text, &difference(&case.expected_end, end, ["expected end", "this component"]));
+                }
+                // Its problem is one of the case's, unless the case does not demand it.
+                Err(unsettled) => {
+                    if !case.problems.contains(&unsettled.problem) {
+                        indent(&mut text, &format!("--settle: {}", unsettled.problem));
+                    }
+                    indent(&mut text, &unsettled.details);
+                }
+                Ok(_) => {}
+            }
         }
         if let (Some(seen), Some(other)) = (&case.seen, &case.other) {
             indent(&mut text, &difference(seen, other, ["a run of this case", "another run of it"]));
@@ -79,6 +99,7 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
             json!({
                 "name": case.name, "key": case.key.to_string(), "ok": case.problems.is_empty(), "problems": case.problems, "updated": case.is_new,
                 "seen": case.seen, "other": case.other, "expected": case.expected, "usage": usage(case.usage),
+                "settle": case.settled.as_ref().map(settled),
             })
         })
         .collect();
@@ -97,6 +118,14 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
             "problem": cost.problem,
         })),
     })
+}
+
+fn settled(settled: &Settled) -> Value {
+    let Settled { n_runs, result } = settled;
+    match result {
+        Ok(end) => json!({"ok": true, "runs": n_runs, "end": end}),
+        Err(why) => json!({"ok": false, "runs": n_runs, "problem": why.problem, "details": why.details}),
+    }
 }
 
 fn milliseconds(time: Duration) -> f64 {

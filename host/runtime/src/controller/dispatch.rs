@@ -138,7 +138,7 @@ impl Controller {
     }
 
     /// Enqueues keys and wakes the dispatcher.
-    pub(super) fn enqueue(&self, keys: Vec<Key>, priority: Priority) {
+    pub(crate) fn enqueue(&self, keys: Vec<Key>, priority: Priority) {
         let now = now();
         let mut inner = self.inner.lock();
         for key in keys {

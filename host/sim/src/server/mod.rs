@@ -24,6 +24,7 @@ mod query;
 mod quota;
 mod read;
 mod reply;
+mod restore;
 mod reviews;
 mod seam;
 mod selector;

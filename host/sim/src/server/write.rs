@@ -352,7 +352,7 @@ impl Api {
     }
 
     /// Defaults of the kind.
-    fn fill_defaults(&self, resource: &Resource, object: &mut Value) {
+    pub(super) fn fill_defaults(&self, resource: &Resource, object: &mut Value) {
         if let Some(custom) = &resource.crd {
             if let Some(open_api) = &custom.open_api {
                 crd::apply_structural_defaults(open_api, object);

@@ -20,7 +20,7 @@ import { World, store } from "./world.js";
 
 /** Calls of one run, as in the host. */
 const MAX_ROUNDS = 8;
-const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "define"];
+const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "settle", "define"];
 
 /**
  * Runs every case below `folder/cases` with `folder/manifest.yaml`, as one test of `node --test` each, and compares the outcomes.
@@ -41,6 +41,7 @@ export function checkCases(folder, reconcile, { cases = "cases" } = {}) {
   assert(files.length > 0, `no cases in ${root}`);
   for (const file of files) {
     test(file.slice(0, -".yaml".length), () => {
+      // A third document is the end of a case that settles, for `pintle test`.
       const [input = "", expected = ""] = readFileSync(join(root, file), "utf8").split("\n---\n");
       const actual = Fixture.parse(manifest, input).run(reconcile);
       assert.deepEqual(actual, readYaml(expected), `the outcome is not the expected one of ${file}. It is:\n${stringify(actual)}`);

@@ -11,7 +11,7 @@
 
 The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `objects` (the cache), `live`
 (what the API server itself has; the same if absent), `raw` (path -> body), `discovery`, `config`, `state`, `attempt`, `failures`,
-`resources`.
+`resources`. `settle`, with a third document, is for `pintle test`, which carries the outcomes out; it is ignored here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Reconcile = Callable[[Key, Lister], Outcome | None]
 
 #: Calls of one run, as in the host.
 _MAX_ROUNDS = 8
-_INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "define"]
+_INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "settle", "define"]
 
 
 def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "cases") -> None:
@@ -65,7 +65,9 @@ def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "c
 def _check(manifest: str, path: Path, reconcile: Reconcile) -> str | None:
     """What is wrong with a case."""
     try:
-        given, _, wanted = path.read_text(encoding="utf-8").partition("\n---\n")
+        given, _, rest = path.read_text(encoding="utf-8").partition("\n---\n")
+        # A third document is the end of a case that settles, for `pintle test`.
+        wanted = rest.partition("\n---\n")[0]
         actual = Fixture.parse(manifest, given).run(reconcile)
     except Exception as error:
         error.add_note(f"in case {path.stem}")

@@ -42,6 +42,9 @@ struct Input {
     raw: BTreeMap<String, Value>,
     #[serde(default)]
     discovery: Discovery,
+    /// For `pintle test` alone.
+    #[serde(default, rename = "settle")]
+    _settle: Value,
     /// A place for YAML anchors.
     #[serde(default, rename = "define")]
     _define: Value,

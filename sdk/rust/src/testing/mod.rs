@@ -18,7 +18,8 @@
 //! - `live`: what the API server itself has, for needs; the same as `objects` if absent;
 //! - `raw`: path -> body, for needs of raw paths; another path is not found;
 //! - `discovery`: what a need for discovery finds: `resources` (those below if absent), `failed` (group versions), or an `error`;
-//! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`.
+//! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`;
+//! - `settle`, with a third document, for `pintle test`, which carries the outcomes out. It is ignored here.
 //!
 //! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more.
 //!
@@ -64,13 +65,16 @@ pub fn check_cases_in(
     let mut failed = Vec::new();
     for case in &cases {
         let text = read(case);
-        let (input, expected) = text.split_once("\n---\n").unwrap_or((text.trim_end(), ""));
+        let (input, rest) = text.split_once("\n---\n").unwrap_or((text.trim_end(), ""));
+        // A third document is the end of a case that settles, for `pintle test`.
+        let (expected, end) = rest.split_once("\n---\n").map_or((rest, None), |(expected, end)| (expected, Some(end)));
         let fixture = Fixture::parse(&manifest, input).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
         let actual = fixture.run(&reconcile);
         if is_same(expected, &actual) {
             continue;
         }
-        let whole = format!("{input}\n---\n{actual}");
+        let end = end.map(|end| format!("---\n{end}")).unwrap_or_default();
+        let whole = format!("{input}\n---\n{actual}{end}");
         if update {
             expect_test::expect_file![case].assert_eq(&whole);
         } else {

@@ -1,0 +1,270 @@
+//! `settle`: a case whose outcomes are carried out, again and again, until the plugin wants nothing more.
+//!
+//! *Flow*: objects of the case ──restore──> embedded API server <──HTTP── the host's own runtime (informers, rules, queues, writer,
+//! read-your-writes) ──> the plugin, whose runs [`recorder`] notes ──> rest ──> the next step of the case ──> what is there in the end
+//! ([`end`]).
+//!
+//! *Invariants*: 1. time is the cluster's manual clock: it moves when the case says so, and to the moment that a run has asked for;
+//! 2. after each step, the plugin comes to rest (settles), and wants nothing if every key runs once more (is stable);
+//! 3. a plugin that never rests ends the case after a bounded number of runs of one key.
+//!
+//! *Not here*: other controllers, nodes. The steps of a case do what they would do.
+
+mod end;
+mod recorder;
+mod server;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::{SignedDuration, Timestamp};
+use pintle_core::contract::manifest::{Instances, Manifest};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use serde_json::Value;
+use tracing::subscriber::NoSubscriber;
+
+use self::recorder::{Recorder, RunRecord};
+use self::server::Hosted;
+pub(crate) use self::steps::Settle;
+use super::input::{Case, Input};
+use super::plugin::Guests;
+
+/// Runs in a row that want nothing and ask for another one: what they wait for does not come from time.
+const MAX_IDLE_REQUEUES: u32 = 3;
+/// Runs that are shown of a plugin that does not settle.
+const N_SHOWN: usize = 3;
+
+/// What became of a case that settles.
+pub(crate) struct Settled {
+    /// Runs in all, the repetitions included.
+    pub(crate) n_runs: usize,
+    /// What was created, changed and deleted; or why the case did not come so far.
+    pub(crate) result: Result<Value, Unsettled>,
+}
+
+/// Why a case does not settle.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    /// One sentence.
+    pub(crate) problem: String,
+    /// Runs, fields and refusals, in lines.
+    pub(crate) details: String,
+}
+
+impl From<anyhow::Error> for Unsettled {
+    fn from(why: anyhow::Error) -> Self {
+        Self { problem: format!("{why:#}"), details: String::new() }
+    }
+}
+
+/// Carries out a case, with its own `settle` or the default one.
+///
+/// # Cancel safety
+/// The case is carried out to its end on another thread.
+pub(crate) async fn settle(guests: &Guests, crds: &Path, case: &Case) -> Settled {
+    let manifest = guests.fresh.manifest();
+    // As a host would run it.
+    let guest = if manifest.instances == Instances::Pooled { &guests.live } else { &guests.fresh };
+    let recorder = Arc::new(Recorder::new(guest.clone()));
+    let job = Job {
+        input: case.input.clone(),
+        settle: case.input.settle.clone().unwrap_or_default(),
+        crds: crds.to_owned(),
+        recorder: recorder.clone(),
+    };
+    let result = match tokio::task::spawn_blocking(move || job.run()).await {
+        Ok(result) => result,
+        Err(panic) => Err(anyhow::anyhow!("the host panicked: {panic}").into()),
+    };
+    Settled { n_runs: recorder.n_runs(), result }
+}
+
+/// What a thread needs to carry out one case.
+struct Job {
+    input: Input,
+    settle: Settle,
+    /// Folder of definitions.
+    crds: PathBuf,
+    recorder: Arc<Recorder>,
+}
+
+impl Job {
+    /// One thread does everything: between two of its tasks, what a cache shows has been handed over to the plugin's queues.
+    fn run(self) -> Result<Value, Unsettled> {
+        // The plugin's lines have been shown by the single run.
+        tracing::subscriber::with_default(NoSubscriber::default(), || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.context("start a runtime")?;
+            runtime.block_on(self.carry_out())
+        })
+    }
+
+    async fn carry_out(self) -> Result<Value, Unsettled> {
+        fits(&self.input)?;
+        let now: Timestamp = self.input.now.parse().with_context(|| format!("now: {:?}", self.input.now))?;
+        let hosted = Hosted::start(&self.input, now, &self.crds, &self.recorder).await?;
+        let story = Story { hosted, recorder: self.recorder, settle: self.settle };
+        let result = story.tell(&self.input).await;
+        story.hosted.stop().await;
+        result
+    }
+}
+
+/// # Errors
+/// The case has a field that describes one run, and no cluster.
+fn fits(input: &Input) -> anyhow::Result<()> {
+    let single = [
+        ("attempt", input.attempt > 0),
+        ("failures", !input.failures.is_empty()),
+        ("state", !input.state.is_empty()),
+        ("live", input.live.is_some()),
+        ("raw", !input.raw.is_empty()),
+        ("discovery", !input.discovery.is_nothing()),
+    ];
+    if let Some((name, _)) = single.iter().find(|(_, is_there)| *is_there) {
+        bail!("the case has `{name}`, which describes a single run: a case that settles begins with `objects` alone");
+    }
+    Ok(())
+}
+
+/// A case that is being carried out.
+struct Story {
+    hosted: Hosted,
+    recorder: Arc<Recorder>,
+    settle: Settle,
+}
+
+impl Story {
+    async fn tell(&self, input: &Input) -> Result<Value, Unsettled> {
+        let key = case_key(input, &self.hosted.manifest)?;
+        let begun = self.hosted.n_restored;
+        self.come_to_rest("", vec![key]).await?;
+        for (at, step) in self.settle.then.iter().enumerate() {
+            let place = format!("after step {} ({step}), ", at + 1);
+            let keys = self.hosted.take(step).await.map_err(|why| {
+                let what = format!("step {} ({step}) of the case failed: {why:#}", at + 1);
+                Unsettled { problem: what, details: String::new() }
+            })?;
+            self.come_to_rest(&place, keys).await?;
+        }
+        Ok(end::changes(&self.hosted.cluster.history()[begun..]))
+    }
+
+    /// Settles, and is stable. `place` begins the sentences about problems.
+    async fn come_to_rest(&self, place: &str, keys: Vec<Key>) -> Result<(), Unsettled> {
+        let begun = self.hosted.cluster.history().len();
+        self.recorder.begin(self.settle.runs);
+        self.hosted.enqueue(keys);
+        self.settle_down(place, begun).await?;
+        let n_before = self.recorder.n_runs();
+        self.recorder.begin(self.settle.runs);
+        self.hosted.enqueue(self.recorder.last().into_keys().collect());
+        self.rest(place, begun).await?;
+        let again = self.recorder.since(n_before);
+        let Some(wanting) = again.iter().find(|run| run.is_hungry()) else { return Ok(()) };
+        let problem =
+            format!("{place}the plugin settles and is not stable: one more run of {} wants something", wanting.key);
+        let mut details = yaml(&wanting.shown);
+        details += &end::flips(&self.hosted.cluster.history()[begun..]);
+        Err(Unsettled { problem, details })
+    }
+
+    /// Runs keys until none wants anything.
+    async fn settle_down(&self, place: &str, begun: usize) -> Result<(), Unsettled> {
+        let clock = self.hosted.cluster.clock();
+        let horizon = later(clock.now(), self.settle.within);
+        let mut n_idle: BTreeMap<Key, u32> = BTreeMap::new();
+        loop {
+            self.rest(place, begun).await?;
+            let last = self.recorder.last();
+            let hungry: Vec<&RunRecord> = last.values().filter(|run| run.is_hungry()).collect();
+            if !hungry.is_empty() {
+                // A retry that was asked for later comes later.
+                if let Some(due) = hungry.iter().filter_map(|run| run.due).max().filter(|due| *due > clock.now()) {
+                    clock.set(due);
+                }
+                n_idle.retain(|key, _| !hungry.iter().any(|run| run.key == *key));
+                self.hosted.enqueue(hungry.into_iter().map(|run| run.key.clone()).collect());
+                continue;
+            }
+            let waits = |run: &&RunRecord| n_idle.get(&run.key).is_none_or(|n| *n < MAX_IDLE_REQUEUES);
+            let waiting = last.values().filter(waits).filter_map(|run| Some((run.due?, run.key.clone())));
+            let waiting: Vec<_> = waiting.filter(|(due, _)| *due <= horizon).collect();
+            let Some(next) = waiting.iter().map(|(due, _)| *due).min() else { return Ok(()) };
+            if next > clock.now() {
+                clock.set(next);
+            }
+            let due = waiting.into_iter().filter(|(due, _)| *due <= clock.now()).map(|(_, key)| key);
+            let due: Vec<Key> = due.inspect(|key| *n_idle.entry(key.clone()).or_default() += 1).collect();
+            self.hosted.enqueue(due);
+        }
+    }
+
+    /// Waits until nothing runs or is queued, and the caches show everything.
+    async fn rest(&self, place: &str, begun: usize) -> Result<(), Unsettled> {
+        self.hosted.rest().await?;
+        if let Some((key, fault)) = self.recorder.fault() {
+            return Err(Unsettled {
+                problem: format!("{place}a run of {key} ended with a fault: {fault}"),
+                details: String::new(),
+            });
+        }
+        match self.recorder.restless() {
+            Some(key) => Err(self.unsettled(place, &key, begun)),
+            None => Ok(()),
+        }
+    }
+
+    fn unsettled(&self, place: &str, key: &Key, begun: usize) -> Unsettled {
+        let runs = self.recorder.of(key);
+        let mut details = String::new();
+        for (at, run) in runs.iter().enumerate().skip(runs.len().saturating_sub(N_SHOWN)) {
+            let _ = writeln!(details, "run {} wanted:", at + 1);
+            details += &yaml(&run.shown).lines().map(|line| format!("  {line}\n")).collect::<String>();
+        }
+        details += &end::flips(&self.hosted.cluster.history()[begun..]);
+        let refusals = self.recorder.refusals(key);
+        if !refusals.is_empty() {
+            details += "the API server or the grants refused:\n";
+            for (refusal, n_times) in refusals {
+                let _ = writeln!(details, "  {refusal} ({n_times} times)");
+            }
+        }
+        let n_runs = self.settle.runs;
+        let problem =
+            format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still wants something");
+        Unsettled { problem, details }
+    }
+}
+
+fn yaml(value: &Value) -> String {
+    serde_norway::to_string(value).unwrap_or_default()
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// The key of the case.
+fn case_key(input: &Input, manifest: &Manifest) -> anyhow::Result<Key> {
+    let queue = match &input.key.queue {
+        Some(queue) => queue.clone(),
+        None => manifest.queues.first().context("the manifest declares no queue")?.name.clone(),
+    };
+    let object = ObjectKey::new(&input.key.namespace, &input.key.name);
+    Ok(Key { queue: queue.into(), kind: input.key.kind.clone(), object })
+}
+
+/// An object of JSON, as messages name it.
+fn name_of(object: &Value) -> (Kind, ObjectKey) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let meta = &object["metadata"];
+    let kind = Kind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]));
+    (kind, ObjectKey::new(&text(&meta["namespace"]), &text(&meta["name"])))
+}

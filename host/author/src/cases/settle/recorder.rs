@@ -1,0 +1,243 @@
+//! The plugin of a case that settles: notes what each run wanted, and ends runs without end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use pintle_core::contract::check::{CheckedOutcome, MappedKeys};
+use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
+use pintle_core::contract::outcome::{Action, MutationFailure, Outcome, ReconcileError};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::ports::guest::{Guest, PluginFault, Run};
+use pintle_core::ports::view::View;
+use serde_json::Value;
+
+use super::later;
+use crate::cases::render::{self, Originals};
+
+/// One run, with all its rounds.
+#[derive(Clone, Debug)]
+pub(super) struct RunRecord {
+    pub(super) key: Key,
+    /// As expected outcomes are written.
+    pub(super) shown: Value,
+    /// Whether it wanted a write. Events are none.
+    wants: bool,
+    /// Whether it asked to be run again because something failed.
+    is_retry: bool,
+    /// When it asked to be run again.
+    pub(super) due: Option<Timestamp>,
+    /// What was refused of the key's run before.
+    refused: Vec<String>,
+}
+
+impl RunRecord {
+    /// Whether the key is to run again, whatever else happens.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.wants || self.is_retry
+    }
+}
+
+#[derive(Default)]
+struct Notes {
+    runs: Vec<RunRecord>,
+    /// Runs of each key since [`Recorder::begin`].
+    counts: BTreeMap<Key, u32>,
+    max_runs: u32,
+    /// The first key that exceeded them.
+    restless: Option<Key>,
+    /// What was refused of its last run.
+    last_refused: Vec<String>,
+    fault: Option<(Key, PluginFault)>,
+}
+
+/// A guest in front of the plugin's own.
+pub(super) struct Recorder {
+    guest: Arc<dyn Guest>,
+    notes: Mutex<Notes>,
+    /// Set before the first run: they are in the cluster.
+    originals: Mutex<Option<Arc<dyn Originals + Send + Sync>>>,
+}
+
+impl Recorder {
+    pub(super) fn new(guest: Arc<dyn Guest>) -> Self {
+        Self { guest, notes: Mutex::default(), originals: Mutex::default() }
+    }
+
+    pub(super) fn look_at(&self, originals: Arc<dyn Originals + Send + Sync>) {
+        *self.originals.lock() = Some(originals);
+    }
+
+    /// From now on, each key may run this often.
+    pub(super) fn begin(&self, max_runs: u32) {
+        let mut notes = self.notes.lock();
+        notes.counts.clear();
+        notes.max_runs = max_runs;
+    }
+
+    pub(super) fn n_runs(&self) -> usize {
+        self.notes.lock().runs.len()
+    }
+
+    /// The last run of each key.
+    pub(super) fn last(&self) -> BTreeMap<Key, RunRecord> {
+        self.notes.lock().runs.iter().map(|run| (run.key.clone(), run.clone())).collect()
+    }
+
+    /// The runs after the first `n`.
+    pub(super) fn since(&self, n: usize) -> Vec<RunRecord> {
+        self.notes.lock().runs[n..].to_vec()
+    }
+
+    /// The runs of a key.
+    pub(super) fn of(&self, key: &Key) -> Vec<RunRecord> {
+        self.notes.lock().runs.iter().filter(|run| run.key == *key).cloned().collect()
+    }
+
+    pub(super) fn fault(&self) -> Option<(Key, PluginFault)> {
+        self.notes.lock().fault.clone()
+    }
+
+    /// A key that has run more often than it may.
+    pub(super) fn restless(&self) -> Option<Key> {
+        self.notes.lock().restless.clone()
+    }
+
+    /// What was refused of the runs of a key, and how often.
+    pub(super) fn refusals(&self, key: &Key) -> BTreeMap<String, usize> {
+        let notes = self.notes.lock();
+        let of_runs = notes.runs.iter().filter(|run| run.key == *key).flat_map(|run| &run.refused);
+        let mut counts = BTreeMap::new();
+        for refusal in of_runs.chain(&notes.last_refused) {
+            *counts.entry(refusal.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether a run of the key may begin.
+    fn may_run(&self, key: &Key, view: &dyn View) -> bool {
+        let mut notes = self.notes.lock();
+        let max_runs = notes.max_runs;
+        let may = notes.counts.get(key).is_none_or(|n| *n < max_runs);
+        if !may && notes.restless.is_none() {
+            notes.restless = Some(key.clone());
+            notes.last_refused = refusals(view.failures());
+        }
+        may
+    }
+
+    /// Notes the end of a run. What it asked for later is the case's to decide: its clock is not the host's.
+    fn note(&self, key: &Key, view: &dyn View, mut run: Run) -> Run {
+        let result = match run.result {
+            Ok(result) => result.map(CheckedOutcome::into_inner),
+            Err(fault) => {
+                self.notes.lock().fault.get_or_insert_with(|| (key.clone(), fault.clone()));
+                run.result = Err(fault);
+                return run;
+            }
+        };
+        if result.as_ref().is_ok_and(|outcome| !outcome.needs.is_empty()) {
+            run.result = self.checked(result).result;
+            return run;
+        }
+        let originals = self.originals.lock().clone();
+        let none = NoOriginals;
+        let originals: &dyn Originals = originals.as_deref().map_or(&none, |originals| originals);
+        let shown = render::result(&result, &[], originals);
+        let after = match &result {
+            Ok(outcome) => outcome.requeue_after,
+            Err(ReconcileError::Retry { after, .. }) => *after,
+            Err(ReconcileError::Terminal(_)) => None,
+        };
+        let now: Option<Timestamp> = view.now().parse().ok();
+        let record = RunRecord {
+            key: key.clone(),
+            shown,
+            wants: result.as_ref().is_ok_and(wants_writes),
+            is_retry: matches!(result, Err(ReconcileError::Retry { .. })),
+            due: after.zip(now).map(|(after, now)| later(now, after)),
+            refused: refusals(view.failures()),
+        };
+        let result = match result {
+            Ok(outcome) => Ok(Outcome { requeue_after: None, ..outcome }),
+            Err(ReconcileError::Retry { message, .. }) => Err(ReconcileError::Retry { message, after: None }),
+            terminal => terminal,
+        };
+        let mut notes = self.notes.lock();
+        *notes.counts.entry(key.clone()).or_default() += 1;
+        notes.runs.push(record);
+        drop(notes);
+        run.result = self.checked(result).result;
+        run
+    }
+
+    fn checked(&self, result: Result<Outcome, ReconcileError>) -> Run {
+        Run::checked(Ok(result), self.guest.manifest(), &self.guest.limits())
+    }
+}
+
+/// Of a cluster that has not begun.
+struct NoOriginals;
+
+impl Originals for NoOriginals {
+    fn original(&self, _: &Kind, _: &ObjectKey) -> Option<Value> {
+        None
+    }
+}
+
+fn wants_writes(outcome: &Outcome) -> bool {
+    let mut mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
+    mutations.any(|mutation| !matches!(mutation.action, Action::Event(_)))
+}
+
+fn refusals(failures: &[MutationFailure]) -> Vec<String> {
+    let refusal = |failure: &MutationFailure| {
+        let MutationFailure { verb, kind, object, subresource, code, reason, message, .. } = failure;
+        let subresource = subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        let code = if *code > 0 { format!("{code} ") } else { String::new() };
+        format!("{verb} {kind}{subresource} {object}: {code}{reason}: {message}")
+    };
+    failures.iter().map(refusal).collect()
+}
+
+impl Guest for Recorder {
+    fn manifest(&self) -> &Arc<Manifest> {
+        self.guest.manifest()
+    }
+
+    fn limits(&self) -> EffectiveLimits {
+        self.guest.limits()
+    }
+
+    fn maps(&self) -> bool {
+        self.guest.maps()
+    }
+
+    fn n_instances(&self) -> usize {
+        self.guest.n_instances()
+    }
+
+    fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
+        async move {
+            if !self.may_run(key, &*view) {
+                return self.checked(Ok(Outcome::default()));
+            }
+            let run = self.guest.reconcile(key, view.clone()).await;
+            self.note(key, &*view, run)
+        }
+        .boxed()
+    }
+
+    fn keys_of<'a>(
+        &'a self,
+        kind: &'a Kind,
+        old: Option<&'a str>,
+        new: Option<&'a str>,
+        view: Arc<dyn View>,
+    ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
+        self.guest.keys_of(kind, old, new, view)
+    }
+}
