@@ -271,6 +271,15 @@ pub struct DevArgs {
     #[arg(long, value_name = "FOLDER")]
     pub crds: Vec<PathBuf>,
 
+    /// Write a file for programs when everything runs, the plugins of --plugin included: JSON with the addresses and paths of this run,
+    /// or with `error` if a plugin does not build or load. It is removed at the end.
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+
+    /// Stop when standard input ends: a program that starts `pintle dev` with a pipe takes it along, however it ends.
+    #[arg(long)]
+    pub stop_with_stdin: bool,
+
     /// Number of simulated nodes.
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     pub nodes: u32,

@@ -4,6 +4,7 @@ mod access;
 mod definitions;
 mod hints;
 mod kubeconfig;
+mod ready;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::access::Access;
 use self::kubeconfig::Kubeconfig;
+use self::ready::{Ready, Started};
 use crate::cli::{DevArgs, PluginArgs};
 use crate::host::Host;
 use crate::inputs::Inputs;
@@ -32,6 +34,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     // Before anything that takes time.
     Kubeconfig::check(&args.kubeconfig)?;
+    let ready = args.ready_file.as_deref().map(Ready::new).transpose()?;
     let loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
     let mut choice = plugins::choose(&loaded).await?;
     definitions::check(&args.crds)?;
@@ -69,25 +72,36 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     .context("start the simulated nodes")?;
     // A signal from now on removes the file, too.
     let signals = Signals::catch()?;
+    let stdin_ends = ready::stdin_ends(args.stop_with_stdin);
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
     output::line(&greeting(args, &cluster.base_url(), host.serving))?;
     for line in &applied.lines {
         output::line(line)?;
     }
+    let about = ready::about(args, &cluster.base_url(), host.serving, sources.socket());
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
             // With standard output gone there is nobody left to notify.
             let report = |line: &str| drop(output::line(line));
-            let follow = |(plugin, definitions): (Followed, Definitions)| {
-                AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), definitions, report)))
+            let started = Arc::new(Started::new(followed.len()));
+            let follow = |(n, (plugin, definitions)): (usize, (Followed, Definitions))| {
+                let started = started.clone();
+                let renewed = move |result: Result<(), &str>| started.report(n, result);
+                AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), definitions, report, renewed)))
             };
-            let _following: Vec<_> = followed.into_iter().zip(applied.of_plugins).map(follow).collect();
+            let _following: Vec<_> = followed.into_iter().zip(applied.of_plugins).enumerate().map(follow).collect();
+            let _ready = ready.map(|ready| {
+                AbortOnDropHandle::new(tokio::spawn(ready.write_when(about, started, host.manager.clone())))
+            });
             let follow = |definitions: Definitions| AbortOnDropHandle::new(tokio::spawn(definitions.follow(report)));
             let _applying: Vec<_> = applied.of_folders.into_iter().map(follow).collect();
             let hints = hints::tell(host.manager.clone(), socket);
             let _hints = has_socket.then(|| AbortOnDropHandle::new(tokio::spawn(hints)));
-            signals.requested().await;
+            tokio::select! {
+                () = signals.requested() => {}
+                () = stdin_ends => tracing::info!("stopping: standard input has ended (--stop-with-stdin)"),
+            }
         })
         .await;
     nodes.stop().await;

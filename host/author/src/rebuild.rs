@@ -62,8 +62,15 @@ impl Followed {
         }
     }
 
-    /// Swaps the plugin after each save, and reports it in one line. Applies its definitions first. Does not end.
-    pub async fn follow(self, control: Arc<Control>, mut definitions: Definitions, report: impl Fn(&str)) {
+    /// Swaps the plugin after each save, and reports it in one line. `renewed` gets the line as an error if it does not build or
+    /// load. Applies its definitions first. Does not end.
+    pub async fn follow(
+        self,
+        control: Arc<Control>,
+        mut definitions: Definitions,
+        report: impl Fn(&str),
+        renewed: impl Fn(Result<(), &str>),
+    ) {
         let mut watch = match &self {
             Self::Source(folder) => FolderWatch::new(folder),
             Self::File(file) => FolderWatch::of_entries(file.parent().unwrap_or(file)),
@@ -81,8 +88,13 @@ impl Followed {
                         Ok(done) => {
                             has_run = true;
                             report(&done);
+                            renewed(Ok(()));
                         }
-                        Err(why) => report(&failed(self.path(), has_run, &why)),
+                        Err(why) => {
+                            let failed = failed(self.path(), has_run, &why);
+                            report(&failed);
+                            renewed(Err(&failed));
+                        }
                     }
                 }
                 Ok(_) => {}

@@ -39,7 +39,7 @@ pub(crate) const SHARES: [Share; 10] = [
         checks: &[Check::Documentation],
     },
     Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
-    Share { tests: &[&["languages::"], &["webapp::"]], checks: &[] },
+    Share { tests: &[&["languages::", "test_programs::"], &["webapp::"]], checks: &[] },
     Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
     Share { tests: &[&["silence::"]], checks: &[] },
     Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },

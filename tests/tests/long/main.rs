@@ -14,6 +14,7 @@ mod silence;
 mod snippets;
 mod storm;
 mod takeover;
+mod test_programs;
 mod together;
 mod tutorials;
 mod types;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -281,5 +282,67 @@ async fn a_kubeconfig_of_somebody_else_is_neither_replaced_nor_removed() -> Resu
     assert_eq!(std::fs::read_to_string(&own)?, text);
     assert!(first.stop(PATIENCE).await);
     assert!(!own.exists(), "it is useless without its cluster");
+    Ok(())
+}
+
+/// `pintle dev` as test programs start it, with these plugins.
+fn of_a_program(folder: &Path, plugin: &Path) -> Result<(std::process::Child, PathBuf)> {
+    let ready = folder.join("ready.json");
+    let mut command = pintle::command(["dev", "--stop-with-stdin", "--ready-file=ready.json", "--kubeconfig=config"])?;
+    let cache = format!("--cache-dir={}", target_dir().join("host-code").display());
+    let plugin = format!("--plugin={}", plugin.display());
+    command.args(["--controllers=namespace", "--admin-socket=admin.sock", &cache, &plugin]).current_dir(folder);
+    let log = std::fs::File::create(folder.join("log"))?;
+    command.stdin(std::process::Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+    Ok((command.spawn()?, ready))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_learns_from_a_file_that_everything_runs_and_takes_it_along() -> Result<()> {
+    let folder = folder();
+    let file = workspace_dir().join("target/plugins/serviceaccount-controller.wasm");
+    let (mut process, ready) = of_a_program(folder.path(), &file)?;
+    let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
+    eventually(PATIENCE, "the file", async || {
+        ensure!(process.try_wait()?.is_none(), "{}", log());
+        Ok(ready.exists().then_some(()))
+    })
+    .await?;
+    let about: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&ready)?)?;
+    // Ready means that the plugin runs: nothing is waited for here.
+    let socket = folder.path().join("admin.sock");
+    assert_eq!(about["adminSocket"], json!(socket));
+    let mut describe =
+        pintle::command(["plugin", "describe", "serviceaccount-controller", "-o", "json", "--admin-socket"])?;
+    let found = Answer::of(describe.arg(&socket))?.json()?;
+    assert_eq!(found["plugin"]["phase"], "Running", "{found}");
+    assert_eq!(about["kubeconfig"], json!(folder.path().join("config")));
+    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(folder.path().join("config"))?)?;
+    client.get("/version").await?;
+    let server = about["server"].as_str().unwrap();
+    assert!(std::fs::read_to_string(folder.path().join("config"))?.contains(server), "{about}");
+
+    // What is written to it changes nothing; its end does.
+    process.stdin.as_mut().unwrap().write_all(b"go on\n")?;
+    client.get("/version").await?;
+    drop(process.stdin.take());
+    eventually(PATIENCE, "the end of pintle dev", async || Ok(process.try_wait()?)).await?;
+    assert!(log().contains("standard input has ended"), "{}", log());
+    assert!(!ready.exists(), "it is true no more");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_learns_from_a_file_that_a_plugin_does_not_run() -> Result<()> {
+    let folder = folder();
+    let file = folder.path().join("mine.wasm");
+    std::fs::write(&file, "half")?;
+    let (mut process, ready) = of_a_program(folder.path(), &file)?;
+    eventually(PATIENCE, "the file", async || Ok(ready.exists().then_some(()))).await?;
+    let about: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&ready)?)?;
+    let why = about["error"].as_str().unwrap_or_default();
+    assert!(why.contains("mine.wasm: no version runs yet: ") && why.contains("this is not WebAssembly"), "{about}");
+    drop(process.stdin.take());
+    eventually(PATIENCE, "the end of pintle dev", async || Ok(process.try_wait()?)).await?;
     Ok(())
 }

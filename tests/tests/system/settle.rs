@@ -141,6 +141,7 @@ fn the_clock_moves_to_a_requeue_within_reach_and_a_step_moves_it_further() -> Re
         ("settle: {}", &done),
         ("settle: {within: 29s}", &json!({})),
         ("settle: {within: 9s, then: [{advance: 20s}]}", &json!({})),
+        // The run after 20 s asks for one after 50 s, and the first request stays.
         ("settle: {within: 9s, then: [{advance: 20s}, {advance: 10s}]}", &done),
     ] {
         let documents = Cases::new(&["waits"], settle)?.updated("waits")?;

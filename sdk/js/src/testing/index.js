@@ -13,6 +13,8 @@ import { MAX_NEEDS, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
 import { duration, renderNeed, renderOutcome } from "./render.js";
 import { World, store } from "./world.js";
 
+export { ApiError, Dev } from "./dev.js";
+
 /** @import { Key } from "../model.js" */
 /** @import { Need } from "../need.js" */
 /** @import { Reconcile } from "../controller.js" */

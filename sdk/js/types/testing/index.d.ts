@@ -1,5 +1,6 @@
 import { Lister } from "../lister.js";
 import { World } from "./world.js";
+export { ApiError, Dev } from "./dev.js";
 import type { Key } from "../model.js";
 import type { Reconcile } from "../controller.js";
 /**

@@ -28,7 +28,7 @@ pub(super) struct RunRecord {
     wants: bool,
     /// Whether it asked to be run again because something failed.
     is_retry: bool,
-    /// When it asked to be run again.
+    /// When it is to run again, as this run or an earlier one has asked.
     pub(super) due: Option<Timestamp>,
     /// What was refused of the key's run before.
     refused: Vec<String>,
@@ -153,12 +153,13 @@ impl Recorder {
             Err(ReconcileError::Terminal(_)) => None,
         };
         let now: Option<Timestamp> = view.now().parse().ok();
+        let asked = after.zip(now).map(|(after, now)| later(now, after));
         let record = RunRecord {
             key: key.clone(),
             shown,
             wants: result.as_ref().is_ok_and(wants_writes),
             is_retry: matches!(result, Err(ReconcileError::Retry { .. })),
-            due: after.zip(now).map(|(after, now)| later(now, after)),
+            due: asked,
             refused: refusals(view.failures()),
         };
         let result = match result {
@@ -168,7 +169,11 @@ impl Recorder {
         };
         let mut notes = self.notes.lock();
         *notes.counts.entry(key.clone()).or_default() += 1;
-        notes.runs.push(record);
+        // As in a queue: an earlier delay stays.
+        let before = notes.runs.iter().rev().find(|run| run.key == *key).and_then(|run| run.due);
+        let before = before.filter(|due| now.is_some_and(|now| *due > now));
+        let due = [before, asked].into_iter().flatten().min();
+        notes.runs.push(RunRecord { due, ..record });
         drop(notes);
         run.result = self.checked(result).result;
         run
