@@ -25,7 +25,7 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 10] = [
+pub(crate) const SHARES: [Share; 11] = [
     Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
         tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
@@ -53,6 +53,7 @@ pub(crate) const SHARES: [Share; 10] = [
         ],
         checks: &[],
     },
+    Share { tests: &[&["tutorials::the_page_for_an_own_kind"]], checks: &[] },
 ];
 
 /// Which of the long tests run.

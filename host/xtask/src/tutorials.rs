@@ -2,7 +2,7 @@
 //!
 //! *Flow*: `sdk/docs/tutorial/common.md`, in which `{{part}}` stands for a part of `sdk/docs/tutorial/<language>.md`, where it comes
 //! after a line `<!-- part -->` -> `sdk/docs/tutorial-<language>.md`. `sdk/docs/tutorial/defaults.md` has parts for languages without their
-//! own.
+//! own. In the same way, `sdk/docs/tutorial/kind` -> `sdk/docs/own-kind-<language>.md`, for the languages of [`WITH_KIND`].
 //!
 //! *Invariants*: what is committed is what [`generate`] answers (`committed_tutorials_are_up_to_date`); every language has all parts,
 //! and none that is not used.
@@ -21,6 +21,14 @@ use crate::root;
 /// The first line of every page.
 const NOTE: &str = "<!-- Made by `cargo xtask tutorials` out of sdk/docs/tutorial. -->\n\n";
 
+/// Languages whose page shows a controller with its own kind.
+pub const WITH_KIND: [Language; 3] = [Language::Go, Language::TypeScript, Language::Python];
+
+/// That page, from the root of the repository.
+pub fn with_kind(language: Language) -> String {
+    format!("sdk/docs/own-kind-{}.md", language.to_string().to_lowercase())
+}
+
 /// Every page with its text.
 ///
 /// # Errors
@@ -35,7 +43,13 @@ pub fn generate() -> anyhow::Result<Vec<(String, String)>> {
             parse(&own).and_then(|own| fill(&common, &with_defaults(own))).with_context(|| language.tutorial())?;
         Ok((language.tutorial(), format!("{NOTE}{text}")))
     };
-    Language::ALL.into_iter().map(one).collect()
+    let common_of_kind = read("kind/common")?;
+    let of_kind = |language: Language| {
+        let (page, own) = (with_kind(language), read(&format!("kind/{}", language.to_string().to_lowercase()))?);
+        let text = parse(&own).and_then(|own| fill(&common_of_kind, &own)).with_context(|| page.clone())?;
+        Ok((page, format!("{NOTE}{text}")))
+    };
+    Language::ALL.into_iter().map(one).chain(WITH_KIND.into_iter().map(of_kind)).collect()
 }
 
 /// Writes them.

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use pintle_build::{Language, Scaffold};
 use pintle_tests::tutorial::{Machine, Page, Player, Timed, machine};
 use pintle_tests::workspace_dir;
+use xtask::tutorials::with_kind;
 
 /// A column of the table: its heading, and whether it tells of what was timed.
 type Column = (&'static str, fn(&str) -> bool);
@@ -89,6 +90,30 @@ async fn the_page_for_python_shows_what_its_commands_print() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_for_c_shows_what_its_commands_print() -> Result<()> {
     check(Language::C).await
+}
+
+/// Follows the page that shows a controller with its own kind.
+async fn check_kind(language: Language) -> Result<()> {
+    let name = with_kind(language);
+    let text = std::fs::read_to_string(workspace_dir().join(&name)).with_context(|| format!("read {name}"))?;
+    let page = Page::parse(&text).context(name.clone())?;
+    let machine = Machine::new(language)?;
+    Player::new(&machine)?.follow(&page).await.context(name).map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_for_an_own_kind_in_go_shows_what_its_commands_print() -> Result<()> {
+    check_kind(Language::Go).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_for_an_own_kind_in_typescript_shows_what_its_commands_print() -> Result<()> {
+    check_kind(Language::TypeScript).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_for_an_own_kind_in_python_shows_what_its_commands_print() -> Result<()> {
+    check_kind(Language::Python).await
 }
 
 /// The next steps that `pintle new` prints are those of the page.
