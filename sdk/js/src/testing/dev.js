@@ -60,13 +60,14 @@ export class Dev {
 
   /**
    * For {@link Dev.start}.
-   * @param {ChildProcess} process
+   * @param {object} process a `ChildProcess` of Node.js, whose types a project need not have.
    * @param {string} folder
    */
   constructor(process, folder) {
-    this.#process = process;
+    const child = /** @type {ChildProcess} */ (process);
+    this.#process = child;
     this.#folder = folder;
-    this.#ended = once(process, "exit");
+    this.#ended = once(child, "exit");
   }
 
   /**

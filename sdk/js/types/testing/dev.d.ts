@@ -1,4 +1,3 @@
-import type { ChildProcess } from "node:child_process";
 export type KubeObject = Record<string, any>;
 /** An answer of the API server that is not 2xx. */
 export declare class ApiError extends Error {
@@ -29,10 +28,10 @@ export declare class Dev {
     ready: Record<string, any>;
     /**
      * For {@link Dev.start}.
-     * @param {ChildProcess} process
+     * @param {object} process a `ChildProcess` of Node.js, whose types a project need not have.
      * @param {string} folder
      */
-    constructor(process: ChildProcess, folder: string);
+    constructor(process: object, folder: string);
     /**
      * Starts it and waits until the plugins run. The program is the one that the environment variable PINTLE_BIN names, or `pintle` on the
      * PATH.
