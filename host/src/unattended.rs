@@ -28,7 +28,7 @@ const FIRST: Duration = Duration::from_secs(10);
 /// Why nothing acts on objects of a kind, if so: a sentence without a period. `running`: kinds that plugins act on. Versions of a kind are
 /// one kind.
 fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<String> {
-    let same = |other: &Kind| (&other.group, &other.name) == (&kind.group, &kind.name);
+    let same = |other: &Kind| other.is_any_version_of(kind);
     let why = match upstream::reconciled().find(|(of, _)| same(of)) {
         Some((_, controller)) => format!("{controller} is not part of this Pintle yet"),
         None => format!("{} is built in, and does not run here", Catalogue::carried().acting_on(same)?),
@@ -102,8 +102,7 @@ async fn look(
     let resources = reader.discover().await?.resources;
     let mut found = Vec::new();
     for kind in kinds {
-        let same = |of: &Kind| (&of.group, &of.name) == (&kind.group, &kind.name);
-        let resource = resources.iter().find(|resource| resource.preferred && same(&resource.kind));
+        let resource = resources.iter().find(|resource| resource.preferred && resource.kind.is_any_version_of(kind));
         let (Some(why), Some(resource)) = (missing(kind, reconciled), resource) else { continue };
         let target = ListWatchTarget {
             kind: resource.kind.clone(),

@@ -47,7 +47,7 @@ impl Resources {
     /// The resource of this kind, or of another version of it (the preferred one if there is one).
     pub(crate) fn of(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.exactly(kind).or_else(|| {
-            let others = self.by_kind.values().filter(|r| r.kind.group == kind.group && r.kind.name == kind.name);
+            let others = self.by_kind.values().filter(|resource| resource.kind.is_any_version_of(kind));
             others.max_by(|a, b| (a.preferred, &a.kind).cmp(&(b.preferred, &b.kind)))
         })
     }
@@ -65,7 +65,7 @@ impl Resources {
             let Kind { group, name, .. } = &resource.kind;
             let fits =
                 has(resource, "list") && has(resource, "watch") && every.verbs.iter().all(|verb| has(resource, verb));
-            if !fits || every.except.iter().any(|kind| kind.group == *group && kind.name == *name) {
+            if !fits || every.except.iter().any(|kind| kind.is_any_version_of(&resource.kind)) {
                 continue;
             }
             let better = |known: &Arc<ApiResource>| {

@@ -137,7 +137,7 @@ impl Subscription {
     /// How many cached objects are controlled by an object of a kind that the manifest watches by name.
     pub fn n_owned(&self) -> usize {
         let named: Vec<&Kind> = self.state.plugin.manifest.kinds().collect();
-        let is_owner = |kind: &Kind| named.iter().any(|named| named.group == kind.group && named.name == kind.name);
+        let is_owner = |kind: &Kind| named.iter().any(|named| named.is_any_version_of(kind));
         let snapshot = self.snapshot();
         let of_kind = snapshot.kinds().map(|(_, store)| {
             store.iter().filter(|object| object.meta.controller().is_some_and(|owner| is_owner(&owner.kind))).count()
@@ -341,8 +341,7 @@ impl Bind for SubscriptionState {
         for (at, watched) in self.plugin.watches.iter().enumerate() {
             let Some(every) = &watched.watch.every else { continue };
             for resource in resources.every(every) {
-                let Kind { group, name, .. } = &resource.kind;
-                let has = |bound: &KindBinding| bound.kind.group == *group && bound.kind.name == *name;
+                let has = |bound: &KindBinding| bound.kind.is_any_version_of(&resource.kind);
                 // A watch by name is more particular; of two of every kind, the first one counts.
                 if !bound[..n_named].iter().any(has) && !bound[n_named..].iter().any(has) {
                     bound.push(self.bind_kind(&resource.kind, at, resources, &before, informers));

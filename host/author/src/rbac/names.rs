@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pintle_core::object::id::Kind;
+use pintle_core::object::id::{Kind, guessed_plural};
 use pintle_core::ports::api::{ApiResource, Discovery};
 
 /// Built-in kinds with an irregular resource name.
@@ -44,18 +44,13 @@ fn key(kind: &Kind) -> (String, String) {
     (kind.group.to_string(), kind.name.to_string())
 }
 
-/// `UnsafeGuessKindToResource` of `k8s.io/apimachinery/pkg/api/meta`.
+/// The irregular name, or the guess of Kubernetes' tools.
 fn guess(kind: &Kind) -> String {
     let (group, name) = (&*kind.group, &*kind.name);
     if let Some((_, _, plural)) = IRREGULAR.iter().find(|(of, irregular, _)| *of == group && *irregular == name) {
         return (*plural).to_owned();
     }
-    let singular = name.to_lowercase();
-    match singular.as_bytes().last() {
-        Some(b's') => format!("{singular}es"),
-        Some(b'y') => format!("{}ies", &singular[..singular.len() - 1]),
-        _ => format!("{singular}s"),
-    }
+    guessed_plural(name)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use anyhow::{bail, ensure};
 
+use pintle_core::object::id::guessed_plural;
+
 use crate::Language;
 
 /// Groups that belong to Kubernetes have these endings; API servers want an approval in their definitions.
@@ -48,7 +50,7 @@ impl CustomKind {
             "--kind {text}: {kind:?} is not the name of a kind: letters and digits, at most 63, an uppercase letter first, in the \
              singular"
         );
-        let plural = plural.map_or_else(|| guess(kind), str::to_owned);
+        let plural = plural.map_or_else(|| guessed_plural(kind), str::to_owned);
         let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         ensure!(
             !plural.is_empty()
@@ -196,16 +198,6 @@ fn is_version(version: &str) -> bool {
             .into_iter()
             .find_map(|stage| rest.split_once(stage))
             .map_or_else(|| is_number(rest), |(major, minor)| is_number(major) && is_number(minor))
-}
-
-/// `UnsafeGuessKindToResource` of `k8s.io/apimachinery/pkg/api/meta`, which tools use that know nothing of a cluster.
-fn guess(kind: &str) -> String {
-    let singular = kind.to_lowercase();
-    match singular.as_bytes().last() {
-        Some(b's') => format!("{singular}es"),
-        Some(b'y') => format!("{}ies", &singular[..singular.len() - 1]),
-        _ => format!("{singular}s"),
-    }
 }
 
 #[cfg(test)]

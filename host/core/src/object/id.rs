@@ -35,6 +35,11 @@ impl Kind {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Whether both are one kind, in any version: they have the same group and name.
+    pub fn is_any_version_of(&self, other: &Self) -> bool {
+        self.group == other.group && self.name == other.name
+    }
+
     /// Bytes of its texts.
     pub fn n_bytes(&self) -> usize {
         self.group.len() + self.version.len() + self.name.len()
@@ -44,6 +49,16 @@ impl Kind {
     pub fn from_api_version(api_version: &str, name: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         Self::new(group, version, name)
+    }
+}
+
+/// Resource name of a kind that no cluster was asked about: `UnsafeGuessKindToResource` of `k8s.io/apimachinery/pkg/api/meta`.
+pub fn guessed_plural(kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    match singular.as_bytes().last() {
+        Some(b's') => format!("{singular}es"),
+        Some(b'y') => format!("{}ies", &singular[..singular.len() - 1]),
+        _ => format!("{singular}s"),
     }
 }
 
@@ -175,6 +190,14 @@ mod tests {
         assert_eq!(shown("web", "a b"), "web/a b");
         assert_eq!(shown("", "ä?"), "ä?");
         assert_eq!(shown("", "a\nERROR\u{1b}[1m\u{202e}z"), r"a\nERROR\u{1b}[1m\u{202e}z");
+    }
+
+    #[test]
+    fn versions_of_a_kind_are_one_kind() {
+        let kind = |text: &str| text.parse::<Kind>().unwrap();
+        let is_same = |other: &str| kind("example.org/v1/Team").is_any_version_of(&kind(other));
+        assert!(is_same("example.org/v1/Team") && is_same("example.org/v2beta1/Team"));
+        assert!(!is_same("example.net/v1/Team") && !is_same("example.org/v1/Club") && !is_same("v1/Team"));
     }
 
     #[test]

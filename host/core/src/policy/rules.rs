@@ -335,7 +335,7 @@ fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
 
 /// The controller if it is of this kind; one of a watched kind must be in the cache and be the object of the reference.
 fn controller_of(kind: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<ObjectKey> {
-    let owner = meta.controller().filter(|owner| owner.kind.group == kind.group && owner.kind.name == kind.name)?;
+    let owner = meta.controller().filter(|owner| owner.kind.is_any_version_of(kind))?;
     let key = beside(meta, kind, &owner.name, cache);
     let watched = cache.watched(&kind.group, &kind.name).is_some();
     let is_the_one = !watched || cache.object(kind, &key).is_some_and(|object| object.meta.uid == owner.uid);

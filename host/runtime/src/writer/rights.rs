@@ -100,7 +100,7 @@ impl Rights<'_> {
     /// Checks whether an event may be recorded: the plugin may record any, and the event is about a watched object or a
     /// neighbour of the key.
     pub(crate) fn may_record(&self, event: &Event) -> bool {
-        let same = |kind: &Kind| is_same(kind, &event.regarding_kind);
+        let same = |kind: &Kind| kind.is_any_version_of(&event.regarding_kind);
         let namespace = &*event.regarding.namespace;
         let watched = self.manifest.watches.iter().any(|watch| {
             let kind = match (&watch.kind, &watch.every) {
@@ -194,7 +194,7 @@ impl Rights<'_> {
             )
         })?;
         let declares = self.manifest.watches.iter().any(|watch| {
-            watch.selects.is_some() && watch.kind.as_ref().is_some_and(|kind| is_same(kind, &self.key.kind))
+            watch.selects.is_some() && watch.kind.as_ref().is_some_and(|kind| kind.is_any_version_of(&self.key.kind))
         });
         if declares && !self.view.selects(&self.key.kind, &self.key.object, &object.meta) {
             return Err(format!("{found}, and the selector of {kind} {name} does not match its labels"));
@@ -227,7 +227,7 @@ impl Rights<'_> {
     }
 
     fn is_key(&self, kind: &Kind, object: &ObjectKey) -> Result<(), String> {
-        match is_same(kind, &self.key.kind) && *object == self.key.object {
+        match kind.is_any_version_of(&self.key.kind) && *object == self.key.object {
             true => Ok(()),
             false => Err(format!("the key is {} {}", self.key.kind, self.key.object)),
         }
@@ -253,11 +253,6 @@ impl Rights<'_> {
 /// Whether the write creates an object. Creating a subresource requires an existing object.
 fn is_new(action: &Action) -> bool {
     matches!(action, Action::Create { subresource: None, .. })
-}
-
-/// Kinds are equal in all versions.
-fn is_same(one: &Kind, other: &Kind) -> bool {
-    one.group == other.group && one.name == other.name
 }
 
 /// A precondition on another uid refers to another object than the one that was checked.
