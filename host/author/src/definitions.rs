@@ -11,11 +11,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use pintle_build::crds;
+use pintle_build::crds::{self, shown};
 use pintle_sources::folder::FolderWatch;
 use serde_json::Value;
-
-use crate::crds::shown;
 
 /// Applies one definition to a cluster.
 pub type Apply = Arc<dyn Fn(Value) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>;

@@ -72,20 +72,45 @@ pub fn is_definition(object: &Value) -> bool {
     object["apiVersion"] == "apiextensions.k8s.io/v1" && object["kind"] == "CustomResourceDefinition"
 }
 
+/// A path as messages show it: relative to the current folder, if it is in it.
+pub fn shown(path: &Path) -> String {
+    let current = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(current).unwrap_or(path).display().to_string()
+}
+
+/// A YAML or JSON file of a folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectFile {
+    /// Its path, which begins with that of the folder.
+    pub path: PathBuf,
+    /// Its content.
+    pub text: String,
+    /// The objects of its documents, in their order.
+    pub objects: Vec<Value>,
+}
+
+/// Reads the [`files`] of a folder.
+///
+/// # Errors
+/// The folder or a file cannot be read, or a file is not YAML; the text names it.
+pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<ObjectFile>> {
+    let files = files(folder).with_context(|| format!("read {}", shown(folder)))?;
+    let read = |path: PathBuf| {
+        let text = read(&path).with_context(|| format!("read {}", shown(&path)))?;
+        let objects = documents(&text).with_context(|| shown(&path))?;
+        Ok(ObjectFile { path, text, objects })
+    };
+    files.into_iter().map(read).collect()
+}
+
 /// Reads the CustomResourceDefinitions in the YAML and JSON files of a folder, and returns the schema of each kind. Returns none if the
 /// folder does not exist.
 ///
 /// # Errors
 /// A file cannot be read or is not YAML.
 pub fn schemas(folder: &Path) -> anyhow::Result<Vec<(Kind, KindSchema)>> {
-    let mut schemas = Vec::new();
-    for file in files(folder).with_context(|| format!("read {}", folder.display()))? {
-        let text = read(&file).with_context(|| format!("read {}", file.display()))?;
-        for object in documents(&text).with_context(|| file.display().to_string())? {
-            schemas.extend(KindSchema::of_object(&object));
-        }
-    }
-    Ok(schemas)
+    let files = read_folder(folder)?;
+    Ok(files.iter().flat_map(|file| &file.objects).flat_map(KindSchema::of_object).collect())
 }
 
 /// The CustomResourceDefinitions in a folder, as [`schemas`] reads them.
@@ -93,13 +118,8 @@ pub fn schemas(folder: &Path) -> anyhow::Result<Vec<(Kind, KindSchema)>> {
 /// # Errors
 /// As for [`schemas`].
 pub fn definitions(folder: &Path) -> anyhow::Result<Vec<Value>> {
-    let mut definitions = Vec::new();
-    for file in files(folder).with_context(|| format!("read {}", folder.display()))? {
-        let text = read(&file).with_context(|| format!("read {}", file.display()))?;
-        let all = documents(&text).with_context(|| file.display().to_string())?;
-        definitions.extend(all.into_iter().filter(is_definition));
-    }
-    Ok(definitions)
+    let files = read_folder(folder)?;
+    Ok(files.into_iter().flat_map(|file| file.objects).filter(is_definition).collect())
 }
 
 /// Checks the field paths of a component's manifest against the definitions in a folder.

@@ -62,8 +62,7 @@ pub(super) async fn apply(
 fn samples(plugin: &Path) -> Option<String> {
     let folder = crds::beside(plugin).with_file_name(SAMPLES);
     let has_any = crds::files(&folder).is_ok_and(|files| !files.is_empty());
-    let current = std::env::current_dir().unwrap_or_default();
-    let shown = folder.strip_prefix(current).unwrap_or(&folder).display();
+    let shown = crds::shown(&folder);
     has_any
         .then(|| format!("{shown} has sample objects, which are not applied automatically: kubectl apply -f {shown}"))
 }

@@ -15,7 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use pintle_build::{Language, Project, crds};
+use pintle_build::crds::{self, shown};
+use pintle_build::{Language, Project};
 use serde_json::Value;
 
 use self::drift::Difference;
@@ -283,13 +284,9 @@ struct File {
 
 impl Files {
     fn read(folder: &Path) -> anyhow::Result<Self> {
-        let mut all = Vec::new();
-        for path in crds::files(folder).with_context(|| format!("read {}", folder.display()))? {
-            let text = crds::read(&path).with_context(|| format!("read {}", shown(&path)))?;
-            let objects = crds::documents(&text).with_context(|| shown(&path))?;
-            all.push(File { is_generated: text.starts_with(MARK), path, objects });
-        }
-        Ok(Self { all })
+        let of_file =
+            |crds::ObjectFile { path, text, objects }| File { is_generated: text.starts_with(MARK), path, objects };
+        Ok(Self { all: crds::read_folder(folder)?.into_iter().map(of_file).collect() })
     }
 
     /// The file with this definition.
@@ -303,12 +300,6 @@ impl File {
     fn names(&self) -> String {
         self.objects.iter().map(name_of).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// A path as messages show it: relative to the current folder, if it is in it.
-pub(crate) fn shown(path: &Path) -> String {
-    let current = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(current).unwrap_or(path).display().to_string()
 }
 
 #[cfg(test)]
