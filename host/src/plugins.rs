@@ -340,12 +340,10 @@ fn available_memory() -> u64 {
     of_container.map(|limits| limits.total_memory).filter(|bytes| *bytes > 0).map_or(total, |bytes| bytes.min(total))
 }
 
-/// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to the user. Never
-/// the temporary folder, where any user can take the name first. `variable`: an environment variable.
-fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let of_user = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = || of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")));
-    args.cache_dir.clone().or_else(|| Some(base()?.join("pintle")))
+/// Folder that keeps compiled code, pulled components and images of builds between starts; `None` without a place that belongs to
+/// the user. `variable`: an environment variable.
+pub(crate) fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    args.cache_dir.clone().or_else(|| pintle_wasm::user_cache(variable))
 }
 
 #[cfg(test)]

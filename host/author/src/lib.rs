@@ -22,3 +22,5 @@ pub mod package;
 pub mod rbac;
 pub mod rebuild;
 mod sandbox;
+
+pub use sandbox::BuildSandbox;

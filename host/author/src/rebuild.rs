@@ -17,7 +17,7 @@ use pintle_sources::folder::{FolderWatch, Stamp};
 use pintle_sources::wire::Overrides;
 
 use crate::definitions::Definitions;
-use crate::sandbox::sandbox;
+use crate::sandbox::BuildSandbox;
 
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ impl Followed {
         self,
         control: Arc<Control>,
         mut definitions: Definitions,
+        sandbox: Arc<BuildSandbox>,
         report: impl Fn(&str),
         renewed: impl Fn(Result<(), &str>),
     ) {
@@ -84,7 +85,7 @@ impl Followed {
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
-                    match self.renew(&control).await {
+                    match self.renew(&control, &sandbox).await {
                         Ok(done) => {
                             has_run = true;
                             report(&done);
@@ -119,11 +120,12 @@ impl Followed {
     }
 
     /// Builds and swaps the plugin; returns a message with both durations.
-    async fn renew(&self, control: &Control) -> anyhow::Result<String> {
+    async fn renew(&self, control: &Control, sandbox: &Arc<BuildSandbox>) -> anyhow::Result<String> {
         let begun = Instant::now();
         let (built, verb) = match self.clone() {
             Self::Source(folder) => {
-                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder, sandbox()));
+                let sandbox = sandbox.clone();
+                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder, sandbox.get()));
                 (building.await.context("build the plugin")??, "rebuilt")
             }
             Self::File(file) => {

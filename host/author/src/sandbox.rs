@@ -1,29 +1,46 @@
 //! The sandbox that builds use: that of the host, with the user's cache folder.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use pintle_build::Sandbox;
 use pintle_wasm::{Initialised, Initialiser};
 
-/// The sandbox; `None` if there is no folder that only this user can write to.
+/// The sandbox that builds use. It starts with the first build.
+#[derive(Debug)]
+pub struct BuildSandbox {
+    /// The folder of images; without it, builds do without a sandbox.
+    images: Option<PathBuf>,
+    made: OnceLock<Option<OfHost>>,
+}
+
+impl BuildSandbox {
+    /// A sandbox that keeps images in a cache folder, beside compiled code.
+    pub fn new(cache_folder: Option<PathBuf>) -> Self {
+        Self { images: cache_folder.map(|folder| folder.join("images")), made: OnceLock::new() }
+    }
+
+    /// The sandbox. Returns `None` if no cache folder is usable, which the log reports.
+    pub(crate) fn get(&self) -> Option<&dyn Sandbox> {
+        let made = self.made.get_or_init(|| {
+            let made = Initialiser::new(self.images.as_deref()?);
+            made.map(OfHost).map_err(|why| tracing::warn!("builds keep nothing: {:#}", anyhow::Error::from(why))).ok()
+        });
+        made.as_ref().map(|made| made as &dyn Sandbox)
+    }
+}
+
+/// The sandbox of commands without `--cache-dir`, with the folder that the environment names. Returns `None` if only other users
+/// can write there.
 pub(crate) fn sandbox() -> Option<&'static dyn Sandbox> {
-    static SANDBOX: OnceLock<Option<OfHost>> = OnceLock::new();
-    let made = SANDBOX.get_or_init(|| {
-        let folder = folder(|name| std::env::var_os(name).map(PathBuf::from))?;
-        let made = Initialiser::new(&folder);
-        made.map(OfHost).map_err(|why| tracing::warn!("builds keep nothing: {:#}", anyhow::Error::from(why))).ok()
+    static SANDBOX: LazyLock<BuildSandbox> = LazyLock::new(|| {
+        let named = std::env::var_os("PINTLE_CACHE_DIR").map(PathBuf::from);
+        BuildSandbox::new(named.or_else(|| pintle_wasm::user_cache(|name| std::env::var_os(name))))
     });
-    made.as_ref().map(|made| made as &dyn Sandbox)
+    SANDBOX.get()
 }
 
-/// Where images are kept: beside compiled code.
-fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let of_user = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let base = of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")))?;
-    Some(base.join("pintle/images"))
-}
-
+#[derive(Debug)]
 struct OfHost(Initialiser);
 
 impl Sandbox for OfHost {
@@ -44,13 +61,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_in_the_users_cache() {
-        let with = |of: &'static [(&str, &str)]| {
-            folder(|name| of.iter().find(|(known, _)| *known == name).map(|(_, path)| PathBuf::from(path)))
+    fn images_are_kept_in_the_named_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let sandbox = || BuildSandbox::new(Some(folder.path().join("cache")));
+        let image = |sandbox: &BuildSandbox, make: &mut dyn FnMut() -> anyhow::Result<Vec<u8>>| {
+            sandbox.get().unwrap().image("key", make).unwrap()
         };
-        assert_eq!(with(&[("HOME", "/home/me")]), Some("/home/me/.cache/pintle/images".into()));
-        let both = with(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/cache")]);
-        assert_eq!(both, Some("/cache/pintle/images".into()));
-        assert_eq!(with(&[("HOME", "relative")]), None);
+        assert_eq!(image(&sandbox(), &mut || Ok(b"image".to_vec())), b"image");
+        assert!(folder.path().join("cache/images").is_dir());
+        assert_eq!(image(&sandbox(), &mut || panic!("made again")), b"image");
+        assert!(BuildSandbox::new(None).get().is_none());
     }
 }

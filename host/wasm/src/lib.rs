@@ -36,6 +36,7 @@ mod size;
 mod store;
 mod ticker;
 
+pub use cache::user_cache;
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};
 pub use initialise::{Initialised, Initialiser};

@@ -12,10 +12,11 @@ mod folder;
 mod functions;
 mod native;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -42,6 +43,14 @@ const MAX_IMAGES: usize = 8;
 
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
 const WASMTIME: &str = "48.0.8";
+
+/// Cache folder of the user, from the environment: `None` without a folder that belongs to the user. Never the temporary folder,
+/// where any user can take the name first. `variable`: an environment variable.
+pub fn user_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let of_user = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")));
+    Some(base?.join("pintle"))
+}
 
 /// A folder of compiled code.
 #[derive(Debug)]
