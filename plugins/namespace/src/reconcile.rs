@@ -141,7 +141,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Takes the controller's finalizer away.
+/// Takes the controller's finalizer away. Like upstream (`finalizeNamespace` in `pkg/controller/namespace/deletion`), each run writes
+/// the finalizers while there are any, even if the own one has gone; such a write changes nothing, so no event follows.
 fn finalize(namespace: &Namespace, mut document: Document) -> Step {
     let mut finalizers: Vec<&String> =
         namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();

@@ -79,6 +79,17 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_without_a_message_has_an_empty_one() {
+        let conditions = set_condition(&[], condition("A", "True", "x"), Timestamp::from_micros(0));
+        let written = serde_json::to_string(&conditions).unwrap();
+        let expected =
+            r#"[{"type":"A","status":"True","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"x","message":""}]"#;
+        assert_eq!(written, expected);
+        // As the older types have it.
+        assert_eq!(serde_json::to_string(&condition("A", "True", "")).unwrap(), r#"{"type":"A","status":"True"}"#);
+    }
+
+    #[test]
     fn a_transition_is_a_change_of_the_status_alone() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000 + 999_999);
         let times = |conditions: &[Condition]| -> Vec<_> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::time::Timestamp;
@@ -268,25 +269,49 @@ pub struct LabelSelectorRequirement {
 }
 
 /// A condition of a status. Which times it has depends on the kind. See [`conditions`](crate::conditions).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// One with a reason is written with its message, even if that is empty, because `metav1.Condition` requires both. The older
+/// condition types of Kubernetes may have neither.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub type_: String,
     pub status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut written = serializer.serialize_struct("Condition", 8)?;
+        written.serialize_field("type", &self.type_)?;
+        written.serialize_field("status", &self.status)?;
+        if let Some(generation) = &self.observed_generation {
+            written.serialize_field("observedGeneration", generation)?;
+        }
+        for (name, time) in [
+            ("lastProbeTime", &self.last_probe_time),
+            ("lastUpdateTime", &self.last_update_time),
+            ("lastTransitionTime", &self.last_transition_time),
+        ] {
+            if let Some(time) = time {
+                written.serialize_field(name, time)?;
+            }
+        }
+        if !self.reason.is_empty() {
+            written.serialize_field("reason", &self.reason)?;
+        }
+        if !self.reason.is_empty() || !self.message.is_empty() {
+            written.serialize_field("message", &self.message)?;
+        }
+        written.end()
+    }
 }
 
 /// A part of an object that is carried along as text. Absent and `null` are the same.
