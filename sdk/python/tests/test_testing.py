@@ -261,7 +261,7 @@ class Cases(unittest.TestCase):
             (folder / "cases").mkdir()
             for case, expected in (("right", "---\nsteps: []"), ("wrong", "---\nterminal: no"), ("new", "")):
                 (folder / "cases" / f"{case}.yaml").write_text(f"{OBJECTS}{expected}")
-            with self.assertRaisesRegex(AssertionError, "(?s)2 of 3 cases are wrong: new, wrong\nnew: no outcome is expected yet.*steps: "):
+            with self.assertRaisesRegex(AssertionError, "(?s)2 of 3 cases failed: new, wrong\nnew: no outcome is expected yet.*steps: "):
                 check_cases(folder, lambda *_: None)
             with self.assertRaisesRegex(AssertionError, "no cases in"):
                 (folder / "none").mkdir()

@@ -136,14 +136,14 @@ fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
         "the outcome is not the expected one",
         "-steps: []",
         "+  - create: ",
-        "pintle: 1 of 1 cases are not as they should be",
+        "pintle: 1 of 1 cases failed",
     ] {
         assert!(told.contains(part), "no {part:?} in:\n{told}");
     }
     let (is_good, told) = folder.test(&["--update"])?;
     assert!(is_good && told.contains("updated  most-mutations"), "{told}");
     let (is_good, told) = folder.test(&[])?;
-    assert!(is_good && told.contains("1 of 1 cases are as they should be"), "{told}");
+    assert!(is_good && told.contains("1 of 1 cases passed"), "{told}");
     Ok(())
 }
 

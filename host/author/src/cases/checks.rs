@@ -30,7 +30,7 @@ pub(crate) struct Tried {
     pub(crate) seen: Option<Value>,
     /// It is not what is expected.
     pub(crate) differs: bool,
-    /// Sentences; none if all is as it should be.
+    /// What is wrong, in sentences. Empty if the case passed.
     pub(crate) problems: Vec<String>,
     /// What another run gave for the same input, if it was not the same.
     pub(crate) other: Option<Value>,

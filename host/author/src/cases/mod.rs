@@ -71,13 +71,13 @@ impl Report {
         report::json(&self.plugin, &self.tried, self.cost.as_ref())
     }
 
-    /// Fails unless everything is as it should be.
+    /// Fails if a case failed.
     ///
     /// # Errors
-    /// A case, or a run on one instance, went wrong.
+    /// A case failed, or the runs on one instance did.
     pub fn verdict(&self) -> anyhow::Result<()> {
         let n_wrong = self.tried.iter().filter(|tried| !tried.problems.is_empty()).count();
-        ensure!(n_wrong == 0, "{n_wrong} of {} cases are not as they should be", self.tried.len());
+        ensure!(n_wrong == 0, "{n_wrong} of {} cases failed", self.tried.len());
         if let Some(problem) = self.cost.as_ref().and_then(|cost| cost.problem.as_ref()) {
             bail!("{problem}");
         }

@@ -28,7 +28,7 @@ impl Plugin {
     /// Builds the plugin of a folder, or reads a component file.
     ///
     /// # Errors
-    /// It does not build, or is no component that this host loads; or its definitions are not what its types give.
+    /// The plugin does not build, this host does not load the component, or the definitions differ from the types.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let origin = path.display().to_string();
         let (bytes, folder, built_in) = if path.is_dir() {

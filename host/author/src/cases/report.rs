@@ -60,7 +60,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
         }
     }
     let n_good = tried.iter().filter(|case| case.problems.is_empty()).count();
-    let _ = writeln!(text, "{n_good} of {} cases are as they should be", tried.len());
+    let _ = writeln!(text, "{n_good} of {} cases passed", tried.len());
     let most = most(tried);
     let limits = manifest.limits.effective();
     let _ = writeln!(

@@ -59,7 +59,7 @@ def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "c
     wrong = {path.stem: told for path in paths if (told := _check(manifest, path, reconcile))}
     if wrong:
         name, told = next(iter(wrong.items()))
-        raise AssertionError(f"{len(wrong)} of {len(paths)} cases are wrong: {', '.join(wrong)}\n{name}: {told}")
+        raise AssertionError(f"{len(wrong)} of {len(paths)} cases failed: {', '.join(wrong)}\n{name}: {told}")
 
 
 def _check(manifest: str, path: Path, reconcile: Reconcile) -> str | None:
