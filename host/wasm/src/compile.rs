@@ -1,4 +1,4 @@
-//! Compiles components in the background, with fewer threads than processors and at low priority.
+//! Compiles components in the background, at low priority.
 
 use std::num::NonZeroUsize;
 
@@ -18,9 +18,10 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    pub(crate) fn start(n_processors: NonZeroUsize) -> Result<Self, EngineError> {
+    /// Starts this many threads.
+    pub(crate) fn start(n_threads: NonZeroUsize) -> Result<Self, EngineError> {
         let threads = ThreadPoolBuilder::new()
-            .num_threads(n_processors.get().saturating_sub(1).max(1))
+            .num_threads(n_threads.get())
             .thread_name(|i| format!("wasm-compiler-{i}"))
             .start_handler(|_| {
                 // Linux sets the niceness per thread. A failure only means that compilation competes with other work.

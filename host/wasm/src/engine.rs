@@ -54,8 +54,8 @@ pub struct WasmConfig {
     /// Upper bounds for every plugin, whatever its manifest or its operator requests. An absent field means the host's own
     /// bound.
     pub max_limits: Limits,
-    /// Whether `cache_dir` keeps compiled functions, too: a new version of a component compiles in a fraction of the time, and a first
-    /// one takes longer. Default no.
+    /// Whether somebody waits for each new version of a component: `cache_dir` keeps compiled functions, too, so that only others are
+    /// compiled, on all processors. A first version takes longer. Default no.
     pub keep_functions: bool,
 }
 
@@ -105,7 +105,9 @@ impl WasmEngine {
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
         let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let compiler = Compiler::start(n_processors)?;
+        // Someone waits for the plugin where functions are kept. Elsewhere other plugins must not wait for its compilation.
+        let n_compiling = if config.keep_functions { n_processors.get() } else { n_processors.get() - 1 };
+        let compiler = Compiler::start(NonZeroUsize::new(n_compiling).unwrap_or(NonZeroUsize::MIN))?;
         let memory_bytes = config.memory_bytes;
         let max_calls = config.max_calls.clamp(1, MAX_CALLS) as usize;
         let scheduler = CpuScheduler::new(n_processors.get(), max_calls, memory_bytes);
