@@ -1,7 +1,8 @@
 //! Projects of authors who make mistakes: `tests/authors/<language>`, each in a copy that a test may spoil.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -97,6 +98,31 @@ impl Author {
         let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
         Ok(format!("{name}:{}", line + 1))
     }
+}
+
+/// A project of `pintle new` in `root/LANGUAGE`, with the libraries that it is developed with.
+///
+/// # Errors
+/// It cannot be made; the text is what the binary says.
+pub fn new_project(pintle: &Path, root: &Path, language: &str) -> Result<PathBuf> {
+    let folder = root.join(language);
+    std::fs::create_dir_all(root)?;
+    let new: [&OsStr; 6] =
+        ["new".as_ref(), "web".as_ref(), "--lang".as_ref(), language.as_ref(), "--dir".as_ref(), folder.as_ref()];
+    Answer::of(Command::new(pintle).args(new))?.success()?;
+    if ["ts", "js"].contains(&language) {
+        // What `npm install` makes: a folder of libraries, in which the SDK is a link to that of the project.
+        let libraries = folder.join("node_modules");
+        std::fs::create_dir(&libraries)?;
+        for entry in std::fs::read_dir(workspace_dir().join("sdk/js/node_modules"))? {
+            let entry = entry?;
+            if entry.file_name() != "pintle" {
+                std::os::unix::fs::symlink(entry.path(), libraries.join(entry.file_name()))?;
+            }
+        }
+        std::os::unix::fs::symlink("../.pintle/sdk/js", libraries.join("pintle"))?;
+    }
+    Ok(folder)
 }
 
 /// What `pintle test` says of a component, with these cases.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use pintle_tests::authors;
 use pintle_tests::languages::{Built, built, pintle};
-use pintle_tests::workspace_dir;
+use pintle_tests::pintle::{Answer, binary, command};
+use pintle_tests::{target_dir, workspace_dir};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 
@@ -139,24 +140,17 @@ const PLACES: [(&str, Duration); 2] =
 
 /// A project of `pintle new` that was built in one of [`PLACES`], as bytes.
 fn built_in(root: &Path, language: &str, (place, age): (&str, Duration)) -> Result<Vec<u8>> {
-    let folder = root.join(place).join(language);
-    std::fs::create_dir_all(folder.parent().context("no folder")?)?;
-    pintle(&["new".as_ref(), "web".as_ref(), "--lang".as_ref(), language.as_ref(), "--dir".as_ref(), folder.as_ref()])?;
-    if ["ts", "js"].contains(&language) {
-        // What `npm install` makes: a folder of libraries, in which the SDK is a link to that of the project.
-        let libraries = folder.join("node_modules");
-        std::fs::create_dir(&libraries)?;
-        for entry in std::fs::read_dir(workspace_dir().join("sdk/js/node_modules"))? {
-            let entry = entry?;
-            if entry.file_name() != "pintle" {
-                std::os::unix::fs::symlink(entry.path(), libraries.join(entry.file_name()))?;
-            }
-        }
-        std::os::unix::fs::symlink("../.pintle/sdk/js", libraries.join("pintle"))?;
-    }
+    let folder = authors::new_project(&binary()?, &root.join(place), language)?;
     make_older(&folder, SystemTime::now() - age)?;
     let component = folder.join("web.wasm");
-    pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
+    let mut build = command(["build".as_ref(), folder.as_os_str(), "-o".as_ref(), component.as_os_str()])?;
+    build.env("CARGO_TARGET_DIR", target_dir().join("wasm")).env("PINTLE_CACHE_DIR", root.join(place).join("cache"));
+    // Another file system lists the same files in another order.
+    let memory = Path::new("/dev/shm");
+    if !age.is_zero() && memory.is_dir() {
+        build.env("TMPDIR", memory);
+    }
+    Answer::of(&mut build)?.success()?;
     std::fs::read(component).context("read a component")
 }
 
@@ -176,7 +170,7 @@ fn make_older(folder: &Path, time: SystemTime) -> Result<()> {
 
 #[test]
 fn the_same_sources_give_the_same_bytes_in_every_folder_and_at_any_time() -> Result<()> {
-    let languages = ["go", "ts", "js", "c", "rust"];
+    let languages = ["go", "ts", "js", "c", "rust", "python"];
     let differing = authors::side_by_side(languages, |language| {
         let root = tempfile::tempdir()?;
         let [one, other] = PLACES.map(|place| built_in(root.path(), language, place));

@@ -3,12 +3,12 @@
 # The image is a component in whose memory Python, the SDK and the libraries are loaded. Its function `load` adds the author's modules; the
 # memory after that is the plugin's component.
 
-import gc
 import importlib
 import importlib.machinery
 import json
 import sys
 
+import pintle_steady
 import wit_world
 from componentize_py_types import Err
 
@@ -75,21 +75,13 @@ def told(error, files):
     return "\n".join([*lines, f"{type(error).__name__}: {message}"])
 
 
-def tidy():
-    """Puts zeros where nothing is any more: what is left in memory would be in the component."""
-    gc.collect()
-    for size in (1 << 20, 1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10):
-        zeros = [bytearray(size) for _ in range((6 << 20) // size)]
-        del zeros
-
-
 class WitWorld(wit_world.WitWorld):
     def load(self, text):
         given = json.loads(text)
         files = given["files"]
         own = Own(files)
         # There are no files to look for modules in.
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not importlib.machinery.PathFinder] + [own]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not pintle_steady.Finder] + [own]
         try:
             author = importlib.import_module(given["module"])
             WitWorld.reconcile = component.world(author).reconcile
@@ -101,7 +93,8 @@ class WitWorld(wit_world.WitWorld):
             raise Err(told(error, files)) from None
         own.files = {}
         del given, files, text
-        tidy()
+        pintle_steady.tidy()
+        pintle_steady.release()
 
     def reconcile(self, key, lister):
         raise RuntimeError("no module is loaded")
@@ -112,4 +105,4 @@ class Mapping:
         raise RuntimeError("no module is loaded")
 
 
-tidy()
+pintle_steady.end()

@@ -5,11 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
-use wasm_encoder::{Component, Module, ModuleSection, RawSection};
-use wasmparser::{Parser, Payload};
 
 use super::imports::{self, Modules};
-use super::{Parts, componentize, libraries};
+use super::{Parts, componentize, libraries, steady};
 use crate::contract::MAPPING_CONTROLLER;
 use crate::inputs;
 use crate::project::Project;
@@ -32,7 +30,7 @@ pub(super) fn component(project: &Project, parts: &Parts, sandbox: &dyn Sandbox)
     let key = key(project, parts, &entry, contract.path())?;
     let image = sandbox.image(&key, &mut || {
         eprintln!("making an image of Python with the libraries of {}; later builds use it", project.name);
-        without_names(&componentize(project, parts, (contract.path(), "image"), &entry, &[])?)
+        componentize(project, parts, (contract.path(), "image"), &entry, &[])
     })?;
     let given = serde_json::json!({"module": parts.module, "files": modules.own}).to_string();
     let why = match sandbox.initialise(&image, LOAD, &given) {
@@ -82,7 +80,7 @@ fn contract(project: &Project) -> anyhow::Result<tempfile::TempDir> {
 /// What determines an image.
 fn key(project: &Project, parts: &Parts, entry: &str, contract: &Path) -> anyhow::Result<String> {
     let mut hasher = Sha256::new();
-    for part in [env!("CARGO_PKG_VERSION"), &parts.version, entry] {
+    for part in [env!("CARGO_PKG_VERSION"), &parts.version, entry, steady::FIRST, steady::LIBRARY] {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
@@ -92,48 +90,6 @@ fn key(project: &Project, parts: &Parts, entry: &str, contract: &Path) -> anyhow
         inputs::add(&mut hasher, &folder, &folder)?;
     }
     Ok(inputs::hex(hasher))
-}
-
-/// A component without the names of functions, which say nothing about Python code: about 400 KB.
-fn without_names(component: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut out = Component::new();
-    let mut end_of_inner = 0;
-    for payload in Parser::new(0).parse_all(component) {
-        let payload = payload?;
-        if let Payload::CustomSection(section) = &payload
-            && section.name() == "component-name"
-        {
-            continue;
-        }
-        let Some((id, range)) = payload.as_section() else { continue };
-        if range.end <= end_of_inner {
-            continue;
-        }
-        let data = &component[usize::try_from(range.start)?..usize::try_from(range.end)?];
-        if let Payload::ModuleSection { .. } = payload {
-            out.section(&ModuleSection(&module_without_names(data)?));
-            end_of_inner = range.end;
-        } else {
-            if let Payload::ComponentSection { .. } = payload {
-                end_of_inner = range.end;
-            }
-            out.section(&RawSection { id, data });
-        }
-    }
-    Ok(out.finish())
-}
-
-fn module_without_names(module: &[u8]) -> anyhow::Result<Module> {
-    let mut out = Module::new();
-    for payload in Parser::new(0).parse_all(module) {
-        let payload = payload?;
-        let is_names = matches!(&payload, Payload::CustomSection(section) if section.name() == "name");
-        if let Some((id, range)) = payload.as_section().filter(|_| !is_names) {
-            let data = &module[usize::try_from(range.start)?..usize::try_from(range.end)?];
-            out.section(&RawSection { id, data });
-        }
-    }
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -148,20 +104,5 @@ mod tests {
         assert!(text.contains("for _name in [\"json\", \"logging.handlers\"]:"), "{text}");
         assert!(text.contains("if False:\n                Mapping.keys_of"), "{text}");
         assert!(entry(&modules, MAPPING_CONTROLLER).contains("if True:\n                Mapping.keys_of"));
-    }
-
-    #[test]
-    fn names_of_functions_are_left_out_and_nothing_else() {
-        let text = r#"(component
-            (core module $m (func $named (export "run") (result i32) i32.const 7))
-            (component $inner (core module (func $other)))
-            (core instance $i (instantiate $m))
-            (func (export "run") (result u32) (canon lift (core func $i "run"))))"#;
-        let made = wat::parse_str(text).unwrap();
-        let stripped = without_names(&made).unwrap();
-        wasmparser::validate(&stripped).unwrap();
-        let has = |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
-        assert!(has(&made, "named") && !has(&stripped, "named"));
-        assert!(has(&stripped, "run"));
     }
 }

@@ -38,7 +38,7 @@ const DIGEST: &str = ".sha256";
 
 /// End of names of components that builds begin with, which are kept in the same way.
 const IMAGE: &str = ".image";
-/// Maximum of them. The one of Python takes 16 MB, and there is one for each set of libraries.
+/// Maximum of them. The one of Python takes 15 MB, and there is one for each set of libraries.
 const MAX_IMAGES: usize = 8;
 
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
