@@ -17,6 +17,7 @@
 
 pub mod api;
 pub mod audited;
+pub mod author_times;
 pub mod authors;
 pub mod behaviour;
 pub mod cluster;

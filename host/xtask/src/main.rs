@@ -70,7 +70,7 @@ enum Chore {
         /// Record only scenarios with these words in their name.
         scenario: Option<String>,
     },
-    /// Measure Pintle and kube-controller-manager side by side on a real control plane.
+    /// Measure Pintle and kube-controller-manager side by side on a real control plane, and what authors wait for.
     Bench {
         /// Arguments of the benchmark; `-- --help` lists them.
         #[arg(last = true)]

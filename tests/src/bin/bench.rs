@@ -1,5 +1,7 @@
 //! Pintle and kube-controller-manager side by side on fresh real control planes: `cargo xtask bench`.
 //!
+//! `authors` is another table: what an author waits for in each language, and the sizes of components (`target/bench/authors.json`).
+//!
 //! Prints a table of medians with ratios, and writes `target/bench/controllers.json`: a list of records
 //! `{"scenario","implementation","pods_per_second","seconds","cpu_seconds","rss_bytes"}`. `seconds` is how long a deleted namespace takes
 //! to go; it is 0 where none is deleted, as `pods_per_second` is where none are made.
@@ -12,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
+use pintle_tests::author_times::{self, Times};
+use pintle_tests::authors::LANGUAGES;
 use pintle_tests::process::Usage;
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::subject::{self, Running};
@@ -26,6 +30,9 @@ const IN_FLIGHT: usize = 32;
 
 /// How long a subject may take to come to rest.
 const REST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often an author saves in each round.
+const N_SAVES: usize = 3;
 
 const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
 
@@ -46,7 +53,7 @@ const USAGE: &str =
     "usage: bench --pintle PATH [--before PATH] [--rounds N (3)] [--only WORD] [--cached-pods N (20000)] [--settle SECONDS (150)]
   --before measures another build of Pintle in the same rounds
   --settle is the wait before memory is read, so that both have given back what their first list took
-  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, namespace-10x300, namespace-300x10, namespace-1x3000, memory";
+  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, namespace-10x300, namespace-300x10, namespace-1x3000, memory, authors";
 
 impl Args {
     /// Each build of Pintle, and the others.
@@ -169,7 +176,57 @@ async fn run() -> Result<()> {
             samples.entry((SCENARIOS.len(), implementation)).or_default().push(sample);
         }
     }
-    report(&samples, args.cached_pods)
+    if !samples.is_empty() {
+        report(&samples, args.cached_pods)?;
+    }
+    if wanted("authors") { authors(&args) } else { Ok(()) }
+}
+
+/// What authors wait for, with `--pintle`, in medians of the rounds.
+fn authors(args: &Args) -> Result<()> {
+    let mut records = Vec::new();
+    println!(
+        "{:<10} {:>11} {:>11} {:>11} {:>14} {:>11} {:>14}",
+        "language", "first build", "later build", "pintle test", "save to effect", "component", "compressed"
+    );
+    for language in LANGUAGES {
+        let mut all = Vec::new();
+        for round in 0..args.rounds {
+            let times = author_times::measure(&args.pintle, language, N_SAVES).context(language)?;
+            eprintln!("round {} {language}: {times:.2?}", round + 1);
+            all.push(times);
+        }
+        let of = |field: fn(&Times) -> f64| median(all.iter().map(field).collect());
+        let fields: [fn(&Times) -> f64; 6] = [
+            |times| times.first_build.as_secs_f64(),
+            |times| times.later_build.as_secs_f64(),
+            |times| times.test.as_secs_f64(),
+            |times| times.save.as_secs_f64(),
+            |times| times.bytes as f64,
+            |times| times.compressed_bytes as f64,
+        ];
+        let [first, later, test, save, bytes, compressed] = fields.map(of);
+        let (size, travels) = (bytes / 1e6, compressed / 1e6);
+        println!(
+            "{language:<10} {first:>9.1} s {later:>9.1} s {test:>9.1} s {save:>12.1} s {size:>8.2} MB {travels:>11.2} MB"
+        );
+        records.push(json!({
+            "language": language, "first_build_seconds": first, "later_build_seconds": later, "test_seconds": test,
+            "save_seconds": save, "bytes": bytes as u64, "compressed_bytes": compressed as u64,
+        }));
+    }
+    write("authors.json", &records)
+}
+
+/// Writes records into the folder of results.
+fn write(name: &str, records: &[Value]) -> Result<()> {
+    let folder = target_dir().join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let file = folder.join(name);
+    std::fs::write(&file, serde_json::to_string_pretty(records)? + "\n")
+        .with_context(|| format!("write {}", file.display()))?;
+    println!("\nwritten to {}", file.display());
+    Ok(())
 }
 
 /// Usage of a subject once it does nothing more.
@@ -441,11 +498,6 @@ fn report(samples: &BTreeMap<(usize, Implementation), Vec<Sample>>, cached_pods:
             "pods_per_second": rate, "seconds": seconds, "cpu_seconds": cpu, "rss_bytes": rss as u64,
         }));
     }
-    let folder = target_dir().join("bench");
-    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let file = folder.join("controllers.json");
-    std::fs::write(&file, serde_json::to_string_pretty(&records)? + "\n")
-        .with_context(|| format!("write {}", file.display()))?;
-    println!("\nratios are to kube-controller-manager; written to {}", file.display());
-    Ok(())
+    println!("\nratios are to kube-controller-manager");
+    write("controllers.json", &records)
 }
