@@ -435,6 +435,7 @@ mod tests {
         assert_eq!(one, in_steady(&one));
         assert!(has(&one, "kept\0\0\0\0kept"), "variables are zero, and what is beside them stays");
         assert!(!has(&one, "spill") && has(&one, &"0".repeat(18)), "of the stack, what is in use stays");
+        assert!(!has(&one, &"\0".repeat(24)), "zeros take no room");
         assert!(!has(&one, "named") && has(&one, "run"));
     }
 
@@ -450,6 +451,10 @@ mod tests {
         let stubs =
             modules(&made).unwrap().iter().map(|module| stub(module.bytes).unwrap().is_some()).collect::<Vec<_>>();
         assert_eq!(stubs, [false, true, true, false]);
+        let is_stub = |text: &str| stub(&wat::parse_str(text).unwrap()).unwrap().is_some();
+        assert!(is_stub(r#"(module (func (export "a") unreachable))"#));
+        assert!(!is_stub(r#"(module (func (export "a") nop))"#));
+        assert!(!is_stub(r#"(module (func (export "a") unreachable) (func unreachable))"#));
     }
 
     #[test]
