@@ -33,11 +33,14 @@ impl BuildSandbox {
 /// The sandbox of commands without `--cache-dir`, with the folder that the environment names. Returns `None` if only other users
 /// can write there.
 pub(crate) fn sandbox() -> Option<&'static dyn Sandbox> {
-    static SANDBOX: LazyLock<BuildSandbox> = LazyLock::new(|| {
-        let named = std::env::var_os("PINTLE_CACHE_DIR").map(PathBuf::from);
-        BuildSandbox::new(named.or_else(|| pintle_wasm::user_cache(|name| std::env::var_os(name))))
-    });
+    static SANDBOX: LazyLock<BuildSandbox> = LazyLock::new(|| BuildSandbox::new(cache_folder()));
     SANDBOX.get()
+}
+
+/// The cache folder of commands without `--cache-dir`: the one that the environment names, or the user's.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("PINTLE_CACHE_DIR").map(PathBuf::from);
+    named.or_else(|| pintle_wasm::user_cache(|name| std::env::var_os(name)))
 }
 
 #[derive(Debug)]

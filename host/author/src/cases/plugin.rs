@@ -12,7 +12,11 @@ use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
 use serde_json::Value;
 
 use crate::crds::{self, DIFF_LINES};
-use crate::sandbox::sandbox;
+use crate::sandbox::{cache_folder, sandbox};
+
+/// Compiled code of larger components of folders is kept for the next test: they contain a run-time library, and most of it stays the
+/// same. Others compile in less time than the file of functions is read.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// A component that has been built or read.
 pub(crate) struct Plugin {
@@ -63,11 +67,28 @@ impl Plugin {
     /// # Errors
     /// It does not load.
     pub(crate) fn guests(&self) -> anyhow::Result<Guests> {
-        let engine = WasmEngine::new(WasmConfig::default())?;
+        let cache = cache_folder().filter(|_| is_kept(self.folder.is_some(), self.bytes.len()));
+        let engine = engine(cache)?;
         let guests = engine.load_each(&self.origin, &self.bytes, &[Instances::Fresh, Instances::Pooled])?;
         let [fresh, live] = <[_; 2]>::try_from(guests).map_err(|_| anyhow!("not two guests"))?;
         Ok(Guests { fresh, live })
     }
+}
+
+fn is_kept(is_of_folder: bool, n_bytes: usize) -> bool {
+    is_of_folder && n_bytes > KEPT_BYTES
+}
+
+/// An engine that keeps compiled code in a folder.
+fn engine(cache_dir: Option<PathBuf>) -> anyhow::Result<WasmEngine> {
+    let keep_functions = cache_dir.is_some();
+    let kept = WasmEngine::new(WasmConfig { cache_dir, keep_functions, ..WasmConfig::default() });
+    // The folder may be anything, and nothing depends on it.
+    let made = kept.or_else(|why| {
+        tracing::debug!("compiled code is not kept: {:#}", anyhow::Error::from(why));
+        WasmEngine::new(WasmConfig::default())
+    });
+    made.context("start the sandbox")
 }
 
 /// The plugin, with instances of either kind whatever its manifest says.
@@ -76,4 +97,25 @@ pub(crate) struct Guests {
     pub(crate) fresh: Arc<dyn Guest>,
     /// One instance for runs one after the other.
     pub(crate) live: Arc<dyn Guest>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_large_components_of_folders_is_kept() {
+        assert!(is_kept(true, KEPT_BYTES + 1));
+        assert!(!is_kept(true, KEPT_BYTES) && !is_kept(false, KEPT_BYTES + 1));
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        engine(Some(cache.clone())).unwrap();
+        assert!(cache.is_dir());
+    }
+
+    #[test]
+    fn a_cache_folder_that_cannot_be_used_stops_no_test() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        engine(Some(file.path().to_owned())).unwrap();
+    }
 }
