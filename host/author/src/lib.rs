@@ -17,6 +17,7 @@
 pub mod cases;
 pub mod crds;
 pub mod definitions;
+mod drift;
 pub mod inspect;
 pub mod package;
 pub mod rbac;

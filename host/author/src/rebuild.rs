@@ -17,6 +17,7 @@ use pintle_sources::folder::{FolderWatch, Stamp};
 use pintle_sources::wire::Overrides;
 
 use crate::definitions::Definitions;
+use crate::drift::DriftCheck;
 use crate::sandbox::BuildSandbox;
 
 /// A plugin whose source, or component, is followed.
@@ -63,7 +64,7 @@ impl Followed {
     }
 
     /// Swaps the plugin after each save, and reports it in one line. `renewed` gets the line as an error if it does not build or
-    /// load. Applies its definitions first. Does not end.
+    /// load. Applies its definitions first, and reports when they are not those of the types. Does not end.
     pub async fn follow(
         self,
         control: Arc<Control>,
@@ -78,20 +79,24 @@ impl Followed {
         };
         let mut crds = FolderWatch::of_entries(definitions.folder());
         let (mut before, mut has_run) = (None, false);
+        let mut drift = DriftCheck::of_project(self.path());
         loop {
-            for line in definitions.sync().await {
-                report(&line);
-            }
+            let applied = definitions.sync().await;
+            applied.iter().for_each(|line| report(line));
+            // A component has no types. Wrong sources are reported by their build.
+            let mut is_comparable = has_run && !applied.is_empty();
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
                     match self.renew(&control, &sandbox).await {
                         Ok(done) => {
                             has_run = true;
+                            is_comparable = true;
                             report(&done);
                             renewed(Ok(()));
                         }
                         Err(why) => {
+                            is_comparable = false;
                             let failed = failed(self.path(), has_run, &why);
                             report(&failed);
                             renewed(Err(&failed));
@@ -102,9 +107,15 @@ impl Followed {
                 // A file that is being replaced exists again soon.
                 Err(why) => tracing::debug!(path = %self.path().display(), "{why:#}"),
             }
-            tokio::select! {
-                () = watch.changed() => {}
-                () = crds.changed() => {}
+            if is_comparable && matches!(self, Self::Source(_)) {
+                drift.start();
+            }
+            loop {
+                tokio::select! {
+                    () = watch.changed() => break,
+                    () = crds.changed() => break,
+                    line = drift.news() => report(&line),
+                }
             }
         }
     }
