@@ -1,12 +1,14 @@
-//! `pintle dev` started and queried from test programs, by the `testing` module of each SDK that has a client for it.
+//! `pintle dev` started and queried from test programs, by the `testing` module of each SDK that has a client for it, and by a
+//! shell script.
 
 use std::io::BufRead as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use pintle_tests::{components, eventually, pintle, target_dir, workspace_dir};
+use pintle_tests::{components, eventually, kubectl, pintle, target_dir, workspace_dir};
 use rustix::process::{Pid, test_kill_process};
 use xtask::process;
 
@@ -49,6 +51,49 @@ fn go_tests_a_controller_on_a_cluster() -> Result<()> {
 #[test]
 fn javascript_tests_a_controller_on_a_cluster() -> Result<()> {
     process::run(program("node", "js")?.args(["--test", "test/dev.cluster.js"]))
+}
+
+#[test]
+fn rust_tests_a_controller_on_a_cluster() -> Result<()> {
+    let mut cargo = program("cargo", "rust")?;
+    cargo.env("CARGO_TARGET_DIR", target_dir().join("native")).env_remove("RUSTC_WORKSPACE_WRAPPER");
+    process::run(cargo.args(["test", "--features", "dev-cluster", "--test", "dev_cluster"]))
+}
+
+/// The script of `sdk/docs/testing.md`, with another controller: the way for C, and for all who have kubectl.
+#[test]
+fn a_shell_script_tests_a_controller_on_a_cluster() -> Result<()> {
+    let page = std::fs::read_to_string(workspace_dir().join("sdk/docs/testing.md"))?;
+    let (_, section) = page.split_once("### From a shell\n").context("the section is gone")?;
+    let (_, script) = section.split_once("```sh\n").context("no script")?;
+    let (script, _) = script.split_once("```").context("no end of the script")?;
+    assert!(script.contains("--plugin . ") && script.contains("serviceaccount/robot"), "{script}");
+    let run = |plugin: &str, flags: &str, account: &str| -> Result<std::process::Output> {
+        let script =
+            script.replace("--plugin . ", &format!("--plugin {plugin} --nodes=0 --controllers=namespace {flags} "));
+        let script = script.replace("serviceaccount/robot", account).replace("--timeout=60s", "--timeout=5s");
+        let folder = tempfile::tempdir()?;
+        let kubectl = folder.path().join("kubectl");
+        std::fs::write(&kubectl, format!("#!/bin/sh\nexec {} \"$@\"\n", kubectl::program()?.join(" ")))?;
+        std::fs::set_permissions(&kubectl, std::fs::Permissions::from_mode(0o755))?;
+        let binary = pintle::binary()?;
+        let own = [binary.parent().context("no folder")?, folder.path()].map(PathBuf::from);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut bash = program("bash", "c")?;
+        bash.env("PATH", std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path)))?);
+        Ok(bash.current_dir(folder.path()).args(["-c", &script]).output()?)
+    };
+    let good = run("$PLUGIN", "--admin-socket=off", "serviceaccount/default")?;
+    assert!(good.status.success(), "{good:?}");
+    let missing = run("$PLUGIN", "--admin-socket=off", "serviceaccount/nobody")?;
+    assert!(!missing.status.success(), "{missing:?}");
+    let no_plugin = run("./kubectl", "--admin-socket=off", "serviceaccount/default")?;
+    let told = String::from_utf8_lossy(&no_plugin.stdout);
+    assert!(!no_plugin.status.success() && told.contains("no version runs yet"), "{no_plugin:?}");
+    let no_flag = run("$PLUGIN", "--nonsense", "serviceaccount/default")?;
+    let told = String::from_utf8_lossy(&no_flag.stdout);
+    assert!(!no_flag.status.success() && told.contains("unexpected argument '--nonsense'"), "{no_flag:?}");
+    Ok(())
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@
 //! equal mutations in a row once, with `times`. It is compared as a value: the order of an object's members does not matter.
 
 mod cluster;
+#[cfg(feature = "dev-cluster")]
+pub mod dev;
 mod fixture;
 mod manifest;
 mod render;
