@@ -212,6 +212,8 @@ pub struct Manager {
     beginning: Mutex<Beginning>,
     /// Of the `ControllerPlugin`s, by plugin.
     resource_uids: Mutex<BTreeMap<String, String>>,
+    /// Digests of components that a host before this one ran without a bound on deletions, by plugin.
+    proven: Mutex<BTreeMap<String, String>>,
     /// Records events about plugins that do not run.
     recorder: OnceLock<Recorder>,
     idle_signal: Arc<Notify>,
@@ -249,6 +251,7 @@ impl Manager {
             metrics,
             beginning: Mutex::default(),
             resource_uids: Mutex::default(),
+            proven: Mutex::default(),
             recorder: OnceLock::new(),
             idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
@@ -556,6 +559,12 @@ impl Manager {
         if let Some(controller) = self.controller(name) {
             controller.set_resource_uid(uid.to_owned());
         }
+    }
+
+    /// Does not bound the deletions of a plugin when it is loaded next with the component of this digest: a host before this one has
+    /// run it, and no longer bounded them.
+    pub fn set_proven(&self, name: &str, digest: &str) {
+        self.proven.lock().insert(name.to_owned(), digest.to_owned());
     }
 
     fn controller(&self, name: &str) -> Option<Arc<Controller>> {

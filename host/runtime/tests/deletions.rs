@@ -200,6 +200,48 @@ async fn a_plugin_that_is_loaded_is_bounded_and_a_component_that_the_host_carrie
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_component_that_a_host_before_has_proven_is_not_bounded_when_it_is_loaded_again() {
+    let host = Host::start();
+    host.manager.set_proven("guard", "1.0.0 14");
+    host.apply("1.0.0 14", json!({})).await;
+    eventually("the Pods to go", || host.n_pods() == 0).await;
+    assert!(!host.manager.status()[0].bounds_deletions);
+    for (plugin, digest) in [("guard", "0.9.0 14"), ("other", "1.0.0 14")] {
+        let host = Host::start();
+        host.manager.set_proven(plugin, digest);
+        host.apply("1.0.0 14", json!({})).await;
+        eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+        assert_eq!(host.n_pods(), 14, "{plugin} {digest}");
+    }
+    // The next version is new.
+    let host = Host::start();
+    host.manager.set_proven("guard", "1.0.0 0");
+    host.apply("1.0.0 0", json!({})).await;
+    host.apply("2.0.0 14", json!({})).await;
+    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_tells_whether_deletions_are_bounded_until_that_ends() {
+    let is_bounded = |host: &Host| host.manager.status()[0].bounds_deletions;
+    let host = Host::start();
+    host.apply("1.0.0 0", json!({"strategy": {"probation": {"runs": 1, "forMs": 60_000}}})).await;
+    settle().await;
+    assert!(is_bounded(&host));
+    let mut changes = host.manager.changes();
+    changes.mark_unchanged();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    changes.changed().await.unwrap();
+    assert!(!is_bounded(&host), "its time is over");
+    let host = Host::start();
+    host.apply("1.0.0 14", json!({})).await;
+    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    assert!(is_bounded(&host));
+    host.manager.approve("guard", "test").unwrap();
+    assert!(!is_bounded(&host), "an operator has agreed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_deletes_in_the_shadow_what_the_old_one_keeps_is_rejected() {
     let host = Host::start();
     host.apply("1.0.0 0", json!({})).await;

@@ -10,6 +10,7 @@ mod cases;
 mod controlplane;
 mod crash;
 mod defaults;
+mod deletions;
 mod dev;
 mod documentation;
 mod failures;

@@ -106,15 +106,27 @@ impl DeletionGuard {
         self.held.as_ref()
     }
 
-    /// An operator agrees, to everything that the version deletes from now on. Returns whether something was held.
+    /// An operator agrees, to everything that the version deletes from now on. Returns false, and changes nothing, if nothing is held.
     pub fn approve(&mut self) -> bool {
-        self.is_approved = true;
-        self.held.take().is_some()
+        let was_held = self.held.take().is_some();
+        // Nobody agrees to what is not known yet.
+        self.is_approved |= was_held;
+        was_held
     }
 
     /// Counts a run of the version.
     pub fn ran(&mut self) {
         self.n_runs = self.n_runs.saturating_add(1);
+    }
+
+    /// Whether deletions are bounded: the probation is not over, and no operator has agreed.
+    pub fn is_bounding(&self, now: Instant) -> bool {
+        !self.is_approved && !self.is_over(now)
+    }
+
+    /// When the probation ends if nothing else happens. `None` if runs are missing, or something is held.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        (self.held.is_none() && self.n_runs >= self.rules.runs).then_some(self.until)
     }
 
     /// Whether the probation is over, so that nothing is bounded any more. While something is held, it is not.
@@ -150,8 +162,31 @@ mod tests {
         assert_eq!(guard.held(), Some(&Held { n_wanted: 1, n_recent: 20, n_owned: 80, limit: 20 }));
         assert!(!guard.allows(1, || 1_000, start + seconds(500)), "time approves nothing");
         assert!(!guard.is_over(start + seconds(500)));
+        assert!(guard.is_bounding(start + seconds(500)));
         assert!(guard.approve() && !guard.approve());
+        assert!(!guard.is_bounding(start + seconds(500)));
         assert!(guard.allows(1_000, || 1_000, start + seconds(501)));
+    }
+
+    #[test]
+    fn nothing_is_approved_before_it_is_held() {
+        let start = Instant::now();
+        let mut guard = DeletionGuard::begin(rules(5, 20), start);
+        assert!(!guard.approve() && guard.is_bounding(start));
+        assert!(!guard.allows(6, || 0, start));
+    }
+
+    #[test]
+    fn the_bound_ends_at_a_known_time_once_the_runs_are_there() {
+        let start = Instant::now();
+        let mut guard = DeletionGuard::begin(rules(5, 20), start);
+        assert_eq!(guard.next_wakeup(), None, "runs are missing");
+        (0..10).for_each(|_| guard.ran());
+        let end = guard.next_wakeup().unwrap();
+        assert_eq!(end, start + seconds(120));
+        assert!(guard.is_bounding(end - seconds(1)) && !guard.is_bounding(end));
+        assert!(!guard.allows(6, || 0, start));
+        assert_eq!(guard.next_wakeup(), None, "something is held");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::MutexGuard;
+use pintle_core::lifecycle::deletions::DeletionGuard;
 use pintle_core::lifecycle::probation::{Ended, Probation};
 use pintle_core::lifecycle::supervisor::Gate;
 use pintle_core::object::id::Key;
@@ -469,7 +470,9 @@ impl ControllerState {
         let of_queues = queues.flat_map(|queue| [queue.work_queue.next_due(), queue.next_tick, queue.next_resync]);
         let probation = self.history.probation.as_ref().filter(|_| !self.history.holds_deletions());
         let of_probation = probation.and_then(Probation::next_wakeup);
-        let others = [self.pending.next_deadline(), self.health.supervisor.next_wakeup(now), of_probation];
+        let of_deletions = self.history.deletions.as_ref().and_then(DeletionGuard::next_wakeup);
+        let others =
+            [self.pending.next_deadline(), self.health.supervisor.next_wakeup(now), of_probation, of_deletions];
         of_queues.chain(others).flatten().min()
     }
 }

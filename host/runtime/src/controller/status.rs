@@ -73,6 +73,9 @@ pub struct PluginStatus {
     /// How far it has come in its stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<StageProgress>,
+    /// Whether the deletions of the present version are bounded, because it is new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bounds_deletions: bool,
     /// The last attempt to replace a version, including failed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapReport>,
@@ -171,6 +174,10 @@ impl Controller {
                 _ => awaited,
             },
             incoming: history.incoming.clone(),
+            bounds_deletions: history
+                .deletions
+                .as_ref()
+                .is_some_and(|deletions| deletions.is_bounding(super::dispatch::now())),
             last_swap: history.last_swap.clone(),
             conditions: inner.health.conditions.clone(),
             synced,

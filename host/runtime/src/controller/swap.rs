@@ -326,6 +326,8 @@ impl Controller {
         }
         if inner.history.deletions.as_ref().is_some_and(|deletions| deletions.is_over(now)) {
             inner.history.deletions = None;
+            // The status shows that.
+            self.mark_changed();
         }
         let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
         inner.history.conclude(judgement);

@@ -279,6 +279,7 @@ impl Manager {
         inspected: Inspected,
         spec: &Spec,
     ) -> Result<SwapReport, SwapError> {
+        let digest = inspected.digest.clone();
         let (version, rate_limit) = self.prepare(component, inspected, spec, None, |_| {}).await?;
         let name = version.manifest().name.clone();
         let at = timestamp(&self.config.clock);
@@ -301,7 +302,10 @@ impl Manager {
         };
         tracing::info!(plugin = name, origin = component.origin, version = version.manifest().version, "loaded");
         self.insert(&mut plugins, version, rate_limit);
-        if let Some(plugin) = plugins.by_name.get(&name) {
+        let proven = self.proven.lock().remove(&name);
+        if let Some(plugin) = plugins.by_name.get(&name)
+            && proven != Some(digest)
+        {
             plugin.controller.guard_deletions();
         }
         drop(plugins);

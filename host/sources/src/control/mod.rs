@@ -219,6 +219,11 @@ impl Control {
         self.plugins.set_resource_uid(name, uid);
     }
 
+    /// Does not bound the deletions of a plugin when it is loaded with the component of this digest.
+    pub fn set_proven(&self, name: &str, digest: &str) {
+        self.plugins.set_proven(name, digest);
+    }
+
     /// Signals that the folder must be scanned again.
     pub fn freed(&self) -> watch::Receiver<u64> {
         self.freed.subscribe()

@@ -20,6 +20,7 @@
 pub mod crd;
 mod floors;
 mod pins;
+mod proven;
 mod source;
 mod spec;
 mod status;

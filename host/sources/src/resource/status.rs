@@ -211,6 +211,7 @@ fn desired(known: &Known<'_>) -> Value {
         optional("previous", json!(plugin.previous));
         optional("incoming", json!(plugin.incoming));
         optional("stage", json!(plugin.stage));
+        optional("boundsDeletions", plugin.bounds_deletions.then_some(true).into());
         optional("lastSwap", json!(plugin.last_swap));
         if !plugin.faults.is_empty() {
             optional("faults", json!(plugin.faults));

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::crd;
 use super::floors::Floors;
 use super::pins::Pins;
+use super::proven::Proven;
 use super::source::{Found, Sources, Stamps, get};
 use super::spec::{ControllerPlugin, Source as Place, class_of};
 use super::status::StatusWriter;
@@ -68,6 +69,7 @@ pub struct Watcher {
     sources: Sources,
     pins: Arc<Pins>,
     floors: Arc<Floors>,
+    proven: Arc<Proven>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
     /// Whether files may have changed since they were looked at.
@@ -91,6 +93,7 @@ struct ResourceSource {
     builtins: BTreeMap<String, &'static [u8]>,
     pins: Arc<Pins>,
     floors: Arc<Floors>,
+    proven: Arc<Proven>,
     files: FileWork,
     allow_unpinned: bool,
 }
@@ -123,12 +126,14 @@ impl Watcher {
         let names = builtins.keys().cloned().collect();
         let sources = Sources::new(caches.clone(), handler, folder, control.demands_signatures(), names);
         let (pins, floors) = (Arc::<Pins>::default(), Arc::<Floors>::default());
+        let proven = Arc::<Proven>::default();
         let source = ResourceSource {
             control: control.clone(),
             fetcher,
             builtins,
             pins: pins.clone(),
             floors: floors.clone(),
+            proven: proven.clone(),
             files: FileWork::default(),
             allow_unpinned,
         };
@@ -143,6 +148,7 @@ impl Watcher {
             sources,
             pins,
             floors,
+            proven,
             plugins,
             statuses,
             files_changed: false,
@@ -192,6 +198,7 @@ impl Watcher {
         let mut wanted = BTreeMap::new();
         for (name, plugin) in &present {
             self.floors.seen(name, &plugin.status);
+            self.proven.seen(plugin);
             let found = places.get(name).map(|place| self.find(name, place, &plugin.status));
             let asked = Asked { uid: plugin.metadata.uid.clone(), spec: plugin.spec.clone(), found };
             wanted.insert(name.clone(), (asked.found != Some(Found::NotYet)).then_some(asked));
@@ -202,6 +209,7 @@ impl Watcher {
         self.statuses.retain(|name| present.contains_key(name));
         self.pins.retain(|name| present.contains_key(name));
         self.floors.retain(|name| present.contains_key(name));
+        self.proven.retain(|name| present.contains_key(name));
         let rewrite = present.iter().filter_map(|(name, plugin)| {
             let running = listing.items.iter().find(|running| running.name == *name);
             self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
@@ -245,7 +253,7 @@ impl Source for ResourceSource {
             _ => None,
         };
         let (control, fetcher, name) = (self.control.clone(), self.fetcher.clone(), name.to_owned());
-        let (pins, floors) = (self.pins.clone(), self.floors.clone());
+        let (pins, floors, proven) = (self.pins.clone(), self.floors.clone(), self.proven.clone());
         let (files, allow_unpinned) = (self.files.clone(), self.allow_unpinned);
         async move {
             // Events about what is rejected are about this resource, too.
@@ -270,6 +278,9 @@ impl Source for ResourceSource {
             let origin = format!("{label} ({origin})");
             if builtin.is_some() {
                 spec = control.granted(&origin, &bytes, spec);
+            }
+            if let Some(digest) = proven.take(&name) {
+                control.set_proven(&name, &digest);
             }
             let wanted = Wanted { origin, bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence };
             let report = control.apply(PluginSource::Resource, &name, wanted).await?;

@@ -23,6 +23,7 @@ fn source_of(host: &Fixture, allow_unpinned: bool, plain_http: &[&str]) -> Resou
         builtins: BTreeMap::new(),
         pins: Arc::default(),
         floors: Arc::default(),
+        proven: Arc::default(),
         files: FileWork::default(),
         allow_unpinned,
     }
