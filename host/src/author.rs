@@ -9,10 +9,10 @@ use pintle_author::inspect::Inspected;
 use pintle_author::package;
 use pintle_build::{Built, CustomKind, Project, Scaffold};
 use pintle_oci::{Digest, Evidence, Fetcher, Proof, Pulled, detached, read_source, stderr};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::InspectArgs;
-use crate::cli::author::{BuildArgs, CrdsArgs, NewArgs, PackageArgs};
+use crate::cli::author::{BuildArgs, CrdsArgs, Document, NewArgs, PackageArgs, SchemaArgs};
 use crate::cli::test::TestArgs;
 use crate::{logging, output};
 
@@ -20,13 +20,26 @@ pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let parse = |kind: &String| CustomKind::parse(kind, args.plural.as_deref(), args.cluster_scoped);
     let kind = args.kind.as_ref().map(parse).transpose()?;
-    let scaffold = Scaffold { name: &args.name, language: args.lang, folder: &folder, kind: kind.as_ref() };
+    let schemas = [Document::Manifest, Document::Case].map(|document| (document.word(), schema_of(document)));
+    let scaffold =
+        Scaffold { name: &args.name, language: args.lang, folder: &folder, kind: kind.as_ref(), schemas: &schemas };
     scaffold.write()?;
     let mut text = format!("{} is a plugin in {}. Next:\n\n  cd {0}\n", folder.display(), args.lang);
     for step in scaffold.next_steps() {
         text += &format!("  {step}\n");
     }
     output::line(text.trim_end())
+}
+
+pub(crate) fn schema(args: &SchemaArgs) -> anyhow::Result<()> {
+    output::json(&schema_of(args.document))
+}
+
+fn schema_of(document: Document) -> Value {
+    match document {
+        Document::Manifest => pintle_core::contract::manifest::schema(),
+        Document::Case => cases::schema(),
+    }
 }
 
 /// Prints how definitions differ from the types, if that is the error, which is one line.

@@ -76,8 +76,8 @@ pub enum Command {
     Package(author::PackageArgs),
     /// Run the cases of a plugin as the host would, and check that its outcomes are deterministic.
     Test(test::TestArgs),
-    /// Print the JSON Schema of manifests, for editors.
-    Schema,
+    /// Print the JSON Schema of manifests or cases, for editors. `pintle new` writes both to the folder `.pintle/schemas`.
+    Schema(author::SchemaArgs),
     /// Write the types of kinds in the language of a plugin, from CustomResourceDefinitions or OpenAPI documents.
     Types(types::TypesArgs),
     /// Push a component to an OCI registry, and print its digest.

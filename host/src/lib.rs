@@ -54,7 +54,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Build(args) => author::build(&args),
         Command::Package(args) => author::package(&args),
         Command::Test(args) => on_runtime(author::test(&args)),
-        Command::Schema => output::json(&pintle_core::contract::manifest::schema()),
+        Command::Schema(args) => author::schema(&args),
         Command::Types(args) => on_runtime(types::types(&args)),
         Command::Push(args) => on_runtime(oci::within(&args.wait, &args.to, oci::push(&args))),
         Command::Pull(args) => on_runtime(oci::within(&args.wait, &args.from, oci::pull(&args))),

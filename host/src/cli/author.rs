@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
+use clap::{Args, ValueEnum};
 use pintle_author::package::ConfigMapName;
 use pintle_build::Language;
 
@@ -34,6 +34,33 @@ pub struct BuildArgs {
     /// Format of the report on standard output.
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub format: Output,
+}
+
+/// Arguments of `pintle schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Files that the schema describes.
+    #[arg(value_enum, default_value_t = Document::Manifest)]
+    pub document: Document,
+}
+
+/// A kind of file that authors write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    /// `manifest.yaml`.
+    Manifest,
+    /// The input of a test case: the first document of `cases/NAME.yaml`.
+    Case,
+}
+
+impl Document {
+    /// Name of its schema.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Case => "case",
+        }
+    }
 }
 
 /// Arguments of `pintle new`.

@@ -61,7 +61,8 @@ impl Project {
     /// What `pintle new` says to type, except the last step, which does not end.
     fn steps(&self) -> Result<()> {
         let kind = CustomKind::parse("example.org/v1/Team", None, false)?;
-        let scaffold = Scaffold { name: "teams", language: self.language, folder: &self.folder, kind: Some(&kind) };
+        let scaffold =
+            Scaffold { name: "teams", language: self.language, folder: &self.folder, kind: Some(&kind), schemas: &[] };
         let steps = scaffold.next_steps();
         let (last, steps) = steps.split_last().context("no steps")?;
         ensure!(last.starts_with("pintle dev --plugin ."), "{last}");
@@ -159,10 +160,12 @@ async fn check_server(client: &ApiClient, definition: &Value, sample: &Value) ->
 }
 
 /// `pintle dev` in the project, with kubectl: the sample's status, a spec that only the controller can judge, and the ConfigMap.
-async fn develop(project: &Project) -> Result<()> {
-    let log = project.file("dev.log");
+/// `types`: the file with the types, and a change of them that the definition does not follow.
+async fn develop(project: &Project, types: Option<(&str, &str, &str)>) -> Result<()> {
+    // Not in the project, whose changes are built.
+    let log = project.folder.with_file_name("dev.log");
     let mut command = project.command("pintle")?;
-    command.args(["dev", "--plugin", ".", "--admin-socket=off", "--kubeconfig=dev.kubeconfig"]);
+    command.args(["dev", "--plugin", ".", "--admin-socket=off", "--kubeconfig=../dev.kubeconfig"]);
     command.env("PINTLE_CACHE_DIR", target_dir().join("host-code"));
     let mut process = Guarded::tied("pintle dev", &mut command, &log)?;
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -176,7 +179,7 @@ async fn develop(project: &Project) -> Result<()> {
     ensure!(told.contains("crds/example.org_teams.yaml: applied teams.example.org"), "{told}");
     ensure!(told.contains("samples has sample objects"), "{told}");
 
-    let kubeconfig = project.file("dev.kubeconfig");
+    let kubeconfig = project.folder.with_file_name("dev.kubeconfig");
     let samples = project.file("samples").display().to_string();
     kubectl(&kubeconfig, &["apply", "-f", &samples]).await?;
     let row = |status: &'static str| {
@@ -203,6 +206,21 @@ async fn develop(project: &Project) -> Result<()> {
     assert_eq!(told.trim(), "spec.lead eve is not in spec.members");
     let refused = kubectl(&kubeconfig, &patch(r#"{"spec": {"format": "Boxes"}}"#)).await;
     ensure!(refused.is_err_and(|error| format!("{error:#}").contains("Unsupported value")), "an enumeration");
+    if let Some((file, from, to)) = types {
+        let differs = format!("crds/example.org_teams.yaml: differs from the types in {file} at ");
+        ensure!(!read().contains(&differs), "{}", read());
+        project.replace(file, from, to)?;
+        let mut come = async |text: &str| {
+            eventually(PATIENCE, text, async || {
+                ensure!(process.exited().is_none(), "{}", process.log_tail());
+                Ok(read().contains(text).then_some(()))
+            })
+            .await
+        };
+        come(&differs).await?;
+        project.replace(file, to, from)?;
+        come("the definitions in crds match the types again").await?;
+    }
     ensure!(process.stop(PATIENCE).await, "{}", process.log_tail());
     Ok(())
 }
@@ -240,7 +258,7 @@ async fn follow(language: Language, types: Option<(&str, &str, &str)>) -> Result
     check_server(&real.client, &definition, &sample).await?;
     real.stop().await;
     check_server(&TestCluster::embedded().await?.client, &definition, &sample).await?;
-    develop(&project).await?;
+    develop(&project, types).await?;
     match types {
         Some((file, from, to)) => drift(&project, file, from, to)?,
         None => {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use jsonschema::Validator;
+use pintle_build::Language;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::{components, workspace_dir};
 use serde_json::{Value, json};
@@ -229,5 +231,143 @@ fn mistakes_say_what_to_do() -> Result<()> {
     assert_eq!((is_good, &*told), (false, "pintle: no case in DIR/cases has \"zzz\" in its name\n"));
     let errors = run(&["DIR/missing"])?.errors;
     assert!(errors.starts_with("pintle: read DIR/missing: "), "{errors}");
+    Ok(())
+}
+
+/// The schema that `pintle schema` prints, as text and as a check.
+fn schema(document: &str) -> Result<(String, Validator)> {
+    let text = Answer::of(pintle::command(["schema"])?.arg(document))?.success()?;
+    let validator = jsonschema::validator_for(&serde_json::from_str(&text)?)?;
+    Ok((text, validator))
+}
+
+/// The first document of a YAML text, as an editor reads it.
+fn first_document(text: &str) -> Result<Value> {
+    let document = serde_norway::Deserializer::from_str(text).next().context("no document")?;
+    let mut value = <serde_norway::Value as serde::Deserialize>::deserialize(document)?;
+    value.apply_merge()?;
+    Ok(serde_json::to_value(value)?)
+}
+
+fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut files = entries.collect::<Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "yaml"));
+    Ok(files)
+}
+
+/// The schemas in a schema whose default they do not accept themselves, which editors would insert.
+fn wrong_defaults(schema: &Value) -> Vec<Value> {
+    let mut wrong = Vec::new();
+    if let (Some(of_type), Some(default)) = (schema["type"].as_str(), schema.get("default")) {
+        let fits = match of_type {
+            "string" => default.is_string(),
+            "boolean" => default.is_boolean(),
+            "integer" => default.is_i64(),
+            "number" => default.is_number(),
+            "array" => default.is_array(),
+            "object" => default.is_object(),
+            _ => false,
+        };
+        if !fits {
+            wrong.push(schema.clone());
+        }
+    }
+    match schema {
+        Value::Object(fields) => wrong.extend(fields.values().flat_map(wrong_defaults)),
+        Value::Array(items) => wrong.extend(items.iter().flat_map(wrong_defaults)),
+        _ => {}
+    }
+    wrong
+}
+
+#[test]
+fn manifests_and_cases_fit_the_schemas_that_editors_read() -> Result<()> {
+    let (manifest_text, manifest) = schema("manifest")?;
+    let (case_text, case) = schema("case")?;
+    assert_eq!(Answer::of(&mut pintle::command(["schema"])?)?.success()?, manifest_text, "the default");
+    let fits = |schema: &Validator, file: &Path| -> Result<()> {
+        let document = first_document(&std::fs::read_to_string(file)?).with_context(|| file.display().to_string())?;
+        let error = schema.iter_errors(&document).next().map(|error| format!("{}: {error}", error.instance_path()));
+        ensure!(error.is_none(), "{}: {}", file.display(), error.unwrap_or_default());
+        Ok(())
+    };
+    let root = workspace_dir();
+    let mut projects: Vec<PathBuf> =
+        std::fs::read_dir(root.join("plugins"))?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    for language in Language::ALL {
+        let examples = root.join("sdk").join(language.sdk()).join("examples");
+        projects.extend(std::fs::read_dir(examples)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?);
+    }
+    let mut n_cases = 0;
+    for project in projects.iter().filter(|project| project.join("manifest.yaml").exists()) {
+        fits(&manifest, &project.join("manifest.yaml"))?;
+        for file in yaml_files(&project.join("cases"))? {
+            fits(&case, &file)?;
+            n_cases += 1;
+        }
+    }
+    assert!(n_cases > 250, "{n_cases}");
+
+    for language in Language::ALL {
+        for kind in [&[][..], &["--kind", "example.org/v1/Team"]] {
+            let folder = tempfile::tempdir()?;
+            let project = folder.path().join("teams");
+            let mut new = pintle::command(["new", "teams", "--lang", language.word(), "--dir"])?;
+            Answer::of(new.arg(&project).args(kind))?.success()?;
+            let cases = yaml_files(&project.join("cases"))?;
+            assert!(cases.len() >= 5, "{cases:?}");
+            let cases = cases.iter().map(|file| (file.clone(), &case, &case_text));
+            let all = cases.chain([(project.join("manifest.yaml"), &manifest, &manifest_text)]);
+            for (file, schema, text) in all {
+                fits(schema, &file)?;
+                let content = std::fs::read_to_string(&file)?;
+                let named =
+                    content.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema="));
+                let named = named.with_context(|| format!("{} names no schema", file.display()))?;
+                let of_project = file.parent().context("no folder")?.join(named);
+                let written: Value = serde_json::from_str(&std::fs::read_to_string(of_project)?)?;
+                assert_eq!(written, serde_json::from_str::<Value>(text)?, "{}", file.display());
+            }
+        }
+    }
+
+    for (schema, mistakes) in [
+        (
+            &case,
+            &[
+                json!({}),
+                json!({"key": {"kind": "v1/Pod"}}),
+                json!({"key": {"kind": "Pod", "name": "x"}}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "object": []}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "objects": {}}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "settle": {"run": 5}}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "settle": {"within": 5}}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "settle": {"then": [{"explode": {}}]}}),
+                json!({"key": {"kind": "v1/Pod", "name": "x"}, "settle": {"then": [{"pods": "happy"}]}}),
+            ][..],
+        ),
+        (
+            &manifest,
+            &[
+                json!({"name": "x", "version": "1", "watches": [], "queues": [{"name": "x"}]}),
+                json!({"name": "x", "version": "1", "contract": "0.1", "watch": [], "queues": [{"name": "x"}]}),
+            ],
+        ),
+    ] {
+        for mistake in mistakes {
+            assert!(!schema.is_valid(mistake), "{mistake}");
+        }
+    }
+    assert_eq!(wrong_defaults(&serde_json::from_str(&case_text)?), Vec::<Value>::new());
+    assert_eq!(wrong_defaults(&serde_json::from_str(&manifest_text)?), Vec::<Value>::new());
+    let right = json!({
+        "key": {"kind": "v1/Pod", "name": "x"},
+        "settle": {"runs": 3, "within": "5m", "then": [{"advance": "90s"}, {"pods": "ready"}]},
+    });
+    assert!(case.is_valid(&right));
     Ok(())
 }

@@ -7,6 +7,8 @@ use anyhow::{Context as _, bail, ensure};
 use pintle_core::contract::outcome::{MutationFailure, NeedError};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiResource;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -26,36 +28,45 @@ pub(crate) struct Case {
     pub(crate) end: Value,
 }
 
-/// What a run sees.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A test case of a plugin: what one run sees, and how it is carried out. The expected outcome is the next document of the file, which
+/// `pintle test --update` writes.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Case")]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Input {
+    /// The key of the run.
     pub(crate) key: InputKey,
+    /// The time of the run.
     #[serde(default = "default_now")]
     pub(crate) now: String,
+    /// Failures of this key in a row, before this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) attempt: u32,
+    /// Writes of the last run that were refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failures: Vec<InputFailure>,
+    /// Settings of the plugin. Those of the manifest if absent.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) config: Map<String, Value>,
+    /// Keyed state that earlier runs left.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) state: BTreeMap<String, String>,
-    /// What the caches hold.
+    /// The objects in the caches. A missing `uid` becomes `uid-NAME`, a missing `resourceVersion` becomes `1`.
     #[serde(default)]
     pub(crate) objects: Vec<Value>,
-    /// What the API server has; the same if absent.
+    /// The objects that live reads find. The same as in the caches if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<Vec<Value>>,
-    /// What the API server offers.
+    /// The kinds that the API server serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resources: Vec<InputResource>,
-    /// Path -> body.
+    /// Answers to reads of raw paths: path -> body.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) raw: BTreeMap<String, Value>,
+    /// What a discovery in the course of the run finds.
     #[serde(default, skip_serializing_if = "InputDiscovery::is_nothing")]
     pub(crate) discovery: InputDiscovery,
-    /// How the outcomes are carried out, again and again; once if absent.
+    /// Carries the outcomes out, until the plugin wants nothing more. The end is the third document of the file.
     #[serde(skip_serializing)]
     pub(crate) settle: Option<Settle>,
     /// A place for YAML anchors.
@@ -63,28 +74,34 @@ pub(crate) struct Input {
     _define: Value,
 }
 
-/// The key of the run.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// The key of a run.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Key")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputKey {
-    /// The manifest's first if absent.
+    /// Queue of the key. The first one of the manifest if absent.
     pub(crate) queue: Option<String>,
+    /// Kind of the object.
     pub(crate) kind: Kind,
+    /// Namespace of the object, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
+    /// Name of the object.
     pub(crate) name: String,
 }
 
 /// What a discovery in the course of the run finds.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Discovery")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputDiscovery {
-    /// The same as before if absent.
+    /// The kinds that are served then. The same as before if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resources: Option<Vec<InputResource>>,
-    /// Group versions that do not answer.
+    /// Group versions that do not answer, such as `metrics.k8s.io/v1beta1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failed: Vec<String>,
+    /// The error of the discovery as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<InputError>,
 }
@@ -95,60 +112,90 @@ impl InputDiscovery {
     }
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// An error that the API server answers.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Error")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputError {
+    /// HTTP status code.
     pub(crate) code: u16,
+    /// Reason of the `Status`, such as `Forbidden`.
     pub(crate) reason: String,
+    /// Message of the `Status`.
     #[serde(default)]
     pub(crate) message: String,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A kind that the API server serves.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Resource")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputResource {
+    /// The kind.
     kind: Kind,
+    /// Its name in URLs, for example `pods`.
     plural: String,
+    /// Whether its objects are in namespaces.
     #[serde(default)]
     namespaced: bool,
+    /// Verbs that it supports.
     #[serde(default)]
     verbs: Vec<String>,
+    /// Subresources, such as `status`.
     #[serde(default)]
     subresources: Vec<String>,
+    /// Whether this is the preferred version of the group.
     #[serde(default)]
     preferred: bool,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A write of the last run that was refused.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Failure")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputFailure {
+    /// Number of the step in the outcome, from 0.
     #[serde(default)]
     step: u32,
+    /// Number of the mutation in the step, from 0.
     #[serde(default)]
     position: u32,
+    /// Verb of the mutation.
     verb: Verb,
+    /// Kind of the object.
     kind: Kind,
+    /// The object.
     object: InputObject,
+    /// Subresource, if one was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     subresource: Option<String>,
+    /// HTTP status code.
     code: u16,
+    /// Reason of the `Status`, such as `Conflict`.
     reason: String,
+    /// Message of the `Status`.
     #[serde(default)]
     message: String,
+    /// Reasons of its `details.causes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     causes: Vec<String>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// An object by its name.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Object")]
 #[serde(deny_unknown_fields)]
 struct InputObject {
+    /// Its namespace, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     namespace: String,
+    /// Its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+/// Verb of a mutation.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verb {
     Create,
@@ -156,6 +203,11 @@ enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+}
+
+/// The JSON Schema of the first document of a case, in the dialect of that of manifests.
+pub(crate) fn schema() -> Value {
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<Input>().to_value()
 }
 
 fn is_zero(n: &u32) -> bool {

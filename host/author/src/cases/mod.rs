@@ -85,6 +85,11 @@ impl Report {
     }
 }
 
+/// The JSON Schema of the first document of a case, for editors.
+pub fn schema() -> Value {
+    input::schema()
+}
+
 /// Runs the cases.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use serde_json::Value;
 
 pub use self::kind::CustomKind;
 
@@ -32,7 +33,12 @@ pub struct Scaffold<'a> {
     pub folder: &'a Path,
     /// A kind that it defines and reconciles; without it, the plugin reconciles Services.
     pub kind: Option<&'a CustomKind>,
+    /// JSON Schemas of its YAML files, by name, which editors find in [`SCHEMAS`].
+    pub schemas: &'a [(&'a str, Value)],
 }
+
+/// Folder of the schemas, inside the plugin's own.
+const SCHEMAS: &str = ".pintle/schemas";
 
 impl Scaffold<'_> {
     /// Writes the folder.
@@ -106,6 +112,10 @@ impl Scaffold<'_> {
                 // The SDK's own tests read them.
                 files.push((Path::new(".pintle").join(path), content.to_vec()));
             }
+        }
+        for (name, schema) in self.schemas {
+            let text = format!("{}\n", serde_json::to_string_pretty(schema)?);
+            files.push((Path::new(SCHEMAS).join(format!("{name}.json")), text.into_bytes()));
         }
         if self.language == Language::Go {
             files.extend(self.go_module()?);
@@ -257,7 +267,7 @@ mod tests {
         for language in Language::ALL {
             let root = tempfile::tempdir().unwrap();
             let folder = root.path().join("deep/web-ports");
-            Scaffold { name: "web-ports", language, folder: &folder, kind: None }.write().unwrap();
+            Scaffold { name: "web-ports", language, folder: &folder, kind: None, schemas: &[] }.write().unwrap();
             let project = Project::open(&folder, None).unwrap();
             assert_eq!((project.name.as_str(), project.language), ("web-ports", language));
             let own = folder.canonicalize().unwrap().join(".pintle");
@@ -277,7 +287,9 @@ mod tests {
                 let root = tempfile::tempdir().unwrap();
                 let folder = root.path().join("people");
                 let kind = CustomKind::parse("example.org/v1beta1/Person", Some("people"), is_cluster_scoped).unwrap();
-                Scaffold { name: "people", language, folder: &folder, kind: Some(&kind) }.write().unwrap();
+                Scaffold { name: "people", language, folder: &folder, kind: Some(&kind), schemas: &[] }
+                    .write()
+                    .unwrap();
                 let project = Project::open(&folder, None).unwrap();
                 assert_eq!((project.name.as_str(), project.language), ("people", language));
                 let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
@@ -312,7 +324,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let kind = CustomKind::parse("example.org/v1/Self", None, false).unwrap();
         let folder = root.path().join("x");
-        let scaffold = Scaffold { name: "x", language: Language::Rust, folder: &folder, kind: Some(&kind) };
+        let scaffold =
+            Scaffold { name: "x", language: Language::Rust, folder: &folder, kind: Some(&kind), schemas: &[] };
         assert!(scaffold.write().unwrap_err().to_string().contains("is taken in a project in Rust"));
         assert!(!folder.exists());
     }
@@ -335,7 +348,7 @@ mod tests {
     fn nothing_is_written_over() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("notes"), "mine").unwrap();
-        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path(), kind: None };
+        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path(), kind: None, schemas: &[] };
         let why = scaffold.write().unwrap_err().to_string();
         assert!(why.ends_with("is not empty: nothing is written over; name another folder with --dir"), "{why}");
         let file = Scaffold { folder: &root.path().join("notes"), ..scaffold };

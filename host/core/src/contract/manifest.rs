@@ -13,6 +13,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::object::id::Kind;
@@ -30,9 +31,9 @@ pub const SECTION: &str = "pintle:manifest";
 /// Versions of the contract (`wit/`) that this host supports.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
 
-/// The JSON Schema of a manifest, for editors and references.
+/// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors know.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Manifest).to_value()
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<Manifest>().to_value()
 }
 
 /// Metadata and requests of a plugin.

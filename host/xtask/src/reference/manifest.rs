@@ -9,7 +9,7 @@ use super::{cell, prose};
 const HEAD: &str = "# The manifest
 
 A plugin's metadata and requests: `manifest.yaml` next to its source, embedded in the component as JSON (custom section `pintle:manifest`).
-`pintle schema` prints the JSON Schema, for editors. Unknown fields are an error. A field without *required* may be left out.
+`pintle schema` prints the JSON Schema, which `pintle new` writes to `.pintle/schemas` for editors. Unknown fields are an error. A field without *required* may be left out.
 
 This page is generated from the types of the host: `cargo xtask reference`.
 ";
@@ -19,7 +19,7 @@ pub(super) fn page(schema: &Value) -> String {
     let mut page = HEAD.to_owned();
     object(&mut page, "Manifest", schema);
     let empty = Map::new();
-    let definitions = schema["$defs"].as_object().unwrap_or(&empty);
+    let definitions = schema["definitions"].as_object().unwrap_or(&empty);
     for (name, definition) in in_order_of_use(schema, definitions) {
         if definition.get("properties").is_some() {
             object(&mut page, name, definition);
@@ -58,7 +58,7 @@ fn references<'s>(value: &'s Value, into: &mut Vec<&'s str>) {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match value.as_str().filter(|_| name == "$ref") {
-                    Some(reference) => into.push(reference.trim_start_matches("#/$defs/")),
+                    Some(reference) => into.push(reference.trim_start_matches("#/definitions/")),
                     None => references(value, into),
                 }
             }
@@ -112,7 +112,7 @@ fn head(page: &mut String, name: &str, schema: &Value) {
 /// As an author thinks of it: `list of [Watch](#watch)`.
 fn type_of(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.trim_start_matches("#/$defs/");
+        let name = reference.trim_start_matches("#/definitions/");
         return format!("[{name}](#{})", name.to_lowercase());
     }
     for all in ["anyOf", "allOf", "oneOf"] {
@@ -144,9 +144,9 @@ mod tests {
     #[test]
     fn types_read_as_an_author_thinks_of_them() {
         for (schema, expected) in [
-            (serde_json::json!({"type": "array", "items": {"$ref": "#/$defs/Watch"}}), "list of [Watch](#watch)"),
+            (serde_json::json!({"type": "array", "items": {"$ref": "#/definitions/Watch"}}), "list of [Watch](#watch)"),
             (serde_json::json!({"type": ["integer", "null"], "format": "uint32"}), "integer"),
-            (serde_json::json!({"anyOf": [{"$ref": "#/$defs/Kind"}, {"type": "null"}]}), "[Kind](#kind)"),
+            (serde_json::json!({"anyOf": [{"$ref": "#/definitions/Kind"}, {"type": "null"}]}), "[Kind](#kind)"),
             (serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}}), "map to string"),
             (serde_json::json!({}), "any"),
         ] {

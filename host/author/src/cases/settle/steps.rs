@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use pintle_core::object::id::{Kind, ObjectKey};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::name_of;
 
 /// How a case settles.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settle {
     /// Runs of one key, at most, until it wants nothing: at the beginning, and after each step.
     pub(crate) runs: u32,
     /// The clock moves to requeues that are due within this time; later ones wait for a step that advances it.
+    #[schemars(with = "String", example = "10m", extend("default" = "1m"))]
     #[serde(deserialize_with = "duration")]
     pub(crate) within: Duration,
     /// What happens when the plugin has settled, one after the other. It settles again after each.
@@ -30,11 +32,15 @@ impl Default for Settle {
 }
 
 /// What somebody else does.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Step {
     /// Time passes: requeues, ticks and resyncs come due.
-    Advance(#[serde(deserialize_with = "duration")] Duration),
+    Advance(
+        #[schemars(with = "String", example = "90s")]
+        #[serde(deserialize_with = "duration")]
+        Duration,
+    ),
     /// Somebody creates the object, or merges these fields into it, its status included.
     Apply(Value),
     /// Somebody deletes the object.
@@ -43,13 +49,16 @@ pub(crate) enum Step {
     Pods(Pods),
 }
 
-/// An object of a cluster.
-#[derive(Clone, Debug, Deserialize)]
+/// An object of the cluster.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Named {
+    /// Its kind.
     kind: Kind,
+    /// Its namespace, if it has one.
     #[serde(default)]
     namespace: String,
+    /// Its name.
     name: String,
 }
 
@@ -64,7 +73,7 @@ impl Named {
 }
 
 /// What the nodes do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Pods {
     /// Pods run and are ready, and those that terminate are gone.
