@@ -4,6 +4,7 @@ pub mod author;
 pub mod failures;
 pub mod oci;
 pub mod plugin;
+pub mod serve;
 pub mod test;
 pub mod types;
 
@@ -288,8 +289,8 @@ pub struct DevArgs {
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub ready_delay_ms: u32,
 
-    /// Address of /metrics and /healthz; by default a free port on loopback.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    /// Address of plain HTTP on loopback, for /metrics, probes and the other pages; by default a free port.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = flags::loopback)]
     pub serve: SocketAddr,
 
     #[command(flatten)]
@@ -332,9 +333,10 @@ pub struct RunArgs {
     )]
     pub beside_kube_controller_manager: bool,
 
-    /// Address of /metrics and /healthz.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10257")]
-    pub serve: SocketAddr,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    // Boxed, because there are many.
+    pub serving: Box<serve::ServeArgs>,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]

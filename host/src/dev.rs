@@ -27,6 +27,7 @@ use self::ready::{Ready, Started};
 use crate::cli::{DevArgs, PluginArgs};
 use crate::host::Host;
 use crate::inputs::Inputs;
+use crate::serve::Ports;
 use crate::stop::Signals;
 use crate::unattended::Unattended;
 use crate::{logging, output, plugins};
@@ -62,8 +63,9 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, false).await?;
+    let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), false).await?;
     unattended.by(&host.manager);
+    let serving = host.serving.plain_address().context("nothing is served")?;
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
@@ -75,11 +77,11 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let signals = Signals::catch()?;
     let stdin_ends = ready::stdin_ends(args.stop_with_stdin);
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
-    output::line(&greeting(args, &cluster.base_url(), host.serving))?;
+    output::line(&greeting(args, &cluster.base_url(), serving))?;
     for line in &applied.lines {
         output::line(line)?;
     }
-    let about = ready::about(args, &cluster.base_url(), host.serving, sources.socket());
+    let about = ready::about(args, &cluster.base_url(), serving, sources.socket());
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);

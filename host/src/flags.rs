@@ -9,9 +9,12 @@ pub(crate) mod controllers;
 pub(crate) mod gates;
 pub(crate) mod upstream;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use pintle_core::contract::manifest::{Limits, is_label};
+
+use pintle_core::serving::access::AllowedPaths;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
 
@@ -67,6 +70,64 @@ pub(crate) fn rate(text: &str) -> Result<f32, String> {
     }
 }
 
+/// Parses an address of plain HTTP, which only this machine may reach.
+///
+/// # Errors
+/// It is no address, or not on loopback.
+pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "write IP:PORT, for example 127.0.0.1:8080".to_owned())?;
+    match address.ip().to_canonical().is_loopback() {
+        true => Ok(address),
+        false => {
+            Err("it has no authentication, and is for loopback only: write 127.0.0.1:PORT, or use --secure-port and --bind-address".to_owned())
+        }
+    }
+}
+
+/// Parses a path that everybody may read.
+///
+/// # Errors
+/// The valid form.
+pub(crate) fn allowed_path(text: &str) -> Result<String, String> {
+    AllowedPaths::new([text]).map(|_| text.to_owned())
+}
+
+/// Parses the oldest version of TLS.
+///
+/// # Errors
+/// The valid names.
+pub(crate) fn tls_version(text: &str) -> Result<String, String> {
+    pintle_serve::min_version(text).map(|_| text.to_owned())
+}
+
+/// Parses a cipher suite.
+///
+/// # Errors
+/// The valid names.
+pub(crate) fn cipher_suite(text: &str) -> Result<String, String> {
+    pintle_serve::cipher_suites(text).map(|_| text.to_owned())
+}
+
+/// Parses a key exchange.
+///
+/// # Errors
+/// The valid numbers.
+pub(crate) fn curve(text: &str) -> Result<String, String> {
+    pintle_serve::curves(text).map(|_| text.to_owned())
+}
+
+/// Parses the name of a header, or its beginning, into lower case.
+///
+/// # Errors
+/// It is not the name of a header.
+pub(crate) fn header(text: &str) -> Result<String, String> {
+    let name = text.trim().to_ascii_lowercase();
+    match axum::http::HeaderName::from_bytes(name.as_bytes()) {
+        Ok(_) => Ok(name),
+        Err(_) => Err("write the name of an HTTP header, for example X-Remote-User".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +152,25 @@ mod tests {
         assert_eq!(timeout("90s"), Ok(Duration::from_secs(90)));
         assert!(timeout("0").unwrap_err().contains("as long as it takes"));
         assert!(timeout("5").unwrap_err().contains("write a duration such as"));
+    }
+
+    #[test]
+    fn plain_http_is_for_loopback() {
+        for address in ["127.0.0.1:0", "127.1.2.3:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            assert!(loopback(address).is_ok(), "{address}");
+        }
+        for address in ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "[::ffff:10.0.0.1]:80"] {
+            assert!(loopback(address).unwrap_err().contains("loopback only"), "{address}");
+        }
+        assert!(loopback("localhost:80").is_err());
+    }
+
+    #[test]
+    fn headers_are_lower_case() {
+        assert_eq!(header(" X-Remote-User "), Ok("x-remote-user".to_owned()));
+        for wrong in ["", "a b", "a:"] {
+            assert!(header(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! A running host: one API server, many plugins.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -15,8 +14,9 @@ use pintle_sources::control::{Base, Control};
 use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
+use crate::plugins;
 use crate::plugins::{Choice, Chosen};
-use crate::{plugins, serve};
+use crate::serve::{Ports, Serving};
 
 /// A host that is wired to an API server and not running yet.
 pub(crate) struct Host {
@@ -25,19 +25,19 @@ pub(crate) struct Host {
     pub(crate) control: Arc<Control>,
     /// Pulls components from registries.
     pub(crate) fetcher: Fetcher,
-    /// Address of /metrics.
-    pub(crate) serving: SocketAddr,
+    /// Ports for probes and metrics.
+    pub(crate) serving: Serving,
 }
 
 impl Host {
-    /// Wires the parts and starts the metrics endpoint. Plugins whose names are claimed are not added: they run when the source
+    /// Wires the parts and starts to serve probes and metrics. Plugins whose names are claimed are not added: they run when the source
     /// that claims their name releases it.
     pub(crate) async fn new(
         connection: &Connection,
         choice: Choice,
         claims: &Claims,
         args: &PluginArgs,
-        address: SocketAddr,
+        ports: Ports<'_>,
         own_accounts: bool,
     ) -> anyhow::Result<Self> {
         let limit =
@@ -84,7 +84,7 @@ impl Host {
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
             control.started(&name, base);
         }
-        let serving = serve::start(address, manager.clone()).await?;
+        let serving = Serving::start(ports, &manager, connection).await?;
         Ok(Self { manager, control, fetcher: choice.fetcher, serving })
     }
 }

@@ -3,10 +3,12 @@
 use pintle_kube::{Connection, Source};
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::field::display;
 
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
+use crate::serve::{Ports, Serving};
 use crate::stop::Signals;
 use crate::{beside, logging, plugins, unattended};
 
@@ -33,10 +35,13 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         install_crd(&connection).await?;
     }
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let host = Host::new(&connection, choice, &claims, &args.plugins, args.serve, args.use_service_account_credentials)
-        .await?;
+    let ports = Ports::Run(&args.serving);
+    let own_accounts = args.use_service_account_credentials;
+    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, own_accounts).await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
-    tracing::info!(api_server = connection.url(), metrics = %host.serving, admin_socket = socket, "running");
+    let Serving { https, metrics, .. } = &host.serving;
+    let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
+    tracing::info!(api_server = connection.url(), https, metrics, admin_socket = socket, "running");
     let signals = Signals::catch()?;
     let manager = host.manager.clone();
     let unattended = unattended::report(

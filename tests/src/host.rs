@@ -61,6 +61,10 @@ impl HostProcess {
             "--serve=127.0.0.1:0".to_owned(),
             "--kube-api-qps=0".to_owned(),
         ];
+        if !flags.iter().any(|flag| flag.starts_with("--secure-port=")) {
+            // Several hosts run at once.
+            args.push("--secure-port=0".to_owned());
+        }
         if socket.is_none() {
             args.push(format!("--admin-socket={}", folder.path().join("admin.sock").display()));
         }

@@ -12,4 +12,5 @@ pub mod lifecycle;
 pub mod object;
 pub mod policy;
 pub mod ports;
+pub mod serving;
 pub mod text;

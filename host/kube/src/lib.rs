@@ -19,6 +19,7 @@ mod error;
 mod limit;
 mod path;
 mod read;
+mod review;
 mod settings;
 mod transport;
 mod write;

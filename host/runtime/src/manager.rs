@@ -46,7 +46,7 @@ use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 
 pub use self::apply::{Component, SwapError};
-pub use crate::controller::{FaultingKey, PluginStatus, QueueStatus};
+pub use crate::controller::{FaultingKey, KeyContents, MAX_KEYS, PluginStatus, QueueContents, QueueStatus};
 pub use crate::recorder::WallClock;
 
 /// Configuration of all plugins of a host.
@@ -474,19 +474,25 @@ impl Manager {
         self.reach.clone()
     }
 
-    /// Whether the host is ready to work: its API server answers, and the caches of its plugins have synced once. A plugin that waits
-    /// for a kind that the API server does not have, or refuses to list, leaves the host ready.
+    /// Whether the API server answers.
     ///
     /// # Errors
-    /// What is missing, as a sentence. It may pass.
-    pub fn readiness(&self) -> Result<(), String> {
-        if let Some((host, Outage { lasts, code })) = self.reach.outage() {
-            let ago = SignedDuration::try_from(lasts).unwrap_or_default();
-            let since = (self.config.clock)().checked_sub(ago).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ");
-            let what = code.map_or_else(String::new, |code| format!(", except {code} of something before it"));
-            let lasts = lasts.as_secs();
-            return Err(format!("the API server at {host} has not answered since {since} ({lasts} s){what}"));
-        }
+    /// Since when it does not, as a sentence. It may pass.
+    pub fn api_server_answers(&self) -> Result<(), String> {
+        let Some((host, Outage { lasts, code })) = self.reach.outage() else { return Ok(()) };
+        let ago = SignedDuration::try_from(lasts).unwrap_or_default();
+        let since = (self.config.clock)().checked_sub(ago).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let what = code.map_or_else(String::new, |code| format!(", except {code} of something before it"));
+        let lasts = lasts.as_secs();
+        Err(format!("the API server at {host} has not answered since {since} ({lasts} s){what}"))
+    }
+
+    /// Whether the caches of the plugins have synced once. A plugin that waits for a kind that the API server does not have, or refuses
+    /// to list, does not count.
+    ///
+    /// # Errors
+    /// The plugins that are missing, as a sentence. It passes.
+    pub fn caches_have_synced(&self) -> Result<(), String> {
         let plugins = self.status();
         let starting = plugins.iter().map(|plugin| Starting {
             name: &plugin.name,
@@ -497,6 +503,20 @@ impl Manager {
             [] => Ok(()),
             waiting => Err(format!("caches are not synced yet for: {}", waiting.join(", "))),
         }
+    }
+
+    /// Whether the host is ready to work: its API server answers, and its caches have synced once.
+    ///
+    /// # Errors
+    /// What is missing, as a sentence. It may pass.
+    pub fn readiness(&self) -> Result<(), String> {
+        self.api_server_answers()?;
+        self.caches_have_synced()
+    }
+
+    /// The contents of a plugin's queues; none if there is no such plugin.
+    pub fn queue_contents(&self, name: &str) -> Option<Vec<QueueContents>> {
+        self.controller(name).map(|controller| controller.contents())
     }
 
     /// Status of each plugin, by name.

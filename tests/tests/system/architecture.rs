@@ -12,13 +12,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
     ("host/oci", &["host/core"]),
+    ("host/serve", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/client", &["host/core", "host/sources"]),
     ("host/sim", &["host/core", "host/crd"]),
@@ -54,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "host/kube",
             "host/wasm",
             "host/oci",
+            "host/serve",
             "host/sources",
             "host/sim",
             "host/nodes",

@@ -78,7 +78,10 @@ async fn a_host_is_not_ready_while_its_api_server_is_away() -> Result<()> {
     let gone = format!("the API server at {} has not answered since 20", door.address);
     eventually(PATIENCE, "/readyz to fail", async || {
         let (status, text) = probe(&client, "/readyz").await?;
-        ensure!(status == 503 && text.starts_with(&gone), "{status}: {text}");
+        let withheld = "[-]api-server failed: reason withheld\n";
+        ensure!(status == 500 && text.contains(withheld) && !text.contains("not answered"), "{status}: {text}");
+        let (status, text) = probe(&client, "/readyz/api-server").await?;
+        ensure!(status == 500 && text.contains(&gone), "{status}: {text}");
         Ok(Some(()))
     })
     .await?;

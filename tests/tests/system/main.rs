@@ -30,6 +30,7 @@ mod orphans;
 mod preconditions;
 mod rbac;
 mod scenarios;
+mod serving;
 mod settle;
 mod silence;
 mod swap;

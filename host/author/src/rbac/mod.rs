@@ -49,6 +49,11 @@ pub fn objects(
     of_host.events();
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
+    // Who the clients of its HTTPS port are, and what they may read there.
+    of_host.add("", "authentication.k8s.io", "tokenreviews", &[], &["create"]);
+    of_host.add("", "authorization.k8s.io", "subjectaccessreviews", &[], &["create"]);
+    let name = ["extension-apiserver-authentication".to_owned()];
+    of_host.add(account::NAMESPACE, "", "configmaps", &name, &["get"]);
     if manifests.iter().any(|manifest| accounts.is_built_in(&manifest.name)) {
         // Whether kube-controller-manager runs the same controllers.
         let name = ["kube-controller-manager".to_owned()];

@@ -22,6 +22,8 @@
 //! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, `held`, the
 //! state of a key that has run and whose writes the caches do not show yet, and suspects.
 
+pub mod contents;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};

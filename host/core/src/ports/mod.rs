@@ -2,4 +2,5 @@
 
 pub mod api;
 pub mod guest;
+pub mod review;
 pub mod view;

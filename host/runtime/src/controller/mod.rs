@@ -14,6 +14,7 @@
 
 mod cache;
 mod changes;
+mod contents;
 mod dispatch;
 mod fields;
 mod health;
@@ -53,6 +54,7 @@ use crate::writer::Writer;
 pub(crate) use cache::Mappable;
 pub(crate) use cache::{PluginCache, Subscribed};
 pub(crate) use changes::ChangeSink;
+pub use contents::{KeyContents, MAX_KEYS, QueueContents};
 pub(crate) use fields::published;
 pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;

@@ -1,0 +1,56 @@
+//! Port to the API server's reviews, between `pintle-serve` and `pintle-kube`: who a token belongs to, and what a user may do.
+
+use futures::future::BoxFuture;
+
+use crate::ports::api::ApiError;
+
+/// A question that the API server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReviewKind {
+    /// `authentication.k8s.io/v1/TokenReview`.
+    Token,
+    /// `authorization.k8s.io/v1/SubjectAccessReview`.
+    Access,
+}
+
+impl ReviewKind {
+    /// Its kind.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "TokenReview",
+            Self::Access => "SubjectAccessReview",
+        }
+    }
+
+    /// The API version of its kind.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Token => "authentication.k8s.io/v1",
+            Self::Access => "authorization.k8s.io/v1",
+        }
+    }
+
+    /// The path of its collection.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Token => "/apis/authentication.k8s.io/v1/tokenreviews",
+            Self::Access => "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        }
+    }
+}
+
+/// Asks the API server.
+pub trait Reviewer: Send + Sync {
+    /// Creates a review, whose JSON text is `body`, and returns the whole answer. Sent once.
+    ///
+    /// # Cancel safety
+    /// Safe: a review changes nothing.
+    fn review(&self, kind: ReviewKind, body: String) -> BoxFuture<'_, Result<Box<str>, ApiError>>;
+
+    /// The `data` of the ConfigMap in which the API server publishes how it authenticates clients
+    /// (`kube-system/extension-apiserver-authentication`), as JSON text.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    fn authentication_config(&self) -> BoxFuture<'_, Result<Box<str>, ApiError>>;
+}

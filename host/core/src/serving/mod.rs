@@ -1,0 +1,8 @@
+//! Decisions about the clients of the host's HTTPS port: whether it is healthy, who may read what, and which connections stay open.
+
+pub mod access;
+pub mod connections;
+pub mod decisions;
+pub mod health;
+pub mod identity;
+pub mod zpages;

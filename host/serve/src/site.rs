@@ -1,0 +1,266 @@
+//! The paths of the port.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::Full;
+use jiff::Timestamp;
+use pintle_core::serving::access::{forbidden, internal_error, unauthorized};
+use pintle_core::serving::health::Probe;
+use pintle_core::serving::zpages::{self, Form};
+use rustls::pki_types::CertificateDer;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::access::{Access, Asked, Permission};
+use crate::checks::Checks;
+use crate::quiet::Quiet;
+
+/// Content types.
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+/// Warning about a deprecated version of `/flagz` and `/statusz`.
+const DEPRECATED: &str = r#"299 - "This version of the endpoint is deprecated. Please use a newer version.""#;
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Pages that are written at once. Probes are not among them.
+const MAX_PAGES: usize = 8;
+/// Values of `exclude` that count.
+const MAX_EXCLUDED: usize = 1_000;
+
+/// The name of this component in pages.
+const COMPONENT: &str = "pintle";
+const DEBUG: &str = "/debug/controllers/";
+/// The paths of [`Scope::All`], for `/statusz`.
+const PATHS: [&str; 8] = ["/configz", DEBUG, "/flagz", "/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"];
+
+/// Contents of pages.
+pub trait Pages: Send + Sync + 'static {
+    /// All metrics in the text form of OpenMetrics.
+    fn metrics(&self) -> String;
+    /// Configurations by the name of their API group, for `/configz`.
+    fn config(&self) -> Value;
+    /// Values of flags, without secrets.
+    fn flags(&self) -> BTreeMap<String, String>;
+    /// When the host started, and its versions.
+    fn about(&self) -> About;
+    /// The state of a controller, bounded in size; none if there is none of this name.
+    fn controller(&self, name: &str) -> Option<Value>;
+}
+
+/// Facts about the host.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// When it started.
+    pub started: Timestamp,
+    /// Since then.
+    pub up: Duration,
+    /// Its version.
+    pub version: String,
+    /// The version of Kubernetes that it behaves as.
+    pub emulates: String,
+}
+
+/// Which paths there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Probes and metrics.
+    Metrics,
+    /// All.
+    All,
+}
+
+/// The paths, and who may read them.
+pub struct Site {
+    checks: Arc<Checks>,
+    pages: Arc<dyn Pages>,
+    /// Everybody may read everything if absent.
+    access: Option<Arc<Access>>,
+    scope: Scope,
+    writing: Semaphore,
+    /// By probe.
+    failed: [Quiet; Probe::ALL.len()],
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    pub(crate) response: Response<Full<Bytes>>,
+    /// Whether the connection is closed afterwards: HTTP/2 connections are expensive, so nobody without credentials keeps one.
+    pub(crate) closes: bool,
+}
+
+impl Site {
+    /// `access` decides who may read; without it everybody may read what is in `scope`.
+    pub fn new(checks: Arc<Checks>, pages: Arc<dyn Pages>, access: Option<Arc<Access>>, scope: Scope) -> Self {
+        Self { checks, pages, access, scope, writing: Semaphore::new(MAX_PAGES), failed: Default::default() }
+    }
+
+    /// Answers a request whose body nobody reads. `chain` are the client's certificates.
+    pub(crate) async fn answer(&self, request: &Parts, chain: &[CertificateDer<'static>]) -> Answer {
+        let (mut response, closes) = match self.permitted(request, chain).await {
+            Ok(anonymous) => (self.page(request), anonymous),
+            Err(response) => (response, true),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        Answer { response, closes }
+    }
+
+    /// Whether the request had no credentials, if it is permitted.
+    async fn permitted(
+        &self,
+        request: &Parts,
+        chain: &[CertificateDer<'static>],
+    ) -> Result<bool, Response<Full<Bytes>>> {
+        let path = request.uri.path();
+        // No probe waits for a review, whatever credentials it has.
+        let Some(access) = self.access.as_ref().filter(|access| !access.is_always_allowed(path)) else {
+            return Ok(chain.is_empty() && !request.headers.contains_key(header::AUTHORIZATION));
+        };
+        let verb = request.method.as_str().to_ascii_lowercase();
+        let headers = request.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let headers: Vec<(&str, &str)> = headers.collect();
+        let asked = Asked { verb: &verb, path, headers: &headers, chain };
+        match access.permission(&asked).await {
+            Permission::Allowed { anonymous } => Ok(anonymous),
+            Permission::Unauthorized => {
+                Err(response(StatusCode::UNAUTHORIZED, JSON, unauthorized().to_string() + "\n"))
+            }
+            Permission::Forbidden { user, reason } => {
+                let body = forbidden(&user, &verb, path, &reason).to_string() + "\n";
+                Err(response(StatusCode::FORBIDDEN, JSON, body))
+            }
+            Permission::Busy => Err(busy("too many reviews of clients are under way")),
+            Permission::Failed(why) => {
+                Err(response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, internal_error(path, &why)))
+            }
+        }
+    }
+
+    fn page(&self, request: &Parts) -> Response<Full<Bytes>> {
+        let (method, path) = (&request.method, request.uri.path());
+        let query = request.uri.query().unwrap_or_default();
+        let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let is_read = *method == Method::GET || *method == Method::HEAD;
+        let is_reset = *method == Method::DELETE && path == "/metrics/slis";
+        if !is_read && !is_reset {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
+        }
+        for probe in Probe::ALL {
+            let Some(rest) = path.strip_prefix('/').and_then(|path| path.strip_prefix(probe.as_str())) else {
+                continue;
+            };
+            match rest.strip_prefix('/') {
+                None if rest.is_empty() => return self.probe(probe, query),
+                Some(name) => {
+                    let Some((ok, body)) = self.checks.single(probe, name) else { return not_found() };
+                    return text(status(ok), body);
+                }
+                None => {}
+            }
+        }
+        let Ok(_slot) = self.writing.try_acquire() else { return busy("too many pages are being written") };
+        match path {
+            "/metrics" => response(StatusCode::OK, OPENMETRICS, self.pages.metrics()),
+            "/metrics/slis" if is_reset => {
+                self.checks.reset_metrics();
+                text(StatusCode::OK, "metrics reset\n")
+            }
+            "/metrics/slis" => response(StatusCode::OK, PROMETHEUS, self.checks.metrics_text()),
+            _ if self.scope != Scope::All => not_found(),
+            "/configz" => json(&self.pages.config()),
+            "/flagz" => {
+                let flags = self.pages.flags();
+                let text = || zpages::flagz_text(COMPONENT, &flags);
+                zpage(accept, "Flagz", text, |version| zpages::flagz_object(version, COMPONENT, &flags))
+            }
+            "/statusz" => {
+                let About { started, up, version, emulates } = self.pages.about();
+                let status = zpages::Status { started, up, version, emulates, paths: PATHS.to_vec() };
+                let text = || status.text(COMPONENT);
+                zpage(accept, "Statusz", text, |version| status.object(version, COMPONENT))
+            }
+            _ => match path.strip_prefix(DEBUG).and_then(|name| self.pages.controller(name)) {
+                Some(state) => json(&state),
+                None => not_found(),
+            },
+        }
+    }
+
+    fn probe(&self, probe: Probe, query: &str) -> Response<Full<Bytes>> {
+        let (mut excluded, mut verbose) = (BTreeSet::new(), false);
+        for (name, value) in form_urlencoded::parse(query.as_bytes()).take(MAX_EXCLUDED) {
+            match &*name {
+                "exclude" => drop(excluded.insert(value.into_owned())),
+                "verbose" => verbose = true,
+                _ => {}
+            }
+        }
+        let answer = self.checks.answer(probe, &excluded, verbose);
+        if let Some(why) = answer.failed
+            && self.failed[probe as usize].may_report()
+        {
+            tracing::warn!(why, "{} check failed", probe.as_str());
+        }
+        text(status(answer.ok), answer.body)
+    }
+}
+
+fn status(ok: bool) -> StatusCode {
+    if ok { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    response(status, TEXT, body)
+}
+
+fn json(value: &Value) -> Response<Full<Bytes>> {
+    response(StatusCode::OK, JSON, value.to_string())
+}
+
+/// A page in the form that the client wants.
+fn zpage(
+    accept: &str,
+    kind: &str,
+    text_form: impl FnOnce() -> String,
+    object: impl FnOnce(&str) -> Value,
+) -> Response<Full<Bytes>> {
+    let Some(form) = zpages::negotiate(accept, kind) else {
+        return response(StatusCode::NOT_ACCEPTABLE, JSON, zpages::not_acceptable().to_string());
+    };
+    let mut response = match form {
+        Form::Text => text(StatusCode::OK, text_form()),
+        Form::Json(version) => json(&object(version)),
+        Form::Yaml(version) => match serde_norway::to_string(&object(version)) {
+            Ok(yaml) => response(StatusCode::OK, YAML, yaml),
+            Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n")),
+        },
+    };
+    if form.is_deprecated() {
+        response.headers_mut().insert(header::WARNING, HeaderValue::from_static(DEPRECATED));
+    }
+    response
+}
+
+fn not_found() -> Response<Full<Bytes>> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn busy(why: &str) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, format!("{why}; try again later\n"));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
