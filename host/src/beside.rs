@@ -1,13 +1,15 @@
 //! Keeps the built-in controllers of two programs from writing to one cluster: a host that runs some of them does not start beside a
-//! kube-controller-manager that holds its Lease, unless its operator says so.
+//! kube-controller-manager that holds its Lease, unless its operator says so. Without an election it does not start beside another host
+//! either; with one, that is the election's business.
 //!
-//! *Not here*: kube-controller-managers without a Lease (`--leader-elect=false`), those that start later, and other hosts.
+//! *Not here*: kube-controller-managers without a Lease (`--leader-elect=false`), and the election (`leader`).
 
 use std::time::Duration;
 
 use anyhow::bail;
 use jiff::Timestamp;
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::election::Lease;
 use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, ApiResource};
 use serde::Deserialize;
@@ -15,22 +17,23 @@ use tokio::time::Instant;
 
 /// Where kube-controller-manager's Lease is (its flags `--leader-elect-resource-namespace` and `--leader-elect-resource-name`).
 const NAMESPACE: &str = "kube-system";
-const NAME: &str = "kube-controller-manager";
+pub(crate) const NAME: &str = "kube-controller-manager";
 
 /// Time between two readings. kube-controller-manager renews every 2 s.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Longest pause after an error.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Returns when no kube-controller-manager holds the Lease. `controllers`: the names of those that would run twice. Waits as long as
-/// the API server does not answer, and at most for the duration of the Lease if that is not renewed.
+/// Returns when no kube-controller-manager holds the Lease. `controllers`: the names of those that would run twice. `elects`: whether
+/// another Pintle may hold it, because this host takes part in the election. Waits as long as the API server does not answer, and at most
+/// for the duration of the Lease if that is not renewed.
 ///
 /// # Errors
 /// It is held, or the host may not read it. One line with the next steps.
 ///
 /// # Cancel safety
 /// Reads only.
-pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String]) -> anyhow::Result<()> {
+pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects: bool) -> anyhow::Result<()> {
     if controllers.is_empty() {
         return Ok(());
     }
@@ -50,10 +53,17 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String]) -> any
                 continue;
             }
         };
+        if elects && lease.is_of_pintle {
+            return Ok(());
+        }
+        let is_of_pintle = lease.is_of_pintle;
         let is_first = started.is_none();
         let first = *started.get_or_insert_with(Instant::now);
-        match readings.add(lease, first.elapsed(), Timestamp::now()) {
+        match readings.add(lease.spec, first.elapsed(), Timestamp::now()) {
             LeaseHolder::None => return Ok(()),
+            LeaseHolder::Running(holder) if is_of_pintle => bail!(
+                "another Pintle runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host; start both with --leader-elect, so that one waits for the other, or name the controllers that this host runs with --controllers"
+            ),
             LeaseHolder::Running(holder) => bail!("{}", refusal(&holder, controllers)),
             LeaseHolder::Unknown(at_most) => {
                 if is_first {
@@ -70,17 +80,21 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String]) -> any
 fn refusal(holder: &str, controllers: &[String]) -> String {
     let without: String = controllers.iter().map(|name| format!(",-{name}")).collect();
     format!(
-        "kube-controller-manager runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host. Start kube-controller-manager with `--controllers=*{without}`, and then this host with --beside-kube-controller-manager; or stop kube-controller-manager; or name the controllers that this host runs with --controllers, or components to run alone"
+        "kube-controller-manager runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host. Start kube-controller-manager with `--controllers=*{without}`, and then this host with --beside-kube-controller-manager; or stop kube-controller-manager; or start this host with --leader-elect, so that it waits until kube-controller-manager has stopped, and then runs its controllers in place of all those of kube-controller-manager; or name the controllers that this host runs with --controllers, or components to run alone"
     )
 }
 
-/// The Lease; one without a holder if there is none.
-async fn read(reader: &dyn ApiReader) -> Result<LeaseSpec, ApiError> {
-    #[derive(Deserialize)]
-    struct Lease {
-        #[serde(default)]
-        spec: LeaseSpec,
-    }
+/// What matters of the Lease.
+#[derive(Default, Deserialize)]
+struct Read {
+    #[serde(default)]
+    spec: LeaseSpec,
+    #[serde(skip)]
+    is_of_pintle: bool,
+}
+
+/// Reads the Lease; one without a holder if there is none.
+async fn read(reader: &dyn ApiReader) -> Result<Read, ApiError> {
     let resource = ApiResource {
         kind: Kind::new("coordination.k8s.io", "v1", "Lease"),
         plural: "leases".to_owned(),
@@ -90,12 +104,12 @@ async fn read(reader: &dyn ApiReader) -> Result<LeaseSpec, ApiError> {
         preferred: true,
     };
     let text = match reader.get(&resource, &ObjectKey::new(NAMESPACE, NAME)).await {
-        Err(why) if why.class == ApiErrorClass::NotFound => return Ok(LeaseSpec::default()),
+        Err(why) if why.class == ApiErrorClass::NotFound => return Ok(Read::default()),
         text => text?,
     };
-    let lease: Lease = serde_json::from_str(&text)
-        .map_err(|why| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}")))?;
-    Ok(lease.spec)
+    let unreadable = |why: String| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}"));
+    let read: Read = serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
+    Ok(Read { is_of_pintle: Lease::parse(&text).map_err(unreadable)?.is_of_pintle(), ..read })
 }
 
 #[cfg(test)]
@@ -124,6 +138,10 @@ mod tests {
 
     /// Answers these readings, and the last one again and again. Returns the error, how many were read, and the time.
     async fn checked(answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
+        checked_by(false, answers).await
+    }
+
+    async fn checked_by(elects: bool, answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
         let answers = Arc::new(Mutex::new((VecDeque::from(answers), 0)));
         let read = answers.clone();
         let server = FakeServer::answering(unlisted, move |resource, object| {
@@ -133,7 +151,7 @@ mod tests {
             if answers.0.len() > 1 { answers.0.pop_front().unwrap() } else { answers.0[0].clone() }
         });
         let start = Instant::now();
-        let why = check(&*server, &["a-controller".to_owned(), "b-controller".to_owned()]).await.err();
+        let why = check(&*server, &["a-controller".to_owned(), "b-controller".to_owned()], elects).await.err();
         let n_read = answers.lock().unwrap().1;
         (why.map(|why| why.to_string()), n_read, start.elapsed())
     }
@@ -150,6 +168,20 @@ mod tests {
         ] {
             assert!(why.contains(words), "{why}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_pintle_is_waited_for_by_an_election_alone() {
+        let of_pintle = |ago| -> Answer {
+            let mut object: serde_json::Value = serde_json::from_str(&lease(ago).unwrap()).unwrap();
+            object["metadata"] = json!({"annotations": {"pintle.dev/holder": "kcm-0"}});
+            Ok(object.to_string().into())
+        };
+        assert_eq!(checked_by(true, vec![of_pintle(1)]).await, (None, 1, Duration::ZERO));
+        let why = checked(vec![of_pintle(1), of_pintle(0)]).await.0.unwrap();
+        assert!(why.contains("another Pintle runs") && why.contains("--leader-elect"), "{why}");
+        let why = checked_by(true, vec![lease(1), lease(0)]).await.0.unwrap();
+        assert!(why.contains("start this host with --leader-elect"), "{why}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,6 +207,6 @@ mod tests {
     #[tokio::test]
     async fn a_host_without_built_in_controllers_reads_nothing() {
         let server = FakeServer::answering(unlisted, |_, _| panic!("read"));
-        check(&*server, &[]).await.unwrap();
+        check(&*server, &[], false).await.unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod author;
 pub mod failures;
+pub mod leader;
 pub mod oci;
 pub mod plugin;
 pub mod serve;
@@ -149,6 +150,10 @@ pub struct PluginArgs {
     /// Time between the starts of two controllers, for example `1s`; jitter up to doubles it.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = flags::duration, allow_hyphen_values = true)]
     pub controller_start_interval: Duration,
+
+    /// How long runs in flight and their writes may take when the host stops.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = flags::duration, allow_hyphen_values = true)]
+    pub controller_shutdown_timeout: Duration,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
@@ -326,7 +331,8 @@ pub struct RunArgs {
     pub use_service_account_credentials: bool,
 
     /// Start built-in controllers although kube-controller-manager runs in the cluster. Start it with `--controllers=*,-NAME,...` for
-    /// each of them first. Without this flag they start only if its Lease, kube-system/kube-controller-manager, is not renewed.
+    /// each of them first. Without this flag and --leader-elect they start only if kube-controller-manager does not hold its Lease,
+    /// kube-system/kube-controller-manager.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set
@@ -337,6 +343,10 @@ pub struct RunArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     // Boxed, because there are many.
     pub serving: Box<serve::ServeArgs>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub leader: leader::LeaderElectArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
@@ -369,6 +379,21 @@ pub struct RbacArgs {
         require_equals = true, action = ArgAction::Set
     )]
     pub use_service_account_credentials: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub lease: leader::LeaseArgs,
+
+    /// Roles for a host that runs with this flag: it has its own Lease.
+    #[arg(
+        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set
+    )]
+    pub beside_kube_controller_manager: bool,
+
+    /// Class of the host, part of the default name of its Lease.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]
+    pub plugin_class: String,
 
     /// Service account of the host.
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/pintle")]

@@ -63,7 +63,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), false).await?;
+    let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), false, None).await?;
     unattended.by(&host.manager);
     let serving = host.serving.plain_address().context("nothing is served")?;
     let nodes = SimNodes::start(SimNodesConfig {

@@ -48,6 +48,18 @@ pub(crate) fn class(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the name of an object.
+///
+/// # Errors
+/// It is not a DNS subdomain.
+pub(crate) fn object_name(text: &str) -> Result<String, String> {
+    if text.len() <= 253 && text.split('.').all(is_label) {
+        Ok(text.to_owned())
+    } else {
+        Err("write up to 253 of a-z, 0-9, `-` and `.`, for example kube-controller-manager".to_owned())
+    }
+}
+
 /// Parses a time to wait.
 ///
 /// # Errors
@@ -181,6 +193,16 @@ mod tests {
         }
         for text in ["", "-a", "a-", "A", "a.b", &format!("{longest}a")] {
             assert!(class(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_objects_are_subdomains() {
+        for text in ["kube-controller-manager", "a.b-1.c", &"a".repeat(63)] {
+            assert_eq!(object_name(text), Ok(text.to_owned()));
+        }
+        for text in ["", ".", "a..b", "A", "a/b", &["a".repeat(63).as_str(); 5].join(".")] {
+            assert!(object_name(text).is_err(), "{text}");
         }
     }
 

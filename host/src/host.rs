@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::Spec;
+use pintle_core::ports::api::WriteFence;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
@@ -31,7 +32,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// Wires the parts and starts to serve probes and metrics. Plugins whose names are claimed are not added: they run when the source
-    /// that claims their name releases it.
+    /// that claims their name releases it. With a fence, the host starts on standby.
     pub(crate) async fn new(
         connection: &Connection,
         choice: Choice,
@@ -39,6 +40,7 @@ impl Host {
         args: &PluginArgs,
         ports: Ports<'_>,
         own_accounts: bool,
+        fence: Option<Arc<dyn WriteFence>>,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -50,6 +52,8 @@ impl Host {
             grant_requested: args.grant_requested,
             carries: Arc::new(plugins::carries),
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
+            shutdown_grace: args.controller_shutdown_timeout,
+            fence,
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()
         };

@@ -17,6 +17,7 @@ mod dev;
 mod flags;
 mod host;
 mod inputs;
+mod leader;
 mod logging;
 mod oci;
 pub mod output;

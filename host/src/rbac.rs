@@ -2,7 +2,7 @@
 //! `kubectl apply` and `kubectl auth reconcile` take.
 
 use anyhow::{Context as _, bail};
-use pintle_author::rbac::{self, Account, Names};
+use pintle_author::rbac::{self, Account, Host, Names};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_kube::{Connection, Source};
@@ -14,7 +14,7 @@ use crate::cli::{RbacArgs, RbacOutput};
 use crate::{output, plugins};
 
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
-    let host = host_account(&args.service_account)?;
+    let account = host_account(&args.service_account)?;
     let flag = ControllersFlag::beside(!args.plugins.is_empty(), &args.controllers)?;
     let fetcher = Fetcher::new(&args.registry, None, oci::stderr)?;
     let candidates = plugins::candidates(&args.plugins, &fetcher).await?;
@@ -34,7 +34,15 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
         }
     };
     let accounts = Catalogue::carried().accounts();
-    let objects = rbac::objects(&chosen, &names, &host, &accounts, args.use_service_account_credentials)?;
+    let is_built_in = chosen.iter().any(|manifest| accounts.is_built_in(&manifest.name));
+    let replaces = is_built_in && !args.beside_kube_controller_manager;
+    let host = Host {
+        account,
+        own_accounts: args.use_service_account_credentials,
+        lease: args.lease.is_on().then(|| args.lease.of_host(replaces, &args.plugin_class)),
+        looks_for_kube_controller_manager: replaces,
+    };
+    let objects = rbac::objects(&chosen, &names, &host, &accounts)?;
     match args.output {
         RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         RbacOutput::Yaml => {

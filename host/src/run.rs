@@ -8,6 +8,7 @@ use tracing::field::display;
 use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
+use crate::leader::Candidacy;
 use crate::serve::{Ports, Serving};
 use crate::stop::Signals;
 use crate::{beside, logging, plugins, unattended};
@@ -19,6 +20,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
         None => Source::InCluster,
     };
+    args.leader.times()?;
     // Errors of components are reported before the cluster is contacted.
     let mut choice = plugins::choose(&args.plugins).await?;
     let sources = PluginSources::new(&args.plugins)?;
@@ -28,8 +30,10 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let of_kube_controller_manager = choice.of_kube_controller_manager();
     // Whether nobody else runs controllers of kube-controller-manager.
     let replaces = !args.beside_kube_controller_manager && !of_kube_controller_manager.is_empty();
-    if replaces {
-        beside::check(&*connection.reader(), &of_kube_controller_manager).await?;
+    let candidacy = Candidacy::new(&args.leader, replaces, &args.plugins.plugin_class)?;
+    // Who asks for an election has said that this host may take over.
+    if replaces && args.leader.lease.leader_elect != Some(true) {
+        beside::check(&*connection.reader(), &of_kube_controller_manager, candidacy.is_some()).await?;
     }
     if args.plugins.install_crd {
         install_crd(&connection).await?;
@@ -37,7 +41,8 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let ports = Ports::Run(&args.serving);
     let own_accounts = args.use_service_account_credentials;
-    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, own_accounts).await?;
+    let fence = candidacy.as_ref().map(Candidacy::fence);
+    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, own_accounts, fence).await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     let Serving { https, metrics, .. } = &host.serving;
     let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
@@ -50,11 +55,15 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         |why| tracing::warn!("{why}; this cluster has such objects"),
     );
     let _unattended = replaces.then(|| AbortOnDropHandle::new(tokio::spawn(unattended)));
+    let election = candidacy.map(|candidacy| candidacy.start(host.manager.clone()));
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
             signals.requested().await;
         })
         .await;
+    if let Some(election) = election {
+        election.stop().await;
+    }
     Ok(())
 }

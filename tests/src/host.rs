@@ -28,6 +28,7 @@ pub struct HostProcess {
     pub process: Guarded,
     program: PathBuf,
     args: Vec<String>,
+    environment: Vec<(&'static str, String)>,
     /// The length of the log when the process started: of an earlier process of this host.
     log_start: usize,
     socket: PathBuf,
@@ -35,7 +36,8 @@ pub struct HostProcess {
 }
 
 impl HostProcess {
-    /// Starts the binary under test against the cluster of a kubeconfig (its text), without a client rate limit.
+    /// Starts the binary under test against the cluster of a kubeconfig (its text), without a client rate limit, and without leader election
+    /// unless a flag asks for it.
     ///
     /// # Errors
     /// There is no binary, or it cannot be started.
@@ -48,6 +50,27 @@ impl HostProcess {
     /// # Errors
     /// As `start`.
     pub fn start_binary(program: &Path, kubeconfig: &str, flags: &[String]) -> Result<HostProcess> {
+        HostProcess::start_all(program, kubeconfig, flags, &[])
+    }
+
+    /// As [`HostProcess::start`], with more variables in its environment.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with_environment(
+        kubeconfig: &str,
+        flags: &[String],
+        environment: &[(&'static str, String)],
+    ) -> Result<HostProcess> {
+        HostProcess::start_all(&pintle::binary()?, kubeconfig, flags, environment)
+    }
+
+    fn start_all(
+        program: &Path,
+        kubeconfig: &str,
+        flags: &[String],
+        environment: &[(&'static str, String)],
+    ) -> Result<HostProcess> {
         let target = target_dir();
         std::fs::create_dir_all(&target).context("make the target folder")?;
         let folder = tempfile::Builder::new().prefix("host-").tempdir_in(&target)?;
@@ -65,13 +88,18 @@ impl HostProcess {
             // Several hosts run at once.
             args.push("--secure-port=0".to_owned());
         }
+        // A host that is killed and started again would wait until its Lease expires.
+        if !flags.iter().any(|flag| flag.starts_with("--leader-elect")) {
+            args.push("--leader-elect=false".to_owned());
+        }
         if socket.is_none() {
             args.push(format!("--admin-socket={}", folder.path().join("admin.sock").display()));
         }
         args.extend_from_slice(flags);
         let socket = socket.unwrap_or_else(|| folder.path().join("admin.sock"));
-        let process = spawn(program, &args, folder.path())?;
-        Ok(HostProcess { process, program: program.to_owned(), args, log_start: 0, socket, folder })
+        let environment = environment.to_vec();
+        let process = spawn(program, &args, &environment, folder.path())?;
+        Ok(HostProcess { process, program: program.to_owned(), args, environment, log_start: 0, socket, folder })
     }
 
     /// A flag that selects controllers.
@@ -95,7 +123,7 @@ impl HostProcess {
     /// As [`HostProcess::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.log_start = self.log().len();
-        self.process = spawn(&self.program, &self.args, self.folder.path())?;
+        self.process = spawn(&self.program, &self.args, &self.environment, self.folder.path())?;
         Ok(())
     }
 
@@ -111,6 +139,11 @@ impl HostProcess {
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.process.exited().is_none()
+    }
+
+    /// Whether it takes part in the leader election under this identity.
+    pub fn is_of(&self, identity: &str) -> bool {
+        self.log().contains(&format!("identity=\"{identity}\""))
     }
 
     /// The end of its log.
@@ -177,6 +210,7 @@ impl HostProcess {
     }
 }
 
-fn spawn(program: &Path, args: &[String], folder: &Path) -> Result<Guarded> {
-    Guarded::tied("pintle", Command::new(program).args(args), &folder.join("log"))
+fn spawn(program: &Path, args: &[String], environment: &[(&'static str, String)], folder: &Path) -> Result<Guarded> {
+    let mut command = Command::new(program);
+    Guarded::tied("pintle", command.args(args).envs(environment.iter().cloned()), &folder.join("log"))
 }

@@ -77,6 +77,11 @@ impl Snapshot {
         objects.map(delta).collect()
     }
 
+    /// The kinds whose objects are listed.
+    pub fn listed_kinds(&self) -> Vec<Kind> {
+        self.kinds().map(|(bound, _)| bound.kind.clone()).collect()
+    }
+
     /// Kinds with their objects, as far as they are listed, ordered by kind.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&KindBinding, &Arc<Store>)> {
         let entries = self.0.table.bound.iter().zip(&self.0.stores);

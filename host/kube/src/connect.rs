@@ -1,6 +1,7 @@
 //! Connections to an API server, from a kubeconfig file or the Pod's service account.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +10,7 @@ use http::{Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::Body;
 use parking_lot::Mutex;
-use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriterIdentity};
+use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriteFence, WriterIdentity};
 
 use crate::account::Account;
 use crate::error;
@@ -108,6 +109,8 @@ pub struct Connection {
     accounts: Arc<Mutex<BTreeMap<String, Arc<Account>>>>,
     /// Of every request. The host's requests have no limit.
     limit: Arc<Limit>,
+    /// Bounds requests in time; only writes have one.
+    fence: Option<Arc<dyn WriteFence>>,
     url: String,
     /// Host and port, the label of the request metrics.
     pub(crate) host: String,
@@ -136,7 +139,7 @@ impl Connection {
         let root_ca = root_ca(&config);
         let observer = Arc::default();
         let (accounts, limit) = (Arc::default(), Arc::default());
-        Ok(Self { transport, account: None, accounts, limit, url, host, root_ca, observer })
+        Ok(Self { transport, account: None, accounts, limit, fence: None, url, host, root_ca, observer })
     }
 
     /// This connection with a new rate limit, and, if the identity has an account, authenticated as that service account of
@@ -146,6 +149,11 @@ impl Connection {
             self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone()
         });
         Self { account, limit: Arc::new(Limit::of(identity)), ..self.clone() }
+    }
+
+    /// This connection for requests that are sent only while the fence is open.
+    pub(crate) fn fenced(&self, fence: Option<Arc<dyn WriteFence>>) -> Self {
+        Self { fence, ..self.clone() }
     }
 
     /// Waits until the rate limit admits a request, and reports the delay.
@@ -160,22 +168,36 @@ impl Connection {
         let lost = |why: kube::Error| Unanswered::Lost(error::from_client(&why));
         let clients = self.transport.clients().await;
         let Some(account) = &self.account else {
-            let mut response = clients.host.send(request).await.map_err(lost)?;
+            let mut response = self.while_open(clients.host.send(request)).await?.map_err(lost)?;
             if response.status() == StatusCode::UNAUTHORIZED && self.transport.rejected(&clients).await {
                 response.extensions_mut().insert(Renewed);
             }
             return Ok(response);
         };
-        let host = Self { account: None, limit: Arc::default(), ..self.clone() };
+        let host = Self { account: None, limit: Arc::default(), fence: None, ..self.clone() };
         // Boxed, because fetching a token is itself a request.
         let authorization = Box::pin(account.authorization(&host)).await.map_err(Unanswered::NotSent)?;
         request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
-        let mut response = clients.bare.send(request).await.map_err(lost)?;
+        let mut response = self.while_open(clients.bare.send(request)).await?.map_err(lost)?;
         if response.status() == StatusCode::UNAUTHORIZED {
             account.refused(&authorization).await;
             response.extensions_mut().insert(Renewed);
         }
         Ok(response)
+    }
+
+    /// Sends a request, if the fence is open, and abandons it when the fence closes.
+    async fn while_open<T>(&self, sent: impl Future<Output = T>) -> Result<T, Unanswered> {
+        let Some(fence) = &self.fence else { return Ok(sent.await) };
+        if !fence.is_open() {
+            return Err(Unanswered::NotSent(ApiError::not_leading()));
+        }
+        let lost = || ApiError::transport("abandoned: the host lost the Lease of its leader election meanwhile");
+        tokio::select! {
+            biased;
+            () = fence.closed() => Err(Unanswered::Lost(lost())),
+            answer = sent => Ok(answer),
+        }
     }
 
     /// Address of the server.

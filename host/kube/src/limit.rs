@@ -34,7 +34,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_over_the_burst_waits_for_its_turn() {
-        let identity = WriterIdentity { name: "a".into(), qps: Some(20.0), burst: 2, account: None };
+        let identity = WriterIdentity { name: "a".into(), qps: Some(20.0), burst: 2, account: None, fence: None };
         let limit = Limit::of(&identity);
         let started = Instant::now();
         for expected in [0, 0, 50, 100] {

@@ -39,7 +39,7 @@ impl ApiWriters for Connection {
     fn client(&self, identity: &WriterIdentity) -> ApiClient {
         let connection = self.of(identity);
         let writer = Writer {
-            connection: connection.clone(),
+            connection: connection.fenced(identity.fence.clone()),
             user_agent: format!("pintle/{} {}", env!("CARGO_PKG_VERSION"), identity.name),
             field_manager: identity.name.clone(),
         };

@@ -140,7 +140,7 @@ fn pods() -> ApiResource {
 }
 
 fn identity() -> WriterIdentity {
-    WriterIdentity { name: "plugin".into(), qps: None, burst: 1, account: Some("mine".into()) }
+    WriterIdentity { name: "plugin".into(), qps: None, burst: 1, account: Some("mine".into()), fence: None }
 }
 
 fn delete() -> WriteRequest {

@@ -11,6 +11,7 @@
 //! `pintle-core`.
 
 mod controller;
+pub mod election;
 pub mod failures;
 mod held;
 pub mod manager;

@@ -6,9 +6,10 @@
 //!
 //! Invariants:
 //! 1. No plugin runs before [`Manager::run`], or after it has returned.
-//! 2. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
+//! 2. With a fence ([`ManagerConfig::fence`]), plugins run only between [`Manager::lead`] and [`Manager::stand_by`].
+//! 3. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
 //!
-//! Not here: leader election, compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are in `apply`.
+//! Not here: who leads (`election`), compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are in `apply`.
 
 mod apply;
 mod assemble;
@@ -30,7 +31,7 @@ use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
-use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriterIdentity};
+use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriteFence, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -82,6 +83,9 @@ pub struct ManagerConfig {
     pub accounts: Option<Accounts>,
     /// Whether the host carries this component, by its bytes: then its deletions are not bounded while it is new. Default: none.
     pub carries: Carries,
+    /// Bounds the writes of plugins in time. With one, the host starts on standby: see [`Manager::lead`]. Default: none, so that
+    /// plugins run from the start.
+    pub fence: Option<Arc<dyn WriteFence>>,
     /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
     /// limit.
     pub tune: Tune,
@@ -108,6 +112,7 @@ impl Default for ManagerConfig {
             grant_requested: false,
             accounts: None,
             carries: Arc::new(|_| false),
+            fence: None,
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -203,11 +208,11 @@ pub enum ManagerError {
 
 /// The plugins of one host.
 pub struct Manager {
-    reader: Arc<dyn ApiReader>,
-    writers: Arc<dyn ApiWriters>,
+    pub(crate) reader: Arc<dyn ApiReader>,
+    pub(crate) writers: Arc<dyn ApiWriters>,
     config: ManagerConfig,
     caches: Arc<Caches>,
-    metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     reach: Arc<Reach>,
     beginning: Mutex<Beginning>,
     /// Of the `ControllerPlugin`s, by plugin.
@@ -230,6 +235,8 @@ pub struct Manager {
 struct Plugins {
     running: bool,
     stopping: bool,
+    /// Whether plugins may run.
+    leads: bool,
     by_name: BTreeMap<String, Plugin>,
 }
 
@@ -242,6 +249,7 @@ impl Manager {
     /// Creates a host without plugins. Sends nothing yet.
     pub fn new(reader: Arc<dyn ApiReader>, writers: Arc<dyn ApiWriters>, config: ManagerConfig) -> Self {
         let metrics = Metrics::new();
+        let leads = config.fence.is_none();
         Self {
             caches: Caches::new(reader.clone(), config.caches.clone()),
             reader,
@@ -255,7 +263,7 @@ impl Manager {
             recorder: OnceLock::new(),
             idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
-            plugins: Mutex::default(),
+            plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
             n_added: AtomicU64::new(0),
             loader: Mutex::new(None),
             compiling: Arc::new(Semaphore::new(1)),
@@ -295,6 +303,9 @@ impl Manager {
     fn insert(&self, plugins: &mut Plugins, version: Arc<Version>, rate_limit: Option<RateLimit>) {
         let name = version.manifest().name.clone();
         let plugin = self.plugin(version, rate_limit);
+        if !plugins.leads {
+            plugin.controller.begin_on_standby();
+        }
         if plugins.running {
             self.start(&plugin.controller);
         }
@@ -307,7 +318,13 @@ impl Manager {
         let name = manifest.name.clone();
         let limit = rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
         let account = self.config.accounts.as_ref().map(|accounts| accounts.of(&name));
-        let identity = WriterIdentity { name: name.clone(), qps: limit.qps, burst: limit.burst, account };
+        let identity = WriterIdentity {
+            name: name.clone(),
+            qps: limit.qps,
+            burst: limit.burst,
+            account,
+            fence: self.config.fence.clone(),
+        };
         let metrics = self.metrics.plugin(&name);
         let recorder = RecorderConfig {
             component: manifest.event_source.clone().unwrap_or_else(|| name.clone()),
@@ -403,6 +420,36 @@ impl Manager {
             std::mem::take(&mut plugins.by_name)
         };
         futures::future::join_all(plugins.into_values().map(|plugin| self.stop(plugin))).await;
+    }
+
+    /// Starts a term of leadership: every plugin runs, as after a restart but with warm caches. Does nothing during a term.
+    pub fn lead(&self) {
+        let mut plugins = self.plugins.lock();
+        plugins.leads = true;
+        plugins.by_name.values().for_each(|plugin| plugin.controller.lead());
+    }
+
+    /// Ends the term: plugins start no more runs. Returns when those in flight have ended.
+    ///
+    /// # Cancel safety
+    /// No run starts even if the future is dropped, but [`Manager::lead`] must not be called then.
+    pub async fn stand_by(&self) {
+        let controllers: Vec<Arc<Controller>> = {
+            let mut plugins = self.plugins.lock();
+            plugins.leads = false;
+            plugins.by_name.values().map(|plugin| plugin.controller.clone()).collect()
+        };
+        futures::future::join_all(controllers.iter().map(|controller| controller.stand_by())).await;
+    }
+
+    /// Whether plugins may run: without an election always.
+    pub fn leads(&self) -> bool {
+        self.plugins.lock().leads
+    }
+
+    /// The bound of writes that only a leader may send; none without an election.
+    pub fn fence(&self) -> Option<Arc<dyn WriteFence>> {
+        self.config.fence.clone()
     }
 
     fn start(&self, controller: &Arc<Controller>) {

@@ -180,9 +180,10 @@ impl Task {
             let refused = error.code != 0
                 || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout | ApiErrorClass::Malformed);
             if refused {
-                // Expected: the namespace is terminating, or an earlier try succeeded.
+                // Expected: the namespace is terminating, an earlier try succeeded, or another host leads.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
-                    || error.causes.iter().any(|cause| cause == "NamespaceTerminating");
+                    || error.causes.iter().any(|cause| cause == "NamespaceTerminating")
+                    || error.class == ApiErrorClass::NotLeading;
                 if ordinary {
                     tracing::debug!(component = self.component, event = record.name, %error, "event refused");
                 } else {

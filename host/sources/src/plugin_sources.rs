@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use pintle_cache::Caches;
-use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriterIdentity};
+use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriteFence, WriterIdentity};
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use tokio::sync::watch;
@@ -46,6 +46,8 @@ pub struct Running {
     pub builtins: BTreeMap<String, &'static [u8]>,
     /// Converts failed runs to cases.
     pub save_run: SaveRun,
+    /// Bounds the writes of statuses in time; no bound if absent.
+    pub fence: Option<Arc<dyn WriteFence>>,
 }
 
 /// The configured sources: checked, and the socket bound.
@@ -89,12 +91,12 @@ impl PluginSources {
 
     /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
-        let Running { control, caches, fetcher, builtins, save_run } = host.into();
+        let Running { control, caches, fetcher, builtins, save_run, fence } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
             caches: caches.clone(),
-            writer: writer(connection),
+            writer: writer(connection, fence),
             control: control.clone(),
             folder: self.folder.clone(),
             folder_changed: changed.subscribe(),
@@ -117,9 +119,11 @@ impl PluginSources {
     }
 }
 
-/// Identity of the host's own writes.
-fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
-    connection.client(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None }).writer
+/// The host's own writes.
+fn writer(connection: &Connection, fence: Option<Arc<dyn WriteFence>>) -> Arc<dyn ApiWriter> {
+    connection
+        .client(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None, fence })
+        .writer
 }
 
 /// Creates or updates the resource's definition.
@@ -127,7 +131,7 @@ fn writer(connection: &Connection) -> Arc<dyn ApiWriter> {
 /// # Errors
 /// The API server rejects it, or does not answer.
 pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
-    resource::crd::install(&writer(connection)).await
+    resource::crd::install(&writer(connection, None)).await
 }
 
 /// Creates a CustomResourceDefinition of an author, or updates the existing one. A server that is not the embedded one serves the kind
@@ -136,7 +140,7 @@ pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
 /// # Errors
 /// The API server rejects it, or does not answer.
 pub async fn apply_crd(connection: &Connection, definition: &serde_json::Value) -> anyhow::Result<()> {
-    resource::crd::apply(&writer(connection), definition).await
+    resource::crd::apply(&writer(connection, None), definition).await
 }
 
 /// The folder's absolute path, after a check that it is a directory that only root and the host's user may change.

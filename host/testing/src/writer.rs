@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pintle_core::ports::api::{
-    ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiClient, ApiError, ApiWriter, ApiWriters, WriteFence, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
 use tokio::sync::watch;
 
@@ -134,7 +134,32 @@ impl ApiWriter for FakeWriter {
 pub struct FakeWriters(pub Arc<FakeWriter>);
 
 impl ApiWriters for FakeWriters {
-    fn client(&self, _: &WriterIdentity) -> ApiClient {
-        ApiClient { writer: self.0.clone(), reader: None }
+    fn client(&self, identity: &WriterIdentity) -> ApiClient {
+        let writer: Arc<dyn ApiWriter> = match &identity.fence {
+            Some(fence) => Arc::new(Fenced { writer: self.0.clone(), fence: fence.clone() }),
+            None => self.0.clone(),
+        };
+        ApiClient { writer, reader: None }
+    }
+}
+
+/// Writes only while the fence is open, as an adapter does.
+struct Fenced {
+    writer: Arc<FakeWriter>,
+    fence: Arc<dyn WriteFence>,
+}
+
+impl ApiWriter for Fenced {
+    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        Box::pin(async move {
+            if !self.fence.is_open() {
+                return Err(ApiError::not_leading());
+            }
+            tokio::select! {
+                biased;
+                () = self.fence.closed() => Err(ApiError::transport("abandoned")),
+                written = self.writer.write(request) => written,
+            }
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! The shares are listed in `host/xtask/src/tiers.rs`; a test there compares them with this file.
 
 mod behaviour_itself;
+mod contention;
 mod crash_everywhere;
 mod hostile_objects;
 mod kinds;

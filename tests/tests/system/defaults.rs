@@ -60,7 +60,9 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
     eventually(PATIENCE, "kube-controller-manager to lead", async || Ok(cluster.client.get(lease).await.ok())).await?;
 
     let selected = HostProcess::controllers(&["replicaset", "deployment"]);
-    let why = refused(&mut cluster.host(std::slice::from_ref(&selected))?).await?;
+    // With the default of --leader-elect.
+    let elects = "--leader-elect-retry-period=1s".to_owned();
+    let why = refused(&mut cluster.host(&[selected.clone(), elects.clone()])?).await?;
     let flag = "`--controllers=*,-deployment-controller,-replicaset-controller`";
     ensure!(why.contains(flag) && why.contains("--beside-kube-controller-manager"), "{why}");
     let folder = component("robots")?;
@@ -73,8 +75,13 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
 
     // It ends without releasing the Lease.
     drop(kcm);
-    let after = cluster.host(&[selected])?;
-    after.answers().await?;
+    let mut after = cluster.host(&[selected, elects])?;
+    after.ready().await?;
+    eventually(PATIENCE, "the host to lead", async || {
+        let lease = cluster.client.get(lease).await?;
+        Ok(after.is_of(lease["spec"]["holderIdentity"].as_str().unwrap()).then_some(()))
+    })
+    .await?;
     cluster.stop().await;
     Ok(())
 }

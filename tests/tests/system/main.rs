@@ -23,6 +23,7 @@ mod health;
 mod hostile;
 mod hostile_objects;
 mod kubectl;
+mod leader;
 mod least_privilege;
 mod namespaces;
 mod oci;

@@ -138,10 +138,11 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
         let name = object["metadata"]["name"].as_str().unwrap();
         name == "pintle:host" || (object["kind"] == "ServiceAccount" && name == "pintle")
     };
+    let elects = "--leader-elect".to_owned();
     let of_host: Vec<Value> = own.iter().filter(is_hosts).cloned().collect();
     assert_eq!(of_host.len(), 5, "an account, a role and a binding of the cluster, and those of kube-system");
     cluster.create("host.json", &of_host).await?;
-    let (host, _) = cluster.host(&["--use-service-account-credentials".to_owned()]).await?;
+    let (host, _) = cluster.host(&["--use-service-account-credentials".to_owned(), elects.clone()]).await?;
     cluster.client.create(DEPLOYMENTS, &deployment()).await?;
     pods(&cluster, &host, 2).await?;
     // The account goes, and with it every token of it.
@@ -156,7 +157,10 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
         ("replicaset-controller", &["create pods", "update replicasets/status", "create events"]),
         ("service-account-controller", &["create serviceaccounts"]),
         ("root-ca-cert-publisher", &["create configmaps"]),
-        ("pintle", &["watch pods", "create serviceaccounts", "create serviceaccounts/token"]),
+        (
+            "pintle",
+            &["watch pods", "create serviceaccounts", "create serviceaccounts/token", "watch leases", "update leases"],
+        ),
     ];
     let missing = eventually(PATIENCE, "every controller's writes in the audit log", async || {
         let deeds = deeds_by_account(&cluster)?;
@@ -171,7 +175,8 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
         let reads = |deed: &&str| ["get ", "list ", "watch "].iter().any(|read| deed.starts_with(read));
         deeds[who].iter().map(String::as_str).filter(|deed| !reads(deed)).collect()
     };
-    assert_eq!(writes("pintle"), ["create serviceaccounts", "create serviceaccounts/token"]);
+    let of_host = ["create events", "create leases", "create serviceaccounts", "create serviceaccounts/token"];
+    assert_eq!(writes("pintle"), [&of_host[..], &["update leases"]].concat());
     assert!(writes("replicaset-controller").iter().all(|deed| !deed.contains("deployments")));
     let log = fs::read_to_string(host.process.log())?;
     assert!(log.contains("service account created in kube-system"), "{log}");
@@ -180,7 +185,7 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     // The accounts are of no use any more; the host does everything, by the roles that are printed for that.
     cluster.forget()?;
     cluster.create("all.json", &items(&rbac(&["-o", "json"])?)?).await?;
-    let (host, _) = cluster.host(&[]).await?;
+    let (host, _) = cluster.host(&[elects]).await?;
     scale(&cluster, 6).await?;
     pods(&cluster, &host, 6).await?;
     let deeds = eventually(PATIENCE, "the host's writes in the audit log", async || {

@@ -31,44 +31,56 @@ impl Account {
     }
 }
 
-/// Roles, bindings and service accounts for plugins with these manifests, in a host that runs as `host`. `own_accounts`: each plugin
-/// writes as its own service account.
+/// The host that needs the roles.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its service account.
+    pub account: Account,
+    /// Whether each plugin writes as its own service account.
+    pub own_accounts: bool,
+    /// Namespace and name of the Lease of its leader election; none without an election.
+    pub lease: Option<(String, String)>,
+    /// Whether it looks for a kube-controller-manager when it starts.
+    pub looks_for_kube_controller_manager: bool,
+}
+
+/// Roles, bindings and service accounts for plugins with these manifests.
 ///
 /// # Errors
 /// A plugin asks for what RBAC cannot say.
-pub fn objects(
-    manifests: &[&Manifest],
-    names: &Names,
-    host: &Account,
-    accounts: &Accounts,
-    own_accounts: bool,
-) -> anyhow::Result<Vec<Value>> {
-    let mut objects = vec![host.object()];
+pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &Accounts) -> anyhow::Result<Vec<Value>> {
+    let own_accounts = host.own_accounts;
+    let mut objects = vec![host.account.object()];
     let mut of_host = Rules::of_watches(manifests.iter().copied(), names).map_err(anyhow::Error::msg)?;
     // For faults of plugins that record no events themselves.
     of_host.events();
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
+    const LEASES: &str = "coordination.k8s.io";
     // Who the clients of its HTTPS port are, and what they may read there.
     of_host.add("", "authentication.k8s.io", "tokenreviews", &[], &["create"]);
     of_host.add("", "authorization.k8s.io", "subjectaccessreviews", &[], &["create"]);
     let name = ["extension-apiserver-authentication".to_owned()];
     of_host.add(account::NAMESPACE, "", "configmaps", &name, &["get"]);
-    if manifests.iter().any(|manifest| accounts.is_built_in(&manifest.name)) {
+    if host.looks_for_kube_controller_manager {
         // Whether kube-controller-manager runs the same controllers.
-        let name = ["kube-controller-manager".to_owned()];
-        of_host.add(account::NAMESPACE, "coordination.k8s.io", "leases", &name, &["get"]);
+        of_host.add(account::NAMESPACE, LEASES, "leases", &["kube-controller-manager".to_owned()], &["get"]);
+    }
+    if let Some((namespace, name)) = &host.lease {
+        of_host.add(namespace, LEASES, "leases", std::slice::from_ref(name), &["get", "list", "watch", "update"]);
+        // RBAC cannot limit a create to a name.
+        of_host.add(namespace, LEASES, "leases", &[], &["create"]);
     }
     if own_accounts {
         let named: Vec<String> = manifests.iter().map(|manifest| accounts.of(&manifest.name)).collect();
         of_host.add(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);
         of_host.add(account::NAMESPACE, "", "serviceaccounts/token", &named, &["create"]);
     }
-    objects.extend(roles("pintle:host", &of_host, host));
+    objects.extend(roles("pintle:host", &of_host, &host.account));
     for manifest in manifests {
         let name = accounts.of(&manifest.name);
         let own = Account { namespace: account::NAMESPACE.to_owned(), name: name.clone() };
-        let subject = if own_accounts { &own } else { host };
+        let subject = if own_accounts { &own } else { &host.account };
         if own_accounts {
             objects.push(own.object());
         }

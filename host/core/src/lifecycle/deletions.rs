@@ -64,6 +64,11 @@ impl DeletionGuard {
         Self { rules, until, n_runs: 0, recent: VecDeque::new(), held: None, is_approved: false }
     }
 
+    /// Starts the time again: until now, no run was possible.
+    pub fn restart(&mut self, now: Instant) {
+        self.until = now + Duration::from_millis(self.rules.for_ms.into());
+    }
+
     /// Whether a run may delete so many objects. Its deletions count as sent if so. `n_owned` counts the objects that the plugin owns;
     /// it is called only if it matters.
     pub fn allows(&mut self, n_wanted: u64, n_owned: impl FnOnce() -> u64, now: Instant) -> bool {

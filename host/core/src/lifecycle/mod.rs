@@ -154,6 +154,8 @@ pub enum FailurePolicy {
 pub enum Phase {
     /// Its caches are not synced yet.
     Starting,
+    /// Its caches are synced, and it runs nothing, because another host leads.
+    Standby,
     /// It runs.
     Running,
     /// It is paused because of repeated faults.

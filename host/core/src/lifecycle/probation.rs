@@ -136,6 +136,11 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         Self { rules, until, n_runs: 0, n_errors: 0, n_faults: 0, before, ran, faulted }
     }
 
+    /// Starts the time again: until now, no run was possible.
+    pub fn restart(&mut self, now: Instant) {
+        self.until = now + Duration::from_millis(self.rules.for_ms.into());
+    }
+
     /// How far it has come.
     pub fn progress(&self, now: Instant) -> StageProgress {
         let remaining = u64::try_from(self.until.saturating_duration_since(now).as_millis()).ok();

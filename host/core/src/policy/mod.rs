@@ -3,6 +3,7 @@
 pub mod account;
 pub mod controllers_flag;
 pub mod correlator;
+pub mod election;
 pub mod file_access;
 pub mod grants;
 pub mod lease;

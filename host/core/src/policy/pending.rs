@@ -118,6 +118,11 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         Self::default()
     }
 
+    /// Forgets all waits. Their ids are not used again.
+    pub fn clear(&mut self) {
+        *self = Self { n_waits: self.n_waits, ..Self::default() };
+    }
+
     /// Starts a wait for the writes of a run that are not seen yet. `open`: the fate of other writes is unknown, and
     /// [`Pending::settle`] will report it. `None`: all are seen, the key may run.
     pub fn wait(

@@ -158,6 +158,11 @@ impl<K: Clone + Eq + Hash> RateLimiter<K> {
         self.failures.remove(key);
     }
 
+    /// Forgets all keys. The debt of the queue's bucket stays.
+    pub fn forget_all(&mut self) {
+        self.failures.clear();
+    }
+
     /// Number of keys that have failed.
     pub fn n_failing(&self) -> usize {
         self.failures.len()

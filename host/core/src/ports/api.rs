@@ -189,15 +189,27 @@ pub struct Written {
 /// Write access of one identity (one plugin), with its own connection pool, rate limit and user agent.
 pub trait ApiWriter: Send + Sync {
     /// Sends one write, after a wait for the rate limit. It is repeated only with a new token after 401; callers decide about
-    /// everything else.
+    /// everything else. While the identity's fence is closed, nothing is sent ([`ApiErrorClass::NotLeading`]); a request under way
+    /// when it closes is abandoned ([`ApiErrorClass::Transport`]).
     ///
     /// # Cancel safety
     /// Dropping the future after the first poll leaves open whether the write happened.
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>>;
 }
 
+/// Says at each moment whether writes may leave this process: while it leads. It is asked right before a request is sent.
+pub trait WriteFence: Send + Sync {
+    /// Whether a write may be sent now.
+    fn is_open(&self) -> bool;
+    /// Waits until no write may be sent any more.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    fn closed(&self) -> BoxFuture<'_, ()>;
+}
+
 /// Identity of a writer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WriterIdentity {
     /// Part of the user agent, as in kube-controller-manager: `pintle/VERSION NAME`; also the default field manager.
     pub name: String,
@@ -207,6 +219,8 @@ pub struct WriterIdentity {
     pub burst: u32,
     /// Service account in [`account::NAMESPACE`](crate::policy::account::NAMESPACE). If absent, it writes as the host.
     pub account: Option<String>,
+    /// Bounds its writes in time; reads are always allowed. No bound if absent.
+    pub fence: Option<Arc<dyn WriteFence>>,
 }
 
 /// Creates clients.
@@ -278,6 +292,8 @@ pub enum ApiErrorClass {
     Transport,
     /// The answer could not be parsed.
     Malformed,
+    /// The host did not send the write, because it does not lead ([`WriteFence`]).
+    NotLeading,
 }
 
 impl ApiError {
@@ -288,6 +304,17 @@ impl ApiError {
             code: 0,
             reason: "Transport".into(),
             message: message.into(),
+            causes: Vec::new(),
+        }
+    }
+
+    /// A write that was not sent, because the host does not lead.
+    pub fn not_leading() -> Self {
+        Self {
+            class: ApiErrorClass::NotLeading,
+            code: 0,
+            reason: "NotLeading".into(),
+            message: "not sent: this host does not hold the Lease of its leader election".into(),
             causes: Vec::new(),
         }
     }

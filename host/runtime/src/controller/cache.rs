@@ -64,6 +64,8 @@ pub(crate) trait PluginCache: Send + Sync {
     }
     /// All cached objects of a kind, as changes of an initial list.
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta>;
+    /// The kinds whose objects are cached.
+    fn kinds(&self) -> Vec<Kind>;
     /// Keys of all objects that are keys themselves.
     fn all_keys(&self) -> Vec<Key>;
     /// How many [`all_keys`](Self::all_keys) are.
@@ -187,6 +189,10 @@ impl PluginCache for Subscribed {
 
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
         self.subscription.snapshot().all_as_new(kind)
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.subscription.snapshot().listed_kinds()
     }
 
     fn all_keys(&self) -> Vec<Key> {

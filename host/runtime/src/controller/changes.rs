@@ -292,7 +292,7 @@ impl Controller {
         }
     }
 
-    async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+    pub(super) async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
         let mut done = 0;
         let mut rest = batch;
         while !rest.is_empty() {

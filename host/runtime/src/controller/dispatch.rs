@@ -36,7 +36,7 @@ use super::queue::ControllerQueue;
 use super::run::RunResult;
 use super::{Controller, ControllerState, KeptFailures, Version};
 use crate::panic_text;
-use crate::writer::NOT_GRANTED;
+use crate::writer::{NOT_GRANTED, NOT_LEADING};
 
 /// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. Without it, a plugin that
 /// always requests a requeue would never pause.
@@ -72,6 +72,7 @@ impl Controller {
         tracing::info!(plugin = %self.name, "caches are synced");
         self.mark_changed();
         self.inner.lock().start_clocks(now());
+        let mut leading = self.leading.subscribe();
         while !self.stopped.is_cancelled() {
             let due = self.due();
             for queue in due.resyncs {
@@ -91,6 +92,8 @@ impl Controller {
             tokio::select! {
                 () = self.wake.notified() => {}
                 () = at_next => {}
+                // The sender lives as long as `self`.
+                _ = leading.changed() => self.inner.lock().start_clocks(now()),
                 () = self.stopped.cancelled() => {}
             }
         }
@@ -155,7 +158,8 @@ impl Controller {
             .iter()
             .any(|queue| queue.work_queue.n_ready() > 0 && queue.work_queue.n_running() < queue.concurrency);
         let now = now();
-        let is_open = inner.health.supervisor.gate(now) != Gate::Shut && !inner.history.holds_deletions();
+        let is_open =
+            inner.leads && inner.health.supervisor.gate(now) != Gate::Shut && !inner.history.holds_deletions();
         let idle_worker = idle_worker && is_open;
         let earlier = inner.next_wakeup(now).is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
@@ -229,6 +233,13 @@ impl Controller {
         probes.extend(self.unclear(&*cache, &mut writes));
         let (n_writes, n_probes) = (writes.len(), probes.len());
         let mut inner = self.inner.lock();
+        if !inner.leads {
+            // What became of the run is the next leader's business.
+            if let Some(own) = inner.queues.get_mut(queue) {
+                own.work_queue.done(key, now);
+            }
+            return None;
+        }
         // First: whatever follows, the key does not run without its writes.
         let hold =
             inner.pending.wait(key, writes, !probes.is_empty(), now + self.stale_bound, |write| cache.sees(write));
@@ -290,6 +301,8 @@ impl Controller {
                 let is_repeated = report.n_denied > 0 && attempt > 0;
                 if report.only_conflicts {
                     tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is requeued");
+                } else if first.reason == NOT_LEADING {
+                    tracing::debug!(plugin = %self.name, %key, n_failures, "writes were not sent: this host does not lead");
                 } else if is_repeated {
                     // The full error once: a grant that is missing stays missing.
                     tracing::debug!(plugin = %self.name, %key, attempt, error = first.message, "writes failed again");
@@ -398,12 +411,15 @@ impl Controller {
 
 impl ControllerState {
     pub(super) fn start_clocks(&mut self, now: Instant) {
+        if !self.leads {
+            return;
+        }
         self.queues.iter_mut().for_each(|queue| queue.start_clocks(now));
     }
 
     /// Adds a key to its queue, now or after a delay. Keys of unknown queues are ignored.
     pub(super) fn add(&mut self, key: Key, delay: Option<Duration>, priority: Priority, now: Instant) {
-        if self.stopping {
+        if self.stopping || !self.leads {
             return;
         }
         let wanted = |queue: &&mut ControllerQueue| queue.name == key.queue && !queue.retired;
@@ -417,7 +433,7 @@ impl ControllerState {
 
     /// The next key of a queue, if a worker is free.
     fn take(&mut self, queue: usize, now: Instant) -> Option<Taken<Key>> {
-        let stopping = self.stopping;
+        let stopping = self.stopping || !self.leads;
         let is_held = self.history.holds_deletions();
         let queue = self.queues.get_mut(queue)?;
         let n_added = queue.work_queue.advance(now);
@@ -468,7 +484,8 @@ impl ControllerState {
     fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let queues = self.queues.iter().filter(|queue| !queue.retired);
         let of_queues = queues.flat_map(|queue| [queue.work_queue.next_due(), queue.next_tick, queue.next_resync]);
-        let probation = self.history.probation.as_ref().filter(|_| !self.history.holds_deletions());
+        let is_judged = self.leads && !self.history.holds_deletions();
+        let probation = self.history.probation.as_ref().filter(|_| is_judged);
         let of_probation = probation.and_then(Probation::next_wakeup);
         let of_deletions = self.history.deletions.as_ref().and_then(DeletionGuard::next_wakeup);
         let others =

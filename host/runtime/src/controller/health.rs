@@ -127,6 +127,8 @@ impl ControllerState {
             Phase::Disabled
         } else if supervisor.pause(super::dispatch::now()).is_some() {
             Phase::Quarantined
+        } else if synced && !self.leads {
+            Phase::Standby
         } else if synced {
             Phase::Running
         } else {
@@ -357,7 +359,7 @@ impl Controller {
             Phase::Running if held.is_some() => {
                 condition("Ready", false, "DeletionsHeld", held.clone().unwrap_or_default(), at)
             }
-            Phase::Running | Phase::Starting if !missing.is_empty() => {
+            Phase::Running | Phase::Standby | Phase::Starting if !missing.is_empty() => {
                 let reason = missing.iter().find(|kind| kind.is_stuck()).unwrap_or(&missing[0]).reason();
                 condition("Ready", false, reason, kinds::sentences(missing), at)
             }
@@ -365,6 +367,10 @@ impl Controller {
                 Some(message) => condition("Ready", false, "RunsFail", message.clone(), at),
                 None => condition("Ready", true, "Running", "it processes keys".into(), at),
             },
+            Phase::Standby => {
+                let message = "another host leads; this one is ready to take over".into();
+                condition("Ready", false, "Standby", message, at)
+            }
             Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not synced yet".into(), at),
             Phase::Disabled => {
                 let why = health.disabled_why.clone().filter(|why| !why.is_empty());

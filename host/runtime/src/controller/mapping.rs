@@ -110,6 +110,17 @@ impl Mapping {
         self.wake.notify_one();
     }
 
+    /// Forgets all changes that wait.
+    pub(super) fn clear(&self) {
+        let jobs = {
+            let mut jobs = self.jobs.lock();
+            let busy = jobs.busy;
+            std::mem::replace(&mut *jobs, Jobs { busy, ..Jobs::default() })
+        };
+        // Freeing the objects takes a while.
+        drop(jobs);
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         let jobs = self.jobs.lock();
         jobs.is_empty() && !jobs.busy
@@ -160,7 +171,7 @@ impl Controller {
     }
 
     async fn map(&self, change: &Mappable) {
-        let mut switches = self.switches.subscribe();
+        let (mut switches, mut leading) = (self.switches.subscribe(), self.leading.subscribe());
         let mut delay = Duration::from_millis(5);
         let mut n_tries = 0;
         loop {
@@ -183,8 +194,9 @@ impl Controller {
             }
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                // The sender lives as long as `self`.
+                // The senders live as long as `self`.
                 _ = switches.changed() => {}
+                _ = leading.wait_for(|leads| !leads) => return,
                 () = self.stopped.cancelled() => return,
             }
             delay = (10 * delay).min(MAX_PAUSE);

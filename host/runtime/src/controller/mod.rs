@@ -18,6 +18,7 @@ mod contents;
 mod dispatch;
 mod fields;
 mod health;
+mod leading;
 mod lost_writes;
 mod mapping;
 mod needs;
@@ -87,6 +88,8 @@ pub(crate) struct Controller {
     current: RwLock<Arc<Version>>,
     /// Counts switches, for tasks that wait for a version.
     switches: watch::Sender<u64>,
+    /// As `leads` of the state, for tasks that wait for it.
+    leading: watch::Sender<bool>,
     shadowing: RwLock<Option<Arc<shadow::Shadowing>>>,
     last_shadow: Mutex<Option<ShadowReport>>,
     /// Uid of the plugin's `ControllerPlugin`, for events; empty if there is none.
@@ -145,6 +148,8 @@ struct ControllerState {
     health: health::Health,
     history: swap::History,
     stopping: bool,
+    /// Whether this host may run the plugin ([`Controller::lead`]).
+    leads: bool,
     /// The dispatcher's next deadline.
     planned: Option<Instant>,
     n_runs: u64,
@@ -172,12 +177,14 @@ impl Controller {
                 health: health::Health::new(version.spec.failure_policy),
                 history: swap::History::new(timestamp(&parts.clock)),
                 stopping: false,
+                leads: true,
                 planned: None,
                 n_runs: 0,
                 last_error: None,
             }),
             current: RwLock::new(version),
             switches: watch::Sender::new(0),
+            leading: watch::Sender::new(true),
             shadowing: RwLock::new(None),
             last_shadow: Mutex::new(None),
             resource_uid: Mutex::default(),
@@ -305,6 +312,11 @@ impl Controller {
 
     /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
     fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
+        if !self.inner.lock().leads {
+            // All objects become keys when this host leads.
+            self.see_fields(cache, batch);
+            return (batch.len(), 0);
+        }
         let (n_changes, keys) = cache.keys(batch, changes::TURN);
         self.see_fields(cache, &batch[..n_changes]);
         let n_keys = keys.len();

@@ -80,6 +80,14 @@ impl ControllerQueue {
         }
     }
 
+    /// Forgets all keys, and stops the timers. Nothing may run.
+    pub(super) fn clear(&mut self) {
+        self.work_queue = WorkQueue::weighing(text_bytes);
+        self.limiter.forget_all();
+        (self.next_tick, self.next_resync) = (None, None);
+        self.count_adds(0);
+    }
+
     /// Removes all keys.
     pub(super) fn retire(&mut self) {
         self.retired = true;

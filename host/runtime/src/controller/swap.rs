@@ -321,7 +321,7 @@ impl Controller {
 
     /// Ends the probation if its time is over. Time does not prove a version whose deletions are held.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
-        if inner.history.holds_deletions() {
+        if inner.history.holds_deletions() || !inner.leads {
             return;
         }
         if inner.history.deletions.as_ref().is_some_and(|deletions| deletions.is_over(now)) {

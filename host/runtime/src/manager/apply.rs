@@ -121,6 +121,8 @@ impl Manager {
             self.sync(&controller, &version).await?;
             if let Some(rules) = &version.spec.strategy.shadow {
                 attempt.stage(Stage::Shadowing, None);
+                // On standby nothing runs that could be compared.
+                controller.led().await;
                 self.shadow(&controller, &version, rules).await?;
             }
             Ok::<_, SwapError>(version)
@@ -240,8 +242,13 @@ impl Manager {
 
     fn own_recorder(&self) -> &Recorder {
         self.recorder.get_or_init(|| {
-            let identity =
-                WriterIdentity { name: HOST.into(), qps: self.config.qps, burst: self.config.burst, account: None };
+            let identity = WriterIdentity {
+                name: HOST.into(),
+                qps: self.config.qps,
+                burst: self.config.burst,
+                account: None,
+                fence: self.config.fence.clone(),
+            };
             let config = RecorderConfig {
                 component: HOST.into(),
                 clock: self.config.clock.clone(),

@@ -69,6 +69,8 @@ pub(crate) struct Metrics {
     quarantines: Counters<1>,
     shadow_runs: Counters<2>,
     task_panics: Counters<1>,
+    leads: Gauges<1>,
+    slow_renewals: Counters<1>,
 }
 
 /// The buckets of the `workqueue_*` histograms: powers of ten from 10 ns.
@@ -233,6 +235,16 @@ impl Metrics {
                 "Panics of the host's own tasks, which then start again; several within ten minutes fail liveness",
                 Counters::default()
             ),
+            leads: register!(
+                "leader_election_master_status",
+                "Whether this process leads by the Lease of this name: 1, or 0 on standby",
+                Gauges::default()
+            ),
+            slow_renewals: register!(
+                "leader_election_slowpath",
+                "Renewals of a Lease that needed a read first",
+                Counters::default()
+            ),
             registry: Mutex::new(registry),
             declared: Mutex::new(DeclaredRegistry::default()),
         })
@@ -284,6 +296,16 @@ impl Metrics {
     }
 
     /// Sets the numbers of panics so far.
+    pub(crate) fn leads(&self, lease: &str, leads: bool) {
+        self.leads.get_or_create_owned(&[("name", lease.to_owned())]).set(leads.into());
+    }
+
+    pub(crate) fn renewed_slowly(&self, lease: &str, n: u64) {
+        if n > 0 {
+            self.slow_renewals.get_or_create_owned(&[("name", lease.to_owned())]).inc_by(n);
+        }
+    }
+
     pub(crate) fn count_panics(&self, panics: &[(&'static str, u64)]) {
         for (task, n) in panics {
             let counter = self.task_panics.get_or_create_owned(&[("task", (*task).to_owned())]);

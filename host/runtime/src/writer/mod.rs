@@ -57,6 +57,8 @@ pub(crate) use rights::Rights;
 pub(crate) const MAX_PARALLEL: usize = 64;
 /// Reason of a failure: the host did not send the write, because the plugin has no permission for it.
 pub(crate) const NOT_GRANTED: &str = "NotGranted";
+/// Reason of a failure: the host did not send the write, because it does not lead.
+pub(crate) const NOT_LEADING: &str = "NotLeading";
 /// Longest text of a server or a guest that is kept for the next run, or logged, in bytes.
 const MAX_ERROR_BYTES: usize = 1024;
 /// Failures of one outcome that are kept, and causes of each.
@@ -372,6 +374,7 @@ fn result_label(error: &ApiError, tolerate: &[Refusal]) -> &'static str {
         ApiErrorClass::Timeout => "timeout",
         ApiErrorClass::Transport => "transport",
         ApiErrorClass::Malformed => "malformed",
+        ApiErrorClass::NotLeading => "not_leading",
     }
 }
 

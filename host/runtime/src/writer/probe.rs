@@ -60,7 +60,8 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
         | ApiErrorClass::Gone
         | ApiErrorClass::Invalid
         | ApiErrorClass::Unauthorized
-        | ApiErrorClass::Forbidden => false,
+        | ApiErrorClass::Forbidden
+        | ApiErrorClass::NotLeading => false,
     }
 }
 

@@ -234,6 +234,11 @@ impl Control {
         self.plugins.changes()
     }
 
+    /// Whether plugins run on this host, rather than on another one.
+    pub fn leads(&self) -> bool {
+        self.plugins.leads()
+    }
+
     /// Why `source` may not provide a plugin of this name, if so.
     pub(crate) fn barred(&self, source: PluginSource, name: &str) -> Option<Refusal> {
         if self.excluded.contains(name) {

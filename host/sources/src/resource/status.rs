@@ -129,6 +129,8 @@ impl StatusWriter {
                 Err(error) if matches!(error.class, ApiErrorClass::Conflict | ApiErrorClass::NotFound) => {
                     (None, WRITE_PAUSE)
                 }
+                // The leader writes it.
+                Err(error) if error.class == ApiErrorClass::NotLeading => (None, WRITE_PAUSE),
                 Err(error) => {
                     tracing::warn!(plugin = name, %error, "the status of the ControllerPlugin cannot be written");
                     (None, WRITE_RETRY)

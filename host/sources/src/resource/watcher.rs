@@ -210,7 +210,9 @@ impl Watcher {
         self.pins.retain(|name| present.contains_key(name));
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
-        let rewrite = present.iter().filter_map(|(name, plugin)| {
+        // On standby another host writes the statuses.
+        let leads = self.control.leads();
+        let rewrite = present.iter().filter(|_| leads).filter_map(|(name, plugin)| {
             let running = listing.items.iter().find(|running| running.name == *name);
             self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
         });

@@ -300,7 +300,7 @@ impl Hosted {
 
 /// Whoever acts in the steps of a case.
 fn identity() -> WriterIdentity {
-    WriterIdentity { name: "user".to_owned(), qps: None, burst: 1, account: None }
+    WriterIdentity { name: "user".to_owned(), qps: None, burst: 1, account: None, fence: None }
 }
 
 fn delete(grace_period_seconds: Option<u32>) -> WriteVerb {

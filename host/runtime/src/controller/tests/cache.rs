@@ -1,5 +1,6 @@
 //! A fake of the caches, as a controller sees them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -98,6 +99,11 @@ impl PluginCache for FakeCache {
 
     fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
         self.objects.lock().iter().filter(|delta| delta.kind == *kind).cloned().collect()
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let kinds: BTreeSet<Kind> = self.objects.lock().iter().map(|delta| delta.kind.clone()).collect();
+        kinds.into_iter().collect()
     }
 
     fn all_keys(&self) -> Vec<Key> {

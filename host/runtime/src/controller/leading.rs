@@ -1,0 +1,111 @@
+//! Terms of leadership: a controller runs only while its host leads.
+//!
+//! ```text
+//! standby (caches only) ──lead: every object becomes keys──> leading ──stand_by: runs in flight end, all is forgotten──> standby
+//! ```
+//!
+//! Invariants:
+//! 1. On standby the plugin is not called, and nothing is queued; the caches and their subscriptions stay.
+//! 2. A term begins as a restart does, with every object as new, but with warm caches: what a leader before knew of keys, failures
+//!    and state is outdated.
+//! 3. No term begins while runs of the last one are in flight.
+//!
+//! Not here: who leads (`election`), the fence that stops writes ([`pintle_core::ports::api::WriteFence`]).
+
+use std::sync::Arc;
+
+use pintle_core::policy::queue::Priority;
+
+use super::state::KeyedState;
+use super::{Controller, dispatch};
+
+impl Controller {
+    /// Makes the controller start on standby. Call it before [`Controller::start`].
+    pub(crate) fn begin_on_standby(&self) {
+        self.inner.lock().leads = false;
+        self.leading.send_replace(false);
+    }
+
+    /// Whether this host may run the plugin.
+    pub(crate) fn leads(&self) -> bool {
+        *self.leading.borrow()
+    }
+
+    /// Waits until this host leads.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn led(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.leading.subscribe().wait_for(|leads| *leads).await;
+    }
+
+    /// Starts a term. Does nothing during a term.
+    pub(crate) fn lead(self: &Arc<Self>) {
+        let now = dispatch::now();
+        let mut inner = self.inner.lock();
+        if std::mem::replace(&mut inner.leads, true) {
+            return;
+        }
+        // Nothing ran on standby that could prove a version.
+        if let Some(probation) = &mut inner.history.probation {
+            probation.restart(now);
+        }
+        if let Some(deletions) = &mut inner.history.deletions {
+            deletions.restart(now);
+        }
+        drop(inner);
+        self.leading.send_replace(true);
+        self.tasks.spawn(self.clone().see_all_again());
+        self.mark_changed();
+    }
+
+    /// Puts every object through the rules and the mapping, as if it had just been listed.
+    async fn see_all_again(self: Arc<Self>) {
+        if !self.filled().await {
+            return;
+        }
+        let Some(cache) = self.version().cache() else { return };
+        for kind in cache.kinds() {
+            if !self.leads() {
+                return;
+            }
+            self.apply_batch(&*cache, &cache.all_as_new(&kind)).await;
+        }
+        self.enqueue(cache.all_keys(), Priority::Low);
+    }
+
+    /// Ends the term: starts no more runs, waits for those in flight, and forgets what it knew of keys.
+    ///
+    /// # Cancel safety
+    /// No run starts even if the future is dropped; but the controller must not lead again then.
+    pub(crate) async fn stand_by(&self) {
+        if !std::mem::replace(&mut self.inner.lock().leads, false) {
+            return;
+        }
+        self.leading.send_replace(false);
+        self.mapping.clear();
+        loop {
+            let ended = self.idle_signal.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let n_running: usize = self.inner.lock().queues.iter().map(|queue| queue.work_queue.n_running()).sum();
+            if n_running == 0 && self.mapping.is_idle() {
+                break;
+            }
+            ended.await;
+        }
+        let mut inner = self.inner.lock();
+        for queue in &mut inner.queues {
+            queue.clear();
+        }
+        inner.pending.clear();
+        inner.failures.clear();
+        inner.state = KeyedState::default();
+        inner.health.supervisor.reset();
+        inner.health.forget_faults();
+        inner.count_keys();
+        drop(inner);
+        self.mark_changed();
+    }
+}

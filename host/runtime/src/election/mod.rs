@@ -1,0 +1,432 @@
+//! Leader election: waits for the Lease, keeps it, and gives it up.
+//!
+//! ```text
+//! Lease <──get, watch, create, update──> Election ──lead, stand_by──> Manager
+//!                                           └──term──> Leadership <──is_open?── every write
+//! ```
+//!
+//! Invariants:
+//! 1. [`Leadership`] is open only within a term ([`Candidate`] decides); it closes by the clock, whatever the tasks of this process do.
+//! 2. A term ends with [`Manager::stand_by`], and the next one begins after that has returned.
+//! 3. The Lease is released only after the last write of this process.
+//!
+//! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API server).
+
+mod lock;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use pintle_core::contract::outcome::Event;
+use pintle_core::policy::election::{Action, Candidate, Lease, Moment, Term, Times};
+use pintle_core::ports::api::{
+    ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteFence, WriteVerb, WriterIdentity, Written,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::lock::Lock;
+use crate::manager::Manager;
+use crate::metrics::Metrics;
+use crate::recorder::{Recorder, RecorderConfig, WallClock};
+
+/// The name under which the host takes Leases, part of its user agent; kube-controller-manager's.
+const CLIENT: &str = "leader-election";
+/// `source.component` of events about the Lease.
+const COMPONENT: &str = "pintle";
+/// How long the API server may take for the release at the end.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take for the event about that.
+const EVENT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether this process leads, by its clocks.
+pub struct Leadership {
+    term: Mutex<Option<Term>>,
+    /// Signals that `term` has changed.
+    changes: watch::Sender<()>,
+    clock: WallClock,
+}
+
+impl Leadership {
+    /// Of a process that does not lead yet. `clock`: the wall clock.
+    pub fn new(clock: WallClock) -> Arc<Self> {
+        Arc::new(Self { term: Mutex::new(None), changes: watch::Sender::new(()), clock })
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: Instant::now().into_std(), wall: (self.clock)() }
+    }
+
+    fn set(&self, term: Option<Term>) {
+        *self.term.lock() = term;
+        self.changes.send_replace(());
+    }
+}
+
+impl WriteFence for Leadership {
+    fn is_open(&self) -> bool {
+        let term = *self.term.lock();
+        term.is_some_and(|term| term.holds(self.moment()))
+    }
+
+    fn closed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let mut changes = self.changes.subscribe();
+            loop {
+                let term = *self.term.lock();
+                let Some(until) = term.filter(|term| term.holds(self.moment())).map(|term| term.until()) else {
+                    return;
+                };
+                tokio::select! {
+                    () = tokio::time::sleep_until(until.into()) => {}
+                    // The sender lives as long as `self`.
+                    _ = changes.changed() => {}
+                }
+            }
+        })
+    }
+}
+
+/// The Lease, and how it is taken.
+#[derive(Clone, Debug)]
+pub struct ElectionConfig {
+    /// Identity of this process; no other one may have it, ever.
+    pub identity: String,
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// The times.
+    pub times: Times,
+    /// Seed of the jitter.
+    pub seed: u64,
+}
+
+/// What an observer may know of an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Identity of this process.
+    pub identity: String,
+    /// Holder of the Lease as it was seen last; empty if nobody holds it, absent if the Lease was not read yet.
+    pub holder: Option<String>,
+    /// Whether this process leads.
+    pub leads: bool,
+    /// When the Lease was renewed last, if this process leads.
+    pub renewed: Option<Instant>,
+}
+
+/// One candidate.
+pub struct Election {
+    config: ElectionConfig,
+    candidate: Candidate,
+    leadership: Arc<Leadership>,
+    manager: Arc<Manager>,
+    lock: Lock,
+    recorder: Recorder,
+    /// Ends when the recorder is dropped and its events are written.
+    recording: JoinHandle<()>,
+    metrics: Arc<Metrics>,
+    random: StdRng,
+    standing: watch::Sender<Standing>,
+    /// Whether the manager leads.
+    leads: bool,
+    /// The holder that was reported last.
+    reported: Option<String>,
+    watch: Option<WatchStream>,
+    /// No watch is opened before.
+    watch_after: Instant,
+}
+
+impl Election {
+    /// A candidate that does nothing yet. `leadership` must be the manager's fence. Call it within a tokio runtime.
+    pub fn new(config: ElectionConfig, leadership: Arc<Leadership>, manager: Arc<Manager>) -> Self {
+        let identity = WriterIdentity { name: CLIENT.to_owned(), qps: None, burst: 1, account: None, fence: None };
+        let (writer, metrics) = (manager.writers.client(&identity).writer, manager.metrics.clone());
+        let recorder = RecorderConfig {
+            component: COMPONENT.to_owned(),
+            clock: leadership.clock.clone(),
+            seed: config.seed,
+            idle_signal: Arc::default(),
+        };
+        metrics.leads(&config.name, false);
+        let candidate = Candidate::new(config.identity.clone(), config.times, &config.namespace, &config.name);
+        let standing = Standing { identity: config.identity.clone(), holder: None, leads: false, renewed: None };
+        let (recorder, recording) = Recorder::start(writer.clone(), recorder, metrics.plugin(COMPONENT));
+        Self {
+            candidate,
+            leadership,
+            recorder,
+            recording,
+            lock: Lock::new(manager.reader.clone(), writer, &config.namespace, &config.name),
+            manager,
+            metrics,
+            random: StdRng::seed_from_u64(config.seed),
+            standing: watch::Sender::new(standing),
+            leads: false,
+            reported: None,
+            watch: None,
+            watch_after: Instant::now(),
+            config,
+        }
+    }
+
+    /// What others may know of it.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Takes and keeps the Lease until `stopped`; then releases it, if this process holds it. `stopped` must not be ready before the last
+    /// write: the manager has stopped.
+    ///
+    /// # Cancel safety
+    /// If dropped, the Lease is not released: other candidates wait until it expires.
+    pub async fn run(mut self, stopped: impl Future<Output = ()>) {
+        let lease = self.lock.to_string();
+        tracing::info!(lease, identity = self.config.identity, "waiting for the Lease of the leader election");
+        tokio::pin!(stopped);
+        loop {
+            let action = self.candidate.next(self.leadership.moment());
+            self.metrics.renewed_slowly(&self.config.name, self.candidate.take_slow());
+            if let Action::Stop(why) = action {
+                self.stop_leading(&why).await;
+                continue;
+            }
+            self.begin_if_due();
+            tokio::select! {
+                biased;
+                () = &mut stopped => break,
+                () = self.act(action) => {}
+            }
+        }
+        self.release().await;
+        let Self { recorder, recording, .. } = self;
+        recorder.close();
+        drop(recorder);
+        // The last event is not worth more.
+        let _ = tokio::time::timeout(EVENT_PATIENCE, recording).await;
+    }
+
+    /// Carries out an action. Dropping it leaves open whether its request was carried out.
+    async fn act(&mut self, action: Action) {
+        let patience = self.config.times.renew_deadline / 2;
+        // The end of the term is not to be missed.
+        let left = self.candidate.term().map(|term| term.until().saturating_duration_since(Instant::now().into_std()));
+        let patience = left.map_or(patience, |left| patience.min(left));
+        match action {
+            Action::Stop(_) => {}
+            Action::Wait(until) => self.wait(until.into()).await,
+            Action::Read => match tokio::time::timeout(patience, self.lock.read()).await {
+                Ok(Ok(lease)) => {
+                    self.candidate.saw(lease, Instant::now().into_std());
+                    self.report_holder();
+                }
+                Ok(Err(error)) => self.failed("read", &error),
+                Err(_) => self.failed("read", &late(patience)),
+            },
+            Action::Create(lease) => {
+                let verb = WriteVerb::Create { body: lease.text() };
+                self.hold(lease, verb, patience).await;
+            }
+            Action::Update(lease) => {
+                let verb = WriteVerb::Update { body: lease.text() };
+                self.hold(lease, verb, patience).await;
+            }
+        }
+    }
+
+    async fn hold(&mut self, lease: Lease, verb: WriteVerb, patience: Duration) {
+        // Before it is sent: others see it later.
+        let sent = self.leadership.moment();
+        match tokio::time::timeout(patience, self.lock.write(verb)).await {
+            Ok(Ok(Written { resource_version, uid, .. })) => {
+                if self.candidate.wrote(lease, &resource_version, &uid, sent) {
+                    tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "took the Lease");
+                }
+                self.leadership.set(self.candidate.term());
+                self.report_holder();
+            }
+            Ok(Err(error)) => self.failed("take", &error),
+            Err(_) => self.failed("take", &late(patience)),
+        }
+    }
+
+    fn failed(&mut self, what: &str, error: &ApiError) {
+        let (lease, leads) = (self.lock.to_string(), self.leads);
+        match error.class {
+            ApiErrorClass::Conflict | ApiErrorClass::AlreadyExists => {
+                tracing::debug!(lease, %error, "another candidate was faster, or the Lease was edited");
+            }
+            ApiErrorClass::Forbidden => tracing::error!(
+                lease, %error,
+                "the host may not {what} the Lease of its leader election, so it runs no plugin; bind the role that `pintle rbac` prints"
+            ),
+            _ => tracing::warn!(lease, leads, %error, "cannot {what} the Lease of the leader election; trying again"),
+        }
+        let jitter = self.random.random_range(0.0..1.0);
+        self.candidate.failed(jitter, Instant::now().into_std());
+    }
+
+    /// Waits until then, or until the Lease changes.
+    async fn wait(&mut self, until: Instant) {
+        // A term of a Lease that was just created begins a little later.
+        let until = match self.candidate.term() {
+            Some(term) if !self.leads => until.min(term.from().into()),
+            _ => until,
+        };
+        if self.watch.is_none() && Instant::now() >= self.watch_after {
+            self.watch_after = Instant::now() + self.config.times.retry_period;
+            let opened = tokio::time::timeout_at(until, self.lock.watch(self.candidate.lease())).await;
+            match opened {
+                Ok(Ok(stream)) => self.watch = Some(stream),
+                // Reading every few seconds shows the same, only later.
+                Ok(Err(error)) => tracing::debug!(lease = self.lock.to_string(), %error, "the Lease cannot be watched"),
+                Err(_) => {}
+            }
+        }
+        let Some(stream) = &mut self.watch else {
+            tokio::time::sleep_until(until).await;
+            return;
+        };
+        let frame = tokio::select! {
+            frame = stream.next() => frame,
+            () = tokio::time::sleep_until(until) => return,
+        };
+        let (text, is_deleted) = match frame {
+            Some(Ok(WatchFrame::Added(text) | WatchFrame::Modified(text))) => (text, false),
+            Some(Ok(WatchFrame::Deleted(text))) => (text, true),
+            Some(Ok(WatchFrame::Bookmark { .. })) => return,
+            Some(Err(_)) | None => {
+                self.watch = None;
+                return;
+            }
+        };
+        if let Ok(lease) = Lease::parse(&text) {
+            self.candidate.heard(lease, is_deleted, Instant::now().into_std());
+            self.report_holder();
+        }
+    }
+
+    /// Starts the plugins, if a term has begun.
+    fn begin_if_due(&mut self) {
+        if self.leads || !self.leadership.is_open() {
+            return;
+        }
+        self.leads = true;
+        tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "became leader");
+        self.metrics.leads(&self.config.name, true);
+        self.record("became leader");
+        self.manager.lead();
+        self.publish();
+    }
+
+    async fn stop_leading(&mut self, why: &str) {
+        self.leadership.set(None);
+        if !std::mem::take(&mut self.leads) {
+            return;
+        }
+        tracing::error!(
+            lease = self.lock.to_string(),
+            identity = self.config.identity,
+            why,
+            "stopped leading: plugins stop until this host leads again"
+        );
+        self.metrics.leads(&self.config.name, false);
+        self.publish();
+        self.record("stopped leading");
+        self.manager.stand_by().await;
+    }
+
+    /// Gives the Lease up, so that the next leader need not wait.
+    async fn release(&mut self) {
+        let was_leader = std::mem::take(&mut self.leads);
+        self.leadership.set(None);
+        self.metrics.leads(&self.config.name, false);
+        self.publish();
+        let released = tokio::time::timeout(RELEASE_PATIENCE, self.write_release()).await;
+        match released.unwrap_or_else(|_| Err(late(RELEASE_PATIENCE))) {
+            Ok(true) => tracing::info!(lease = self.lock.to_string(), "released the Lease"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(lease = self.lock.to_string(), %error, "the Lease is not released; others wait until it expires");
+            }
+        }
+        if was_leader {
+            self.record("stopped leading");
+        }
+    }
+
+    /// Writes that nobody holds the Lease; returns whether this process held it.
+    async fn write_release(&mut self) -> Result<bool, ApiError> {
+        for is_last in [false, true] {
+            let Some(lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
+            match self.lock.write(WriteVerb::Update { body: lease.text() }).await {
+                // A renewal was under way.
+                Err(error) if error.class == ApiErrorClass::Conflict && !is_last => {
+                    let present = self.lock.read().await?;
+                    self.candidate.saw(present, Instant::now().into_std());
+                }
+                written => return written.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Logs who leads, when that changes.
+    fn report_holder(&mut self) {
+        let holder = self.candidate.holder().map(str::to_owned);
+        if self.reported != holder {
+            match holder.as_deref() {
+                Some("") | None => {}
+                Some(holder) if holder == self.config.identity => {}
+                Some(holder) => {
+                    let is_pintle = self.candidate.lease().is_some_and(Lease::is_of_pintle);
+                    let program = if is_pintle { "Pintle" } else { "kube-controller-manager, or another program" };
+                    tracing::info!(
+                        lease = self.lock.to_string(),
+                        holder,
+                        program,
+                        "another process leads; this host is on standby"
+                    );
+                }
+            }
+            self.reported = holder;
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let renewed = self.candidate.term().filter(|_| self.leads).map(|term| Instant::from_std(term.renewed()));
+        let standing = Standing {
+            identity: self.config.identity.clone(),
+            holder: self.candidate.holder().map(str::to_owned),
+            leads: self.leads,
+            renewed,
+        };
+        self.standing.send_if_modified(|present| std::mem::replace(present, standing.clone()) != standing);
+    }
+
+    /// Records an event about the Lease, as client-go does.
+    fn record(&self, what: &str) {
+        self.recorder.record(Event {
+            regarding_kind: self.lock.kind(),
+            regarding: self.lock.object(),
+            regarding_uid: self.candidate.lease().map(Lease::uid).unwrap_or_default().to_owned(),
+            warning: false,
+            reason: "LeaderElection".to_owned(),
+            message: format!("{} {what}", self.config.identity),
+        });
+    }
+}
+
+fn late(patience: Duration) -> ApiError {
+    ApiError { class: ApiErrorClass::Timeout, ..ApiError::transport(format!("no answer within {patience:?}")) }
+}

@@ -1,0 +1,319 @@
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use pintle_core::object::id::ObjectKey;
+use pintle_core::ports::api::{
+    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, ListWatchTarget, WatchStart,
+    WriteRequest,
+};
+use pintle_testing::refusal;
+use pintle_testing::server::eventually;
+use serde_json::Value;
+use tokio::sync::{broadcast, oneshot};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::manager::ManagerConfig;
+
+/// An API server with one Lease.
+struct Server {
+    lease: Mutex<Option<Value>>,
+    version: Mutex<u64>,
+    frames: broadcast::Sender<(Box<str>, bool)>,
+    /// Does not answer.
+    hangs: watch::Sender<bool>,
+    no_watch: bool,
+    /// Time in ms, verb and holder of each request for the Lease.
+    log: Mutex<Vec<(u128, &'static str, String)>>,
+    events: Mutex<Vec<String>>,
+    start: Instant,
+}
+
+impl Server {
+    fn new(no_watch: bool) -> Arc<Self> {
+        Arc::new(Self {
+            lease: Mutex::new(None),
+            version: Mutex::new(0),
+            frames: broadcast::channel(1_000).0,
+            hangs: watch::Sender::new(false),
+            no_watch,
+            log: Mutex::default(),
+            events: Mutex::default(),
+            start: Instant::now(),
+        })
+    }
+
+    fn put(&self, mut lease: Value) -> Written {
+        let mut version = self.version.lock();
+        *version += 1;
+        lease["metadata"]["resourceVersion"] = version.to_string().into();
+        let _ = self.frames.send((lease.to_string().into(), false));
+        *self.lease.lock() = Some(lease);
+        Written { resource_version: version.to_string(), uid: "u".into(), ..Written::default() }
+    }
+
+    fn edit(&self, field: &str, value: Value) {
+        let mut lease = self.lease.lock().clone().unwrap();
+        lease["spec"][field] = value;
+        self.put(lease);
+    }
+
+    fn holder(&self) -> String {
+        let lease = self.lease.lock();
+        lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    async fn answers(&self) {
+        let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
+    }
+}
+
+impl ApiReader for Server {
+    fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+        Box::pin(std::future::ready(Ok(Discovery::default())))
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a ListWatchTarget,
+        _: u32,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+        Box::pin(std::future::ready(Err(refusal(404))))
+    }
+
+    fn watch<'a>(&'a self, target: &'a ListWatchTarget, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+        assert_eq!(target.field_selector.as_deref(), Some("metadata.name=lease"));
+        if self.no_watch {
+            return Box::pin(std::future::ready(Err(refusal(403))));
+        }
+        let frames = futures::stream::unfold(self.frames.subscribe(), |mut frames| async {
+            let (text, is_deleted) = frames.recv().await.ok()?;
+            let frame = if is_deleted { WatchFrame::Deleted(text) } else { WatchFrame::Modified(text) };
+            Some((Ok(frame), frames))
+        });
+        Box::pin(std::future::ready(Ok(frames.boxed())))
+    }
+
+    fn get<'a>(&'a self, _: &'a ApiResource, _: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(async {
+            self.answers().await;
+            self.log.lock().push((self.start.elapsed().as_millis(), "get", String::new()));
+            self.lease.lock().as_ref().map(|lease| lease.to_string().into()).ok_or_else(|| refusal(404))
+        })
+    }
+
+    fn raw<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(std::future::ready(Err(refusal(404))))
+    }
+}
+
+impl ApiWriter for Server {
+    fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>> {
+        Box::pin(async move {
+            self.answers().await;
+            let (verb, body) = match &request.verb {
+                WriteVerb::Create { body } => ("create", body),
+                WriteVerb::Update { body } => ("update", body),
+                _ => panic!("{request:?}"),
+            };
+            let object: Value = serde_json::from_str(body).unwrap();
+            if request.resource.plural == "events" {
+                self.events.lock().push(object["message"].as_str().unwrap().to_owned());
+                return Ok(Written::default());
+            }
+            let holder = object["spec"]["holderIdentity"].as_str().unwrap().to_owned();
+            self.log.lock().push((self.start.elapsed().as_millis(), verb, holder));
+            let present = self.lease.lock().as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+            match (verb, present) {
+                ("create", None) => Ok(self.put(object)),
+                ("create", Some(_)) => Err(refusal(409)),
+                (_, None) => Err(refusal(404)),
+                (_, Some(version)) if version != object["metadata"]["resourceVersion"] => Err(refusal(409)),
+                _ => Ok(self.put(object)),
+            }
+        })
+    }
+}
+
+struct Writers(Arc<Server>);
+
+impl ApiWriters for Writers {
+    fn client(&self, _: &WriterIdentity) -> ApiClient {
+        ApiClient { writer: self.0.clone(), reader: None }
+    }
+}
+
+/// A host without plugins.
+struct Host {
+    leadership: Arc<Leadership>,
+    manager: Arc<Manager>,
+    standing: watch::Receiver<Standing>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Host {
+    fn start(server: &Arc<Server>, identity: &str) -> Self {
+        let start = Instant::now();
+        let clock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
+        let leadership = Leadership::new(clock);
+        let fence: Arc<dyn WriteFence> = leadership.clone();
+        let config = ManagerConfig { fence: Some(fence), ..ManagerConfig::default() };
+        let manager = Arc::new(Manager::new(server.clone(), Arc::new(Writers(server.clone())), config));
+        let config = ElectionConfig {
+            identity: identity.to_owned(),
+            namespace: "kube-system".to_owned(),
+            name: "lease".to_owned(),
+            times: Times::DEFAULT,
+            seed: 0,
+        };
+        let election = Election::new(config, leadership.clone(), manager.clone());
+        let standing = election.standing();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(election.run(async { drop(stopped.await) }));
+        Self { leadership, manager, standing, stop: Some(stop), task }
+    }
+
+    fn leads(&self) -> bool {
+        let leads = self.manager.leads();
+        assert!(!leads || self.standing.borrow().leads);
+        leads && self.leadership.is_open()
+    }
+
+    async fn stop(mut self) {
+        drop(self.stop.take());
+        self.task.await.unwrap();
+    }
+}
+
+async fn after(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
+    let server = Server::new(false);
+    let a = Host::start(&server, "a");
+    eventually("a to lead", || a.leads()).await;
+    let b = Host::start(&server, "b");
+    after(60).await;
+    assert!(a.leads() && !b.leads());
+    assert_eq!(b.standing.borrow().holder.as_deref(), Some("a"));
+    let gets = server.log.lock().iter().filter(|(_, verb, _)| *verb == "get").count();
+    assert!(gets <= 3, "a standby that watches does not read: {gets}");
+    let stopped = Instant::now();
+    a.stop().await;
+    eventually("b to lead", || b.leads()).await;
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+    eventually("events", || server.events.lock().len() == 3).await;
+    assert_eq!(*server.events.lock(), ["a became leader", "a stopped leading", "b became leader"]);
+    let text = b.manager.metrics_text();
+    assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"), "{text}");
+    b.stop().await;
+    assert_eq!(server.holder(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_killed_leader_is_taken_after_its_duration_with_and_without_a_watch() {
+    for no_watch in [false, true] {
+        let server = Server::new(no_watch);
+        let a = Host::start(&server, "a");
+        eventually("a to lead", || a.leads()).await;
+        let b = Host::start(&server, "b");
+        after(7).await;
+        a.task.abort();
+        let killed = Instant::now();
+        while !b.leads() {
+            assert!(killed.elapsed() < Duration::from_secs(60), "nobody leads");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let took = killed.elapsed();
+        assert!(
+            (Duration::from_secs(13)..=Duration::from_secs(19)).contains(&took),
+            "{took:?} without a watch: {no_watch}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_api_server_hangs_stops_at_its_deadline_and_leads_again_later() {
+    let server = Server::new(false);
+    let a = Host::start(&server, "a");
+    eventually("a to lead", || a.leads()).await;
+    server.hangs.send_replace(true);
+    let closed = a.leadership.closed();
+    let hung = Instant::now();
+    closed.await;
+    let took = hung.elapsed();
+    assert!(took <= Duration::from_secs(10) && took >= Duration::from_secs(8), "{took:?}");
+    eventually("a to stand by", || !a.manager.leads()).await;
+    let n_before = server.log.lock().len();
+    after(120).await;
+    assert_eq!(server.log.lock().len(), n_before);
+    server.hangs.send_replace(false);
+    eventually("a to lead", || a.leads()).await;
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 0, "it held the Lease all along");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_else_takes_by_force_ends_the_term_at_once() {
+    let server = Server::new(false);
+    let a = Host::start(&server, "a");
+    eventually("a to lead", || a.leads()).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.edit("holderIdentity", "by hand".into());
+    let edited = Instant::now();
+    a.leadership.closed().await;
+    assert_eq!(edited.elapsed(), Duration::ZERO);
+    eventually("a to stand by", || !a.manager.leads()).await;
+    // Nobody renews it.
+    eventually("a to lead again", || a.leads()).await;
+    assert!(edited.elapsed() >= Duration::from_secs(15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_election_runs_nothing_and_says_so_without_haste() {
+    struct Forbidden(Arc<Server>, Mutex<u32>);
+    impl ApiReader for Forbidden {
+        fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
+            self.0.discover()
+        }
+        fn list<'a>(
+            &'a self,
+            t: &'a ListWatchTarget,
+            n: u32,
+            p: Option<&'a str>,
+        ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
+            self.0.list(t, n, p)
+        }
+        fn watch<'a>(&'a self, _: &'a ListWatchTarget, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
+            Box::pin(std::future::ready(Err(refusal(403))))
+        }
+        fn get<'a>(&'a self, _: &'a ApiResource, _: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+            *self.1.lock() += 1;
+            Box::pin(std::future::ready(Err(refusal(403))))
+        }
+        fn raw<'a>(&'a self, path: &'a str, limit: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+            self.0.raw(path, limit)
+        }
+    }
+    let server = Server::new(false);
+    let forbidden = Arc::new(Forbidden(server.clone(), Mutex::new(0)));
+    let leadership = Leadership::new(Arc::new(|| Timestamp::UNIX_EPOCH));
+    let fence: Arc<dyn WriteFence> = leadership.clone();
+    let config = ManagerConfig { fence: Some(fence), ..ManagerConfig::default() };
+    let manager = Arc::new(Manager::new(forbidden.clone(), Arc::new(Writers(server)), config));
+    let config = ElectionConfig {
+        identity: "a".to_owned(),
+        namespace: "kube-system".to_owned(),
+        name: "lease".to_owned(),
+        times: Times::DEFAULT,
+        seed: 0,
+    };
+    let election = Election::new(config, leadership, manager.clone());
+    let _running = tokio::spawn(election.run(std::future::pending()));
+    after(100).await;
+    let n_tries = *forbidden.1.lock();
+    assert!(!manager.leads() && (20..=50).contains(&n_tries), "{n_tries}");
+}

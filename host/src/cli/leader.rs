@@ -1,0 +1,95 @@
+//! Flags of leader election; names and defaults are kube-controller-manager's.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use pintle_core::policy::election::Times;
+
+use crate::flags;
+
+/// Which Lease.
+#[derive(Debug, Clone, Args)]
+pub struct LeaseArgs {
+    /// Run controllers only while this host holds a Lease, so that several hosts can stand by for each other. [default: true] If given,
+    /// the host also waits for a kube-controller-manager that holds the Lease; without the flag it does not start beside one.
+    #[arg(
+        long, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set
+    )]
+    pub leader_elect: Option<bool>,
+
+    /// Name of the Lease. Default: `kube-controller-manager` for a host that runs its controllers in its place, so that the two exclude
+    /// each other; otherwise `pintle`, or `pintle-CLASS` with --plugin-class.
+    #[arg(long, value_name = "NAME", value_parser = flags::object_name)]
+    pub leader_elect_resource_name: Option<String>,
+
+    /// Namespace of the Lease.
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", value_parser = flags::class)]
+    pub leader_elect_resource_namespace: String,
+}
+
+/// How several hosts agree which one runs the controllers.
+#[derive(Debug, Clone, Args)]
+pub struct LeaderElectArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub lease: LeaseArgs,
+
+    /// How long other hosts wait after the last renewal that they saw, before they take the Lease.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = flags::duration)]
+    pub leader_elect_lease_duration: Duration,
+
+    /// How long the leader tries to renew the Lease before it stops its controllers. Must be less than the lease duration.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = flags::duration)]
+    pub leader_elect_renew_deadline: Duration,
+
+    /// Time between two renewals, or two tries to take the Lease.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = flags::duration)]
+    pub leader_elect_retry_period: Duration,
+
+    /// Kind of the object that is held.
+    #[arg(long, value_enum, default_value_t = ResourceLock::Leases)]
+    pub leader_elect_resource_lock: ResourceLock,
+}
+
+/// Kinds of locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ResourceLock {
+    /// A Lease of coordination.k8s.io/v1.
+    Leases,
+}
+
+impl LeaseArgs {
+    /// Whether there is an election.
+    pub fn is_on(&self) -> bool {
+        self.leader_elect != Some(false)
+    }
+
+    /// Namespace and name of the Lease. `replaces`: whether the host runs kube-controller-manager's controllers in its place; `class`:
+    /// the host's class of ControllerPlugins.
+    pub fn of_host(&self, replaces: bool, class: &str) -> (String, String) {
+        let name = match &self.leader_elect_resource_name {
+            Some(name) => name.clone(),
+            None if replaces => crate::beside::NAME.to_owned(),
+            None if class == pintle_sources::resource::DEFAULT_CLASS => "pintle".to_owned(),
+            None => format!("pintle-{class}"),
+        };
+        (self.leader_elect_resource_namespace.clone(), name)
+    }
+}
+
+impl LeaderElectArgs {
+    /// The times of the election.
+    ///
+    /// # Errors
+    /// The flag that is wrong, and its valid values.
+    pub fn times(&self) -> anyhow::Result<Times> {
+        let times = Times {
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+        };
+        times.check().map_err(anyhow::Error::msg)?;
+        Ok(times)
+    }
+}
