@@ -54,7 +54,9 @@ fn every_flag_of_kube_controller_manager_is_accepted_or_refused_with_what_to_do(
             || error.contains("--root-ca-file");
         let is_refused = error.contains("leave it out") || error.contains(": write ") || error.contains(": set ");
         ensure!(is_known || (is_refused && error.contains(&format!("--{flag} is a flag of"))), "--{flag}: {error}");
-        ensure!(error.lines().count() == 1 || flag == "help", "--{flag}: {error}");
+        // On a busy machine without compiled code the host reports what it waits for.
+        let n_lines = error.lines().filter(|line| !line.contains(" INFO compiling component ")).count();
+        ensure!(n_lines == 1 || flag == "help", "--{flag}: {error}");
     }
     let table: Value = serde_norway::from_str(include_str!("../../../plugins/upstream.yaml"))?;
     let listed = |list: &Value| {
