@@ -1,16 +1,22 @@
 //! Wires leader election: which Lease, under which identity.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_core::ports::api::WriteFence;
+use pintle_core::serving::health::Probe;
 use pintle_runtime::election::{Election, ElectionConfig, Leadership};
 use pintle_runtime::manager::Manager;
+use pintle_serve::{Check, Checks};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::cli::leader::LeaderElectArgs;
+
+/// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
+const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
 /// An election that is configured and not running yet.
 pub(crate) struct Candidacy {
@@ -48,10 +54,19 @@ impl Candidacy {
         self.leadership.clone()
     }
 
-    /// Starts the election, whose leader runs `manager`.
-    pub(crate) fn start(self, manager: Arc<Manager>) -> Running {
+    /// Starts the election, whose leader runs `manager`, and adds its check to those of the probes.
+    pub(crate) fn start(self, manager: Arc<Manager>, checks: &Checks) -> Running {
         let (stop, stopped) = oneshot::channel();
+        let (lease, patience) = (self.config.name.clone(), self.config.times.lease_duration + UNHEALTHY_AFTER);
         let election = Election::new(self.config, self.leadership, manager);
+        let standing = election.standing();
+        // client-go's `HealthzAdaptor`: a leader that neither renews nor stops hangs.
+        checks.add(Check::new("leaderElection", &[Probe::Healthz], move || {
+            match standing.borrow().renewed.filter(|renewed| renewed.elapsed() > patience) {
+                Some(_) => Err(format!("failed election to renew leadership on lease {lease}")),
+                None => Ok(()),
+            }
+        }));
         let task = tokio::spawn(election.run(async {
             // The sender is dropped or used only after the last write.
             let _ = stopped.await;

@@ -55,7 +55,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         |why| tracing::warn!("{why}; this cluster has such objects"),
     );
     let _unattended = replaces.then(|| AbortOnDropHandle::new(tokio::spawn(unattended)));
-    let election = candidacy.map(|candidacy| candidacy.start(host.manager.clone()));
+    let election = candidacy.map(|candidacy| candidacy.start(host.manager.clone(), &host.serving.checks));
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);

@@ -36,7 +36,6 @@ pub(crate) struct Serving {
     /// Address of plain HTTP, for the log.
     pub(crate) metrics: Option<String>,
     /// The checks of probes. Parts of the host add theirs.
-    #[expect(dead_code, reason = "leader election adds a check")]
     pub(crate) checks: Arc<Checks>,
     plain: Option<Server>,
     _secure: Option<Server>,

@@ -26,7 +26,13 @@ const BURST: u32 = 400;
 impl Connection {
     /// A client for reviews, with a separate limit: requests of strangers must not slow down anything else.
     pub fn reviewer(&self) -> Self {
-        self.of(&WriterIdentity { name: "serving".to_owned(), qps: Some(QPS), burst: BURST, account: None })
+        self.of(&WriterIdentity {
+            name: "serving".to_owned(),
+            qps: Some(QPS),
+            burst: BURST,
+            account: None,
+            fence: None,
+        })
     }
 
     async fn post(&self, path: &str, text: &str) -> Result<Box<str>, Failed> {
