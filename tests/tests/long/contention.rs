@@ -50,8 +50,8 @@ enum Fault {
 
 /// A user of the API server with a process of its own.
 enum Contender {
-    Pintle { user: String, host: Option<HostProcess>, clock: writes::Clock },
-    KubeControllerManager { user: String, kcm: Option<KubeControllerManager> },
+    Pintle { user: String, host: Box<Option<HostProcess>>, clock: writes::Clock },
+    KubeControllerManager { user: String, kcm: Box<Option<KubeControllerManager>> },
 }
 
 struct Contest {
@@ -86,10 +86,10 @@ impl Contest {
         let mut contest = Self { plane, admin, contenders: Vec::new(), load };
         for user in users {
             let contender = if user.name == "kcm" {
-                Contender::KubeControllerManager { user: user.name, kcm: None }
+                Contender::KubeControllerManager { user: user.name, kcm: Box::default() }
             } else {
                 let clock = writes::Clock::new(contest.plane.folder(), &user.name)?;
-                Contender::Pintle { user: user.name, host: None, clock }
+                Contender::Pintle { user: user.name, host: Box::default(), clock }
             };
             contest.contenders.push(contender);
             let last = contest.contenders.len() - 1;
@@ -110,7 +110,7 @@ impl Contest {
             }
             Contender::KubeControllerManager { user, kcm } => {
                 let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_for(user).display());
-                *kcm = Some(plane.start_kcm(&["replicaset-controller"], &["--leader-elect=true", &kubeconfig]).await?);
+                **kcm = Some(plane.start_kcm(&["replicaset-controller"], &["--leader-elect=true", &kubeconfig]).await?);
             }
         }
         Ok(())
@@ -123,8 +123,7 @@ impl Contest {
             let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
             ensure!(!holder.is_empty(), "nobody holds the Lease");
             Ok(self.contenders.iter().position(|contender| match contender {
-                Contender::Pintle { host: Some(host), .. } => host.is_of(holder),
-                Contender::Pintle { host: None, .. } => false,
+                Contender::Pintle { host, .. } => host.as_ref().as_ref().is_some_and(|host| host.is_of(holder)),
                 Contender::KubeControllerManager { kcm, .. } => {
                     kcm.is_some() && lease["metadata"]["annotations"]["pintle.dev/holder"] != holder
                 }
@@ -144,7 +143,9 @@ impl Contest {
             (Contender::Pintle { host, .. }, Fault::Killed) => drop(host.take()),
             (Contender::KubeControllerManager { kcm, .. }, Fault::Killed) => drop(kcm.take()),
             (Contender::Pintle { host, .. }, Fault::Stopped) => host.take().context("it runs")?.stop().await,
-            (Contender::Pintle { host, .. }, Fault::Paused) => host.as_ref().context("it runs")?.process.pause(),
+            (Contender::Pintle { host, .. }, Fault::Paused) => {
+                host.as_ref().as_ref().context("it runs")?.process.pause()
+            }
             (Contender::Pintle { clock, .. }, Fault::ClockJump(hours)) => clock.jump(hours)?,
             (_, Fault::NoApiServer) => {
                 self.plane.kill_apiserver().await;
@@ -162,8 +163,8 @@ impl Contest {
         let took = at.elapsed();
         if fault == Fault::Paused {
             tokio::time::sleep(PAUSE.saturating_sub(before.elapsed())).await;
-            if let Contender::Pintle { host: Some(host), .. } = &self.contenders[leader] {
-                host.process.resume();
+            if let Contender::Pintle { host, .. } = &self.contenders[leader] {
+                host.as_ref().as_ref().context("it runs")?.process.resume();
             }
             self.somebody_writes(others).await?;
         }
@@ -171,7 +172,7 @@ impl Contest {
         let ended = match &mut self.contenders[leader] {
             Contender::Pintle { host, .. } => host.is_none(),
             Contender::KubeControllerManager { kcm, .. } => {
-                kcm.as_mut().is_none_or(|kcm| kcm.process.exited().is_some())
+                kcm.as_mut().as_mut().is_none_or(|kcm| kcm.process.exited().is_some())
             }
         };
         if ended {
