@@ -166,6 +166,8 @@ impl Connection {
     /// The server's answer, or the error of the connection.
     pub(crate) async fn answer(&self, mut request: Request<Body>) -> Result<Response<Body>, Unanswered> {
         let lost = |why: kube::Error| Unanswered::Lost(error::from_client(&why));
+        // Before an account and its token are made for the request.
+        self.check_fence()?;
         let clients = self.transport.clients().await;
         let Some(account) = &self.account else {
             let mut response = self.while_open(clients.host.send(request)).await?.map_err(lost)?;
@@ -186,12 +188,17 @@ impl Connection {
         Ok(response)
     }
 
+    fn check_fence(&self) -> Result<(), Unanswered> {
+        match &self.fence {
+            Some(fence) if !fence.is_open() => Err(Unanswered::NotSent(ApiError::not_leading())),
+            _ => Ok(()),
+        }
+    }
+
     /// Sends a request, if the fence is open, and abandons it when the fence closes.
     async fn while_open<T>(&self, sent: impl Future<Output = T>) -> Result<T, Unanswered> {
         let Some(fence) = &self.fence else { return Ok(sent.await) };
-        if !fence.is_open() {
-            return Err(Unanswered::NotSent(ApiError::not_leading()));
-        }
+        self.check_fence()?;
         let lost = || ApiError::transport("abandoned: the host lost the Lease of its leader election meanwhile");
         tokio::select! {
             biased;
