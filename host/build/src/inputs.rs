@@ -1,19 +1,41 @@
 //! What a component is made of, as a digest.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 
-/// Digest of a plugin's own folder. What it depends on outside is not in it.
+/// Device and inode of a file.
+type FileId = (u64, u64);
+
+/// Digest of a plugin's own folder. What it depends on outside is not in it, nor a file that this process prints to: otherwise
+/// `pintle dev --plugin . > dev.log` would find a change in each of its own lines.
 ///
 /// # Errors
 /// If something in it cannot be read.
 pub fn of_folder(folder: &Path) -> anyhow::Result<String> {
+    of_folder_without(folder, &printed_to())
+}
+
+fn of_folder_without(folder: &Path, outputs: &[FileId]) -> anyhow::Result<String> {
     let mut hasher = Sha256::new();
-    add(&mut hasher, folder, folder)?;
+    add_all(&mut hasher, folder, folder, outputs)?;
     Ok(hex(hasher))
+}
+
+/// The files that standard output and standard error are.
+fn printed_to() -> Vec<FileId> {
+    let (output, errors) = (std::io::stdout(), std::io::stderr());
+    let opened = [output.as_fd().try_clone_to_owned(), errors.as_fd().try_clone_to_owned()];
+    let files = opened.into_iter().filter_map(|opened| File::from(opened.ok()?).metadata().ok());
+    files.filter(Metadata::is_file).map(|file| id(&file)).collect()
+}
+
+fn id(file: &Metadata) -> FileId {
+    (file.dev(), file.ino())
 }
 
 /// The finished digest.
@@ -26,6 +48,10 @@ pub fn hex(hasher: Sha256) -> String {
 /// # Errors
 /// If something cannot be read.
 pub fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> {
+    add_all(hasher, base, path, &[])
+}
+
+fn add_all(hasher: &mut Sha256, base: &Path, path: &Path, without: &[FileId]) -> anyhow::Result<()> {
     if path.is_dir() {
         let entries = fs::read_dir(path).with_context(|| format!("read {}", path.display()))?;
         let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
@@ -33,10 +59,10 @@ pub fn add(hasher: &mut Sha256, base: &Path, path: &Path) -> anyhow::Result<()> 
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if !is_no_input(&name) {
-                add(hasher, base, &path)?;
+                add_all(hasher, base, &path, without)?;
             }
         }
-    } else if path.is_file() {
+    } else if fs::metadata(path).is_ok_and(|file| file.is_file() && !without.contains(&id(&file))) {
         let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         let name = path.strip_prefix(base).unwrap_or(path).to_string_lossy().into_owned();
         for part in [name.as_bytes(), &bytes] {
@@ -57,6 +83,20 @@ fn is_no_input(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_process_prints_to_is_not_an_input() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("main.go"), "package main").unwrap();
+        let before = of_folder(folder.path()).unwrap();
+        let log = folder.path().join("dev.log");
+        fs::write(&log, "one line").unwrap();
+        let output = [id(&fs::metadata(&log).unwrap())];
+        assert_eq!(of_folder_without(folder.path(), &output).unwrap(), before);
+        fs::write(&log, "another line").unwrap();
+        assert_eq!(of_folder_without(folder.path(), &output).unwrap(), before);
+        assert_ne!(of_folder(folder.path()).unwrap(), before, "a file of somebody else");
+    }
 
     #[test]
     fn what_tools_and_tests_put_into_a_folder_is_no_input() {
