@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pintle_core::object::id::ObjectKey;
@@ -14,6 +15,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// How long a request may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A fence that a test opens and closes.
 struct Gate(watch::Sender<bool>);
@@ -80,7 +84,8 @@ async fn writes_are_sent_while_the_fence_is_open_alone_and_reads_always() {
         fence: Some(gate.clone()),
     };
     let client = connection.client(&identity(None));
-    let error = client.writer.write(&create()).await.unwrap_err();
+    // Nobody answers yet.
+    let error = tokio::time::timeout(PATIENCE, client.writer.write(&create())).await.unwrap().unwrap_err();
     assert_eq!((error.class, error.code), (ApiErrorClass::NotLeading, 0));
     // Neither an account nor a token is made for it.
     let error = connection.client(&identity(Some("mine"))).writer.write(&create()).await.unwrap_err();
@@ -120,6 +125,7 @@ async fn a_write_under_way_is_abandoned_when_the_fence_closes_and_may_have_happe
     let error = tokio::select! {
         result = writer.write(&request) => result.unwrap_err(),
         () = hanging => unreachable!(),
+        () = tokio::time::sleep(PATIENCE) => panic!("the request is not abandoned"),
     };
     assert_eq!((error.class, error.code), (ApiErrorClass::Transport, 0));
     assert!(error.message.starts_with("abandoned: the host lost the Lease"), "{error}");
