@@ -113,7 +113,13 @@ impl ApiClient {
             .expect("ring supports the default protocol versions");
         let tls = identify(tls.with_root_certificates(roots))?;
         let connector = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
-        let client = |connector| Client::builder(TokioExecutor::new()).build(connector);
+        let mut builder = Client::builder(TokioExecutor::new());
+        if base.starts_with("https:") && token.is_none() && !tls.client_auth_cert_resolver.has_certs() {
+            // Servers of Kubernetes end an HTTP/2 connection after the answer to a client without credentials. A request on
+            // it would fail if the server's GOAWAY is on its way.
+            builder.pool_max_idle_per_host(0);
+        }
+        let client = |connector| builder.build(connector);
         Ok(ApiClient {
             http: client(connector().enable_http2().build()),
             watches: client(connector().build()),
