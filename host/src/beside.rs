@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use jiff::Timestamp;
-use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::policy::election::Lease;
+use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
-use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, ApiResource};
-use serde::Deserialize;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader};
+use pintle_runtime::election::read_lease;
 use tokio::time::Instant;
 
 /// Where kube-controller-manager's Lease is (its flags `--leader-elect-resource-namespace` and `--leader-elect-resource-name`).
@@ -41,8 +40,8 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects
     let mut started = None;
     let mut pause = AGAIN;
     loop {
-        let lease = match read(reader).await {
-            Ok(lease) => lease,
+        let (spec, is_of_pintle) = match read(reader).await {
+            Ok(read) => read,
             Err(why) if why.class == ApiErrorClass::Forbidden => bail!(
                 "the host may not read the Lease {NAMESPACE}/{NAME}, which shows whether kube-controller-manager runs the same controllers: {why}; bind the role that `pintle rbac` prints, or start with --beside-kube-controller-manager if kube-controller-manager does not run them"
             ),
@@ -53,13 +52,12 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects
                 continue;
             }
         };
-        if elects && lease.is_of_pintle {
+        if elects && is_of_pintle {
             return Ok(());
         }
-        let is_of_pintle = lease.is_of_pintle;
         let is_first = started.is_none();
         let first = *started.get_or_insert_with(Instant::now);
-        match readings.add(lease.spec, first.elapsed(), Timestamp::now()) {
+        match readings.add(spec, first.elapsed(), Timestamp::now()) {
             LeaseHolder::None => return Ok(()),
             LeaseHolder::Running(holder) if is_of_pintle => bail!(
                 "another Pintle runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host; start both with --leader-elect, so that one waits for the other, or name the controllers that this host runs with --controllers"
@@ -84,32 +82,14 @@ fn refusal(holder: &str, controllers: &[String]) -> String {
     )
 }
 
-/// What matters of the Lease.
-#[derive(Default, Deserialize)]
-struct Read {
-    #[serde(default)]
-    spec: LeaseSpec,
-    #[serde(skip)]
-    is_of_pintle: bool,
-}
-
-/// Reads the Lease; one without a holder if there is none.
-async fn read(reader: &dyn ApiReader) -> Result<Read, ApiError> {
-    let resource = ApiResource {
-        kind: Kind::new("coordination.k8s.io", "v1", "Lease"),
-        plural: "leases".to_owned(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
+/// The part of the Lease that names its holder, and whether that is a Pintle.
+async fn read(reader: &dyn ApiReader) -> Result<(LeaseSpec, bool), ApiError> {
+    let Some(lease) = read_lease(reader, &ObjectKey::new(NAMESPACE, NAME)).await? else {
+        return Ok(Default::default());
     };
-    let text = match reader.get(&resource, &ObjectKey::new(NAMESPACE, NAME)).await {
-        Err(why) if why.class == ApiErrorClass::NotFound => return Ok(Read::default()),
-        text => text?,
-    };
-    let unreadable = |why: String| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}"));
-    let read: Read = serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
-    Ok(Read { is_of_pintle: Lease::parse(&text).map_err(unreadable)?.is_of_pintle(), ..read })
+    let spec = LeaseSpec::of(&lease)
+        .map_err(|why| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}")))?;
+    Ok((spec, lease.is_of_pintle()))
 }
 
 #[cfg(test)]

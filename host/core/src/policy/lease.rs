@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::election::Lease;
 
 /// Largest assumed difference between two clocks.
 const MAX_SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -28,6 +31,17 @@ pub struct LeaseSpec {
 }
 
 impl LeaseSpec {
+    /// Of a Lease.
+    ///
+    /// # Errors
+    /// A field has a type that it never has.
+    pub fn of(lease: &Lease) -> Result<Self, serde_json::Error> {
+        match lease.spec() {
+            Value::Null => Ok(Self::default()),
+            spec => Self::deserialize(spec),
+        }
+    }
+
     fn duration(&self) -> Duration {
         let seconds = u64::try_from(self.lease_duration_seconds.unwrap_or_default()).unwrap_or_default();
         Duration::from_secs(seconds).min(MAX_DURATION)

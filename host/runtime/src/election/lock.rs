@@ -10,6 +10,31 @@ use pintle_core::ports::api::{
     WriteRequest, WriteVerb, Written,
 };
 
+/// Reads a Lease; `None` if there is none.
+///
+/// # Errors
+/// Those of the request. A retry helps if it helps for them.
+pub async fn read_lease(reader: &dyn ApiReader, lease: &ObjectKey) -> Result<Option<Lease>, ApiError> {
+    match reader.get(&resource(), lease).await {
+        Ok(text) => Lease::parse(&text)
+            .map(Some)
+            .map_err(|why| ApiError::transport(format!("the Lease {lease} does not parse: {why}"))),
+        Err(error) if error.class == ApiErrorClass::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn resource() -> ApiResource {
+    ApiResource {
+        kind: Kind::new("coordination.k8s.io", "v1", "Lease"),
+        plural: "leases".to_owned(),
+        namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        preferred: true,
+    }
+}
+
 /// A Lease of the API server, by its name.
 pub(super) struct Lock {
     reader: Arc<dyn ApiReader>,
@@ -21,16 +46,8 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn new(reader: Arc<dyn ApiReader>, writer: Arc<dyn ApiWriter>, namespace: &str, name: &str) -> Self {
-        let resource = ApiResource {
-            kind: Kind::new("coordination.k8s.io", "v1", "Lease"),
-            plural: "leases".to_owned(),
-            namespaced: true,
-            verbs: Vec::new(),
-            subresources: Vec::new(),
-            preferred: true,
-        };
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        Self { reader, writer, resource: Arc::new(resource), namespace, name }
+        Self { reader, writer, resource: Arc::new(resource()), namespace, name }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -43,13 +60,7 @@ impl Lock {
 
     /// Reads it; `None` if there is none.
     pub(super) async fn read(&self) -> Result<Option<Lease>, ApiError> {
-        match self.reader.get(&self.resource, &self.object()).await {
-            Ok(text) => Lease::parse(&text)
-                .map(Some)
-                .map_err(|why| ApiError::transport(format!("the answer of the API server is not a Lease: {why}"))),
-            Err(error) if error.class == ApiErrorClass::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read_lease(&*self.reader, &self.object()).await
     }
 
     /// Creates or updates it.

@@ -35,6 +35,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::lock::Lock;
+pub use self::lock::read_lease;
 use crate::manager::Manager;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig, WallClock};

@@ -73,7 +73,7 @@ impl Lease {
     }
 
     /// What the election goes by: everything but the metadata.
-    pub(super) fn spec(&self) -> &Value {
+    pub(in crate::policy) fn spec(&self) -> &Value {
         &self.0["spec"]
     }
 
