@@ -197,9 +197,9 @@ impl Election {
         loop {
             let action = self.candidate.next(self.leadership.moment());
             self.metrics.renewed_slowly(&self.config.name, self.candidate.take_slow());
-            if let Action::Stop(why) = action {
-                self.stop_leading(&why).await;
-                continue;
+            if matches!(action, Action::Stop(_)) {
+                // Before anything else.
+                self.leadership.set(None);
             }
             self.begin_if_due();
             tokio::select! {
@@ -223,7 +223,7 @@ impl Election {
         let left = self.candidate.term().map(|term| term.until().saturating_duration_since(Instant::now().into_std()));
         let patience = left.map_or(patience, |left| patience.min(left));
         match action {
-            Action::Stop(_) => {}
+            Action::Stop(why) => self.stop_leading(&why).await,
             Action::Wait(until) => self.wait(until.into()).await,
             Action::Read => match tokio::time::timeout(patience, self.lock.read()).await {
                 Ok(Ok(lease)) => {
@@ -329,8 +329,8 @@ impl Election {
         self.publish();
     }
 
+    /// Stops the plugins. The fence is closed.
     async fn stop_leading(&mut self, why: &str) {
-        self.leadership.set(None);
         if !std::mem::take(&mut self.leads) {
             return;
         }
