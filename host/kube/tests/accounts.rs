@@ -19,6 +19,7 @@ use pintle_core::ports::api::{
     WriteRequest, WriteVerb, WriterIdentity,
 };
 use pintle_kube::{Connection, Source};
+use pintle_testing::{pod, resource};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -128,15 +129,8 @@ impl Server {
     }
 }
 
-fn pods() -> ApiResource {
-    ApiResource {
-        kind: "v1/Pod".parse().unwrap(),
-        plural: "pods".into(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
-    }
+fn pods() -> Arc<ApiResource> {
+    resource(&pod())
 }
 
 fn identity() -> WriterIdentity {
@@ -146,7 +140,7 @@ fn identity() -> WriterIdentity {
 fn delete() -> WriteRequest {
     let verb =
         WriteVerb::Delete { preconditions: Preconditions::default(), propagation: None, grace_period_seconds: None };
-    WriteRequest { resource: Arc::new(pods()), namespace: "ns".into(), name: "p".into(), subresource: None, verb }
+    WriteRequest { resource: pods(), namespace: "ns".into(), name: "p".into(), subresource: None, verb }
 }
 
 /// Notes how long requests waited for their limits.
@@ -194,7 +188,7 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
     assert_eq!(server.log(), ["DELETE pods/p mine-1 200", "GET pods/p mine-1 200"]);
     let target = ListWatchTarget {
-        kind: pods().kind,
+        kind: pods().kind.clone(),
         plural: "pods".into(),
         namespace: Some("ns".into()),
         label_selector: None,

@@ -11,6 +11,7 @@ use pintle_core::ports::api::{
     ApiErrorClass, ApiResource, ApiWriters as _, WriteFence, WriteRequest, WriteVerb, WriterIdentity,
 };
 use pintle_kube::{Connection, Source};
+use pintle_testing::{pod, resource};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,14 +34,7 @@ impl WriteFence for Gate {
 }
 
 fn pods() -> Arc<ApiResource> {
-    Arc::new(ApiResource {
-        kind: "v1/Pod".parse().unwrap(),
-        plural: "pods".into(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-        preferred: true,
-    })
+    resource(&pod())
 }
 
 fn create() -> WriteRequest {

@@ -22,6 +22,8 @@ struct Server {
     /// Does not answer.
     hangs: watch::Sender<bool>,
     no_watch: bool,
+    /// Answers reads with 403.
+    refuses: Mutex<bool>,
     /// Time in ms, verb and holder of each request for the Lease.
     log: Mutex<Vec<(u128, &'static str, String)>>,
     events: Mutex<Vec<String>>,
@@ -36,6 +38,7 @@ impl Server {
             frames: broadcast::channel(1_000).0,
             hangs: watch::Sender::new(false),
             no_watch,
+            refuses: Mutex::default(),
             log: Mutex::default(),
             events: Mutex::default(),
             start: Instant::now(),
@@ -98,6 +101,9 @@ impl ApiReader for Server {
         Box::pin(async {
             self.answers().await;
             self.log.lock().push((self.start.elapsed().as_millis(), "get", String::new()));
+            if *self.refuses.lock() {
+                return Err(refusal(403));
+            }
             self.lease.lock().as_ref().map(|lease| lease.to_string().into()).ok_or_else(|| refusal(404))
         })
     }
@@ -274,46 +280,10 @@ async fn a_lease_that_somebody_else_takes_by_force_ends_the_term_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_election_runs_nothing_and_says_so_without_haste() {
-    struct Forbidden(Arc<Server>, Mutex<u32>);
-    impl ApiReader for Forbidden {
-        fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>> {
-            self.0.discover()
-        }
-        fn list<'a>(
-            &'a self,
-            t: &'a ListWatchTarget,
-            n: u32,
-            p: Option<&'a str>,
-        ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-            self.0.list(t, n, p)
-        }
-        fn watch<'a>(&'a self, _: &'a ListWatchTarget, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
-            Box::pin(std::future::ready(Err(refusal(403))))
-        }
-        fn get<'a>(&'a self, _: &'a ApiResource, _: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-            *self.1.lock() += 1;
-            Box::pin(std::future::ready(Err(refusal(403))))
-        }
-        fn raw<'a>(&'a self, path: &'a str, limit: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-            self.0.raw(path, limit)
-        }
-    }
-    let server = Server::new(false);
-    let forbidden = Arc::new(Forbidden(server.clone(), Mutex::new(0)));
-    let leadership = Leadership::new(Arc::new(|| Timestamp::UNIX_EPOCH));
-    let fence: Arc<dyn WriteFence> = leadership.clone();
-    let config = ManagerConfig { fence: Some(fence), ..ManagerConfig::default() };
-    let manager = Arc::new(Manager::new(forbidden.clone(), Arc::new(Writers(server)), config));
-    let config = ElectionConfig {
-        identity: "a".to_owned(),
-        namespace: "kube-system".to_owned(),
-        name: "lease".to_owned(),
-        times: Times::DEFAULT,
-        seed: 0,
-    };
-    let election = Election::new(config, leadership, manager.clone());
-    let _running = tokio::spawn(election.run(std::future::pending()));
+    let server = Server::new(true);
+    *server.refuses.lock() = true;
+    let a = Host::start(&server, "a");
     after(100).await;
-    let n_tries = *forbidden.1.lock();
-    assert!(!manager.leads() && (20..=50).contains(&n_tries), "{n_tries}");
+    let n_tries = server.log.lock().len();
+    assert!(!a.manager.leads() && (20..=50).contains(&n_tries), "{n_tries}");
 }
