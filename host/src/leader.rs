@@ -80,7 +80,7 @@ impl Running {
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "the leader election ended early; the Lease expires by itself");
+            tracing::error!(%error, "the leader election failed; other hosts can take the Lease when it expires");
         }
     }
 }

@@ -74,7 +74,7 @@ fn of_files(sources: &[PathBuf]) -> anyhow::Result<Vec<Text>> {
         let own = Path::new(crds::FOLDER);
         ensure!(
             own.is_dir(),
-            "no source given, and there is no folder {}: name a file or a folder of definitions, or - for standard input",
+            "no source is given, and the folder {} does not exist; name a file or a folder of definitions, or - for standard input",
             crds::FOLDER
         );
         return of_folder(own);

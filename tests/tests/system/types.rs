@@ -118,7 +118,7 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() -> Result<()
         ),
         (
             &["--lang", "go"],
-            "no source given, and there is no folder crds: name a file or a folder of definitions, or - for standard input",
+            "no source is given, and the folder crds does not exist; name a file or a folder of definitions, or - for standard input",
         ),
         (&["missing.yaml", "--lang", "go"], "read missing.yaml: No such file or directory"),
         (&["empty", "--lang", "go"], "empty has no files *.yaml, *.yml or *.json"),
