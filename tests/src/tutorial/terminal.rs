@@ -96,6 +96,9 @@ impl Terminal {
     pub async fn shows(&mut self, wanted: &[String]) -> Result<()> {
         let length = eventually(DEADLINE, format!("{wanted:#?}"), async || {
             let text = self.unseen();
+            if matches(wanted, &[]) {
+                return Ok(Some(0));
+            }
             let shown = text.split_inclusive('\n').scan((0, Vec::new()), |(length, lines), line| {
                 *length += line.len();
                 if !is_progress(line) {
