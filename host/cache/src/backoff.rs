@@ -32,6 +32,11 @@ impl Backoff {
         delay
     }
 
+    /// A short delay, so that those who learn of the same thing do not all act at once.
+    pub(crate) fn spread(&mut self, within: Duration) -> Duration {
+        within.mul_f64(self.rng.random())
+    }
+
     /// Something went right for good.
     pub(crate) fn succeeded(&mut self) {
         self.failures = 0;

@@ -82,6 +82,7 @@ impl Caches {
             stores: StoreSet::default(),
             rounds: Arc::<Rounds>::default(),
             supervisor: Supervisor::new(),
+            back: watch::Sender::new(0),
         };
         Arc::new(Self {
             env: Arc::new(env),
@@ -134,6 +135,13 @@ impl Caches {
     pub async fn refreshed(self: &Arc<Self>, max_age: Duration) -> Result<Vec<String>, ApiError> {
         self.discover();
         self.env.rounds.fresh(max_age).await
+    }
+
+    /// The server answers again after an outage: informers and discovery that pause after failures ask again within a second or two,
+    /// unless the server has named a later time.
+    pub fn server_is_back(&self) {
+        self.env.back.send_modify(|n| *n += 1);
+        self.env.rounds.hint();
     }
 
     /// What each informer has done and holds.

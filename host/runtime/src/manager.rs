@@ -250,12 +250,13 @@ impl Manager {
     pub fn new(reader: Arc<dyn ApiReader>, writers: Arc<dyn ApiWriters>, config: ManagerConfig) -> Self {
         let metrics = Metrics::new();
         let leads = config.fence.is_none();
+        let caches = Caches::new(reader.clone(), config.caches.clone());
         Self {
-            caches: Caches::new(reader.clone(), config.caches.clone()),
+            reach: Reach::new(metrics.clone(), Arc::downgrade(&caches)),
+            caches,
             reader,
             writers,
             config,
-            reach: Reach::new(metrics.clone()),
             metrics,
             beginning: Mutex::default(),
             resource_uids: Mutex::default(),

@@ -1,9 +1,10 @@
 //! Whether the API server answers, by the requests of the host's clients.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pintle_cache::Caches;
 use pintle_core::policy::readiness::{Change, Outage, Reachability};
 use pintle_core::ports::api::RequestObserver;
 use tokio::time::Instant;
@@ -13,6 +14,8 @@ use crate::metrics::Metrics;
 /// Observes requests: counts them for the metrics, and judges whether the API server is there.
 pub(crate) struct Reach {
     metrics: Arc<Metrics>,
+    /// Weak, because they use the client that this observes.
+    caches: Weak<Caches>,
     state: Mutex<State>,
 }
 
@@ -24,8 +27,9 @@ struct State {
 }
 
 impl Reach {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { metrics, state: Mutex::default() })
+    /// Tells the caches when the API server is back.
+    pub(crate) fn new(metrics: Arc<Metrics>, caches: Weak<Caches>) -> Arc<Self> {
+        Arc::new(Self { metrics, caches, state: Mutex::default() })
     }
 
     /// The address and the outage of an API server that is gone.
@@ -49,7 +53,12 @@ impl RequestObserver for Reach {
             Some(Change::Gone) => {
                 tracing::error!(api_server = host, code, "the API server does not answer: the host is not ready");
             }
-            Some(Change::Back(after)) => tracing::info!(api_server = host, ?after, "the API server answers again"),
+            Some(Change::Back(after)) => {
+                tracing::info!(api_server = host, ?after, "the API server answers again");
+                if let Some(caches) = self.caches.upgrade() {
+                    caches.server_is_back();
+                }
+            }
             None => {}
         }
     }

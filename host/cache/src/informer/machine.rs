@@ -63,7 +63,12 @@ enum State {
     /// Changes come in; since when, and whether any have.
     Watching { since: Instant, heard: bool },
     /// Nothing is done until then.
-    Waiting(Instant, Box<State>),
+    Waiting {
+        until: Instant,
+        /// The server has asked for this time.
+        not_before: Instant,
+        next: Box<State>,
+    },
 }
 
 /// A streaming list that failed so often is replaced by a paged one.
@@ -81,6 +86,9 @@ const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 /// The shortest time that a watch is open before it is replaced because it is silent.
 const REOPEN_PAUSE: Duration = Duration::from_secs(10);
+
+/// All informers ask again within this time when the server is back.
+const BACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The state of an informer.
 pub(crate) struct Machine {
@@ -113,7 +121,7 @@ impl Machine {
 
     /// What to do next.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
-        if let State::Waiting(until, next) = &self.state {
+        if let State::Waiting { until, next, .. } = &self.state {
             if now < *until {
                 return Step::Wait(*until);
             }
@@ -131,16 +139,23 @@ impl Machine {
             State::Streaming => Step::Read { initial: true },
             State::Opening => Step::Watch(WatchStart::After(self.version.clone())),
             State::Watching { .. } => Step::Read { initial: false },
-            State::Waiting(until, _) => Step::Wait(*until),
+            State::Waiting { until, .. } => Step::Wait(*until),
         }
     }
 
     /// A relist is needed, but nothing has failed.
     pub(crate) fn restart(&mut self) {
-        if !matches!(self.state, State::Waiting(..)) {
-            self.state = State::Start;
-        } else if let State::Waiting(_, next) = &mut self.state {
-            **next = State::Start;
+        match &mut self.state {
+            State::Waiting { next, .. } => **next = State::Start,
+            state => *state = State::Start,
+        }
+    }
+
+    /// The server is back after an outage: a pause need not last as long as the outage made it.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        if let State::Waiting { until, not_before, .. } = &mut self.state {
+            let soon = now + self.backoff.spread(BACK_WITHIN);
+            *until = soon.max(*not_before).min(*until);
         }
     }
 
@@ -300,7 +315,8 @@ impl Machine {
     fn wait_for(&mut self, at_least: Duration, now: Instant) {
         // Neither exceeds a few minutes, so the sum is within the range of the clock.
         let delay = self.backoff.failed(now).max(at_least);
-        self.state = State::Waiting(now + delay, Box::new(self.state.clone()));
+        let next = Box::new(self.state.clone());
+        self.state = State::Waiting { until: now + delay, not_before: now + at_least, next };
     }
 }
 
@@ -377,6 +393,7 @@ mod tests {
                     "silent" => self.machine.stream_silent(),
                     "restart" => self.machine.restart(),
                     "reopen" => drop(self.machine.reopen(self.now)),
+                    "hurry" => self.machine.hurry(self.now),
                     "later" => self.now += Duration::from_secs(60),
                     _ if matches!(self.machine.state, State::Streaming | State::Watching { .. }) => {
                         self.machine.broke(&failure, self.now);
@@ -482,6 +499,28 @@ mod tests {
         }
         now += Duration::from_secs(121);
         assert!(backoff.failed(now) <= Duration::from_millis(1600));
+    }
+
+    #[test]
+    fn pauses_after_an_outage_end_when_the_server_is_back_but_not_before_the_time_that_it_names() {
+        let outage = |last: ApiError| {
+            let mut bench = Bench::new();
+            bench.run("opened streamed:7 down down down down down down");
+            bench.machine.failed(&last, bench.now);
+            let pause = |bench: &mut Bench| match bench.machine.step(bench.now) {
+                Step::Wait(until) => until - bench.now,
+                step => panic!("{step:?}"),
+            };
+            let before = pause(&mut bench);
+            bench.machine.hurry(bench.now);
+            (before, pause(&mut bench))
+        };
+        let (before, after) = outage(ApiError::transport("refused"));
+        assert!(before >= Duration::from_secs(30) && after <= BACK_WITHIN, "{before:?} {after:?}");
+        let named = Duration::from_secs(20);
+        let (before, after) = outage(error(ApiErrorClass::Throttled(Some(named)), 503));
+        assert!(before >= Duration::from_secs(30) && after == named, "{before:?} {after:?}");
+        check("opened streamed:7 hurry", "stream | read initial | read | read");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use pintle_core::object::id::Kind;
 use pintle_core::object::texts::Projection;
 use pintle_core::ports::api::ApiReader;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use self::plan::{Demand, PlanBook};
@@ -39,6 +39,8 @@ pub(crate) struct Env {
     /// Between the discovery task and those who want to know more.
     pub(crate) rounds: Arc<Rounds>,
     pub(crate) supervisor: Arc<Supervisor>,
+    /// Changes when the server answers again after an outage.
+    pub(crate) back: watch::Sender<u64>,
 }
 
 /// What an informer reads; each scope has at most one.
@@ -256,6 +258,7 @@ mod tests {
             stores: StoreSet::default(),
             rounds: Arc::default(),
             supervisor: Supervisor::new(),
+            back: watch::Sender::new(0),
         };
         let env = Arc::new(env);
         let scope =

@@ -38,6 +38,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
     let seed = config.seed ^ BuildHasherDefault::<DefaultHasher>::default().hash_one(&shared.scope);
     let backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, seed);
     let (plan, generation) = shared.state.lock().book.plan();
+    let mut back = env.back.subscribe();
     let mut task = Task {
         machine: Machine::new(backoff),
         ingester: Ingester::default(),
@@ -66,6 +67,8 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
                 tokio::select! {
                     () = tokio::time::sleep_until(until.into()) => {}
                     () = task.shared.changed.notified() => {}
+                    // The sender lives as long as the environment.
+                    _ = back.changed() => task.machine.hurry(now()),
                 }
             }
         }
