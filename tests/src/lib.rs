@@ -9,6 +9,7 @@
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
 //! | [`crash`] | a rollout during which something fails |
+//! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
 //! | [`hostile_objects`] | objects that would harm a controller which trusts them |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
@@ -34,6 +35,7 @@ pub mod local;
 pub mod operator;
 pub mod pintle;
 pub mod process;
+pub mod proxy;
 pub mod registry;
 pub mod scenarios;
 pub mod silence;

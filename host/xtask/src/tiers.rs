@@ -41,7 +41,7 @@ pub(crate) const SHARES: [Share; 12] = [
     Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
     Share { tests: &[&["languages::", "test_programs::"], &["webapp::"]], checks: &[] },
     Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
-    Share { tests: &[&["silence::"]], checks: &[] },
+    Share { tests: &[&["silence::"], &["trouble::"]], checks: &[] },
     Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
     Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
     Share {

@@ -9,8 +9,6 @@
 //! A trial is one ReplicaSet. Its Pods are created, the fault begins somewhere among these writes, and meanwhile the ReplicaSet
 //! is changed again and again, so that its key wants to run, and scaled up once.
 
-pub mod proxy;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -28,10 +26,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
 use crate::controlplane::SUBJECT;
+use crate::proxy::{Proxy, kubeconfig_through};
 use crate::scenarios::history::{Effect, History, Id, Recorder};
 use crate::scenarios::stage::{COMPARED, Stage};
 use crate::{TestCluster, eventually};
-use proxy::{Proxy, kubeconfig_through};
 
 /// How long anything that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(600);

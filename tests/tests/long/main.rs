@@ -17,6 +17,7 @@ mod storm;
 mod takeover;
 mod test_programs;
 mod together;
+mod trouble;
 mod tutorials;
 mod types;
 mod webapp;

@@ -1,7 +1,8 @@
-//! A reverse proxy before a real API server that makes watches late or silent.
+//! A reverse proxy before a real API server that makes watches late or silent, or everything worse ([`Trouble`]).
 //!
-//! It stands for an API server whose watch cache is behind (events come late, everything else is prompt), and for one whose
-//! watches are open and send nothing (the connection is alive and answers pings).
+//! It stands for an API server whose watch cache is behind (events come late, everything else is prompt), for one whose
+//! watches are open and send nothing (the connection is alive and answers pings), and for one that is down or overloaded.
+//! It notes what it is asked for.
 //!
 //! Not here: connections that are dead (`pintle_testing::Gate`).
 
@@ -13,22 +14,24 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
-use http::{Request, Response, Uri, Version, header};
+use http::{Request, Response, StatusCode, Uri, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpListener;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{ControlPlane, tls};
@@ -40,9 +43,37 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, Failure>;
 type Upstream = Client<HttpsConnector<HttpConnector>, Incoming>;
 
-/// What happens to the watches of each resource, by plural.
+/// What is wrong with the API server as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing.
+    #[default]
+    None,
+    /// Connections end, and new ones are closed.
+    Down,
+    /// Requests are carried out; each answer is late by this time.
+    Slow(Duration),
+    /// Each request is answered 429, with this time in `Retry-After`, in seconds.
+    Throttled(u64),
+    /// Each request is answered 500.
+    Broken,
+    /// Each watch ends this long after it was opened.
+    ShortWatches(Duration),
+}
+
+/// What a client has asked for.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// When.
+    pub at: Instant,
+    /// `watch pods`, `GET pods`, `POST pods`, or `connect` for a connection that was closed.
+    pub what: String,
+}
+
+/// What happens to the watches of each resource, by plural, and to all requests.
 #[derive(Clone, Debug, Default)]
 struct Rules {
+    trouble: Trouble,
     late: BTreeMap<String, Duration>,
     /// How often the watches that were open became silent.
     n_silences: BTreeMap<String, u64>,
@@ -53,7 +84,19 @@ struct Rules {
 pub struct Proxy {
     address: SocketAddr,
     rules: watch::Sender<Rules>,
+    attempts: Attempts,
     _accepting: JoinSet<()>,
+}
+
+type Attempts = Arc<Mutex<Vec<Attempt>>>;
+
+/// What the requests of a proxy share.
+#[derive(Clone)]
+struct Shared {
+    upstream: Upstream,
+    base: Uri,
+    rules: watch::Receiver<Rules>,
+    attempts: Attempts,
 }
 
 impl Proxy {
@@ -63,28 +106,31 @@ impl Proxy {
     /// The certificates cannot be read.
     pub async fn start(plane: &ControlPlane) -> Result<Proxy> {
         let acceptor = server_tls(plane)?;
-        let upstream = upstream(plane)?;
-        let base: Uri = plane.base_url().parse()?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let rules = watch::Sender::new(Rules::default());
-        let seen = rules.subscribe();
+        let (rules, attempts) = (watch::Sender::new(Rules::default()), Attempts::default());
+        let base = plane.base_url().parse()?;
+        let shared = Shared { upstream: upstream(plane)?, base, rules: rules.subscribe(), attempts: attempts.clone() };
         let mut accepting = JoinSet::new();
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, upstream, base, seen) = (acceptor.clone(), upstream.clone(), base.clone(), seen.clone());
+                if shared.trouble() == Trouble::Down {
+                    shared.note("connect".to_owned());
+                    continue;
+                }
+                let (acceptor, shared) = (acceptor.clone(), shared.clone());
                 connections.spawn(async move {
-                    // A client that goes away is not a failure.
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service =
-                        service_fn(move |request| pass(upstream.clone(), base.clone(), seen.clone(), request));
-                    let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                    drop(server.serve_connection(TokioIo::new(stream), service).await);
+                    let mut rules = shared.rules.clone();
+                    let is_down = rules.wait_for(|rules| rules.trouble == Trouble::Down);
+                    tokio::select! {
+                        _ = is_down => {}
+                        () = serve(acceptor, shared, stream) => {}
+                    }
                 });
             }
         });
-        Ok(Proxy { address, rules, _accepting: accepting })
+        Ok(Proxy { address, rules, attempts, _accepting: accepting })
     }
 
     /// Where it listens.
@@ -95,6 +141,16 @@ impl Proxy {
     /// Events of watches of a resource come late by this time from now on; zero ends that.
     pub fn delay(&self, plural: &str, late: Duration) {
         self.rules.send_modify(|rules| *rules.late.entry(plural.to_owned()).or_default() = late);
+    }
+
+    /// What is wrong from now on.
+    pub fn suffer(&self, trouble: Trouble) {
+        self.rules.send_modify(|rules| rules.trouble = trouble);
+    }
+
+    /// What clients have asked for since the last call.
+    pub fn attempts(&self) -> Vec<Attempt> {
+        std::mem::take(&mut *self.attempts.lock())
     }
 
     /// The watches of a resource that are open stay open and send nothing any more. New ones work.
@@ -137,26 +193,70 @@ fn watched(uri: &Uri) -> Option<String> {
     uri.path().rsplit('/').next().map(str::to_owned)
 }
 
-async fn pass(
-    upstream: Upstream,
-    base: Uri,
-    rules: watch::Receiver<Rules>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Failure> {
+impl Shared {
+    fn trouble(&self) -> Trouble {
+        self.rules.borrow().trouble
+    }
+
+    fn note(&self, what: String) {
+        self.attempts.lock().push(Attempt { at: Instant::now(), what });
+    }
+}
+
+async fn serve(acceptor: TlsAcceptor, shared: Shared, stream: TcpStream) {
+    // A client that goes away is not a failure.
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let service = service_fn(move |request| pass(shared.clone(), request));
+    let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    drop(server.serve_connection(TokioIo::new(stream), service).await);
+}
+
+/// The plural in a path; empty for discovery.
+fn resource(path: &str) -> &str {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let rest = match parts.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+        _ => return "",
+    };
+    match rest {
+        ["namespaces", _, plural, ..] | [plural, ..] => plural,
+        [] => "",
+    }
+}
+
+async fn pass(shared: Shared, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
     let watched = watched(request.uri());
+    shared.note(match &watched {
+        Some(plural) => format!("watch {plural}"),
+        None => format!("{} {}", request.method(), resource(request.uri().path())),
+    });
+    let delay = match shared.trouble() {
+        Trouble::Throttled(seconds) => {
+            let mut refusal = refusal(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")?;
+            refusal.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            return Ok(refusal);
+        }
+        Trouble::Broken => return refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+        Trouble::Slow(delay) => delay,
+        Trouble::None | Trouble::Down | Trouble::ShortWatches(_) => Duration::ZERO,
+    };
     let (mut parts, body) = request.into_parts();
-    let mut uri = base.into_parts();
+    let mut uri = shared.base.into_parts();
     uri.path_and_query = parts.uri.into_parts().path_and_query;
     parts.uri = Uri::from_parts(uri)?;
     parts.version = Version::HTTP_11;
-    let response = upstream.request(Request::from_parts(parts, body)).await?;
+    let response = shared.upstream.request(Request::from_parts(parts, body)).await?;
+    sleep(delay).await;
     let (mut parts, body) = response.into_parts();
     for of_connection in [header::CONNECTION, header::TRANSFER_ENCODING] {
         parts.headers.remove(of_connection);
     }
     parts.version = Version::HTTP_2;
     let body = match watched {
-        Some(plural) => StreamBody::new(delayed(body, plural, rules)).boxed_unsync(),
+        Some(plural) => {
+            let frames = delayed(body, plural, shared.rules.clone());
+            StreamBody::new(frames.take_until(Box::pin(ends(shared.rules)))).boxed_unsync()
+        }
         None => body.map_err(Failure::from).boxed_unsync(),
     };
     Ok(Response::from_parts(parts, body))
@@ -199,8 +299,36 @@ fn delayed(
     })
 }
 
+/// The end of a watch that is opened now, if watches are short now or later.
+async fn ends(mut rules: watch::Receiver<Rules>) {
+    loop {
+        let Trouble::ShortWatches(after) = rules.borrow_and_update().trouble else {
+            if rules.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        tokio::select! {
+            () = sleep(after) => return,
+            _ = rules.changed() => {}
+        }
+    }
+}
+
+fn refusal(code: StatusCode, reason: &str) -> Result<Response<Body>, Failure> {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "code": code.as_u16(),
+        "message": "the API server is in trouble",
+    });
+    let body = Full::from(status.to_string()).map_err(|never| match never {}).boxed_unsync();
+    Ok(Response::builder().status(code).header(header::CONTENT_TYPE, "application/json").body(body)?)
+}
+
 /// The text of a user's kubeconfig with another address instead of the API server's.
-pub(super) fn kubeconfig_through(plane: &ControlPlane, user: &str, address: SocketAddr) -> Result<String> {
+///
+/// # Errors
+/// There is no such user.
+pub fn kubeconfig_through(plane: &ControlPlane, user: &str, address: SocketAddr) -> Result<String> {
     let text = std::fs::read_to_string(plane.kubeconfig_for(user)).context("read the kubeconfig")?;
     anyhow::ensure!(text.contains(&plane.base_url()), "the kubeconfig does not contain {}", plane.base_url());
     Ok(text.replace(&plane.base_url(), &format!("https://{address}")))
