@@ -28,6 +28,7 @@ use pintle_core::contract::settings::SettingsError;
 use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::account::Accounts;
+use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
@@ -223,6 +224,8 @@ pub struct Manager {
     recorder: OnceLock<Recorder>,
     idle_signal: Arc<Notify>,
     failures: Arc<Failures>,
+    /// Of this term.
+    last_writes: Arc<Mutex<LastWrites>>,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
     loader: Mutex<Option<Arc<dyn Loader>>>,
@@ -264,6 +267,7 @@ impl Manager {
             recorder: OnceLock::new(),
             idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
+            last_writes: Arc::default(),
             plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
             n_added: AtomicU64::new(0),
             loader: Mutex::new(None),
@@ -351,6 +355,7 @@ impl Manager {
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
+            last_writes: self.last_writes.clone(),
             supervisor: self.caches.supervisor().clone(),
             idle_signal: self.idle_signal.clone(),
             changes: self.changes.clone(),
@@ -427,6 +432,7 @@ impl Manager {
     pub fn lead(&self) {
         let mut plugins = self.plugins.lock();
         plugins.leads = true;
+        *self.last_writes.lock() = LastWrites::default();
         plugins.by_name.values().for_each(|plugin| plugin.controller.lead());
     }
 
@@ -441,6 +447,19 @@ impl Manager {
             plugins.by_name.values().map(|plugin| plugin.controller.clone()).collect()
         };
         futures::future::join_all(controllers.iter().map(|controller| controller.stand_by())).await;
+    }
+
+    /// What the plugins have written last in this term, for the next leader.
+    pub(crate) fn last_writes(&self) -> LastWrites {
+        self.last_writes.lock().clone()
+    }
+
+    /// Whether the caches of the plugins show these writes of another host. Plugins and kinds that this host does not have count as shown.
+    pub(crate) fn sees(&self, writes: &LastWrites) -> bool {
+        let plugins = self.plugins.lock();
+        writes
+            .iter()
+            .all(|(plugin, write)| plugins.by_name.get(plugin).is_none_or(|plugin| plugin.controller.sees(write)))
     }
 
     /// Whether plugins may run: without an election always.

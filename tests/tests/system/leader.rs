@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use pintle_tests::controlplane::SUBJECT;
+use pintle_tests::proxy::{Proxy, kubeconfig_through};
+use pintle_tests::scenarios::history::Recorder;
+use pintle_tests::scenarios::stage::{COMPARED, Stage, replica_set};
+use pintle_tests::scenarios::{UserActions, rules};
 use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, eventually};
 use serde_json::{Value, json};
 
@@ -101,6 +106,67 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     let messages: Vec<&str> = events.iter().filter(of_lease).map(|event| event["message"].as_str().unwrap()).collect();
     ensure!(messages.iter().filter(|message| message.ends_with(" became leader")).count() == 4, "{messages:?}");
     ensure!(messages.iter().any(|message| message.ends_with(" stopped leading")), "{messages:?}");
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The next leader begins within milliseconds, while its watch of Pods is behind by seconds: it creates none again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Result<()> {
+    const REPLICAS: u32 = 20;
+    let cluster = TestCluster::real().await?;
+    let plane = cluster.plane()?;
+    let stage = Stage::new(plane.client(), plane.kubeconfig(), "hand-over".to_owned());
+    stage.client.create_namespace(&stage.ns).await?;
+    // Admission requires it for each Pod.
+    stage.create("serviceaccounts", &json!({"metadata": {"name": "default"}})).await?;
+    stage.create("replicasets", &replica_set("web", 0, json!({}))).await?;
+    let recorder = Recorder::start(&stage).await?;
+    let flags = |times: [&str; 3]| {
+        let times = times.map(|time| format!("--leader-elect-{time}"));
+        [&[HostProcess::controllers(&["replicaset"])], &times[..]].concat()
+    };
+    let defaults = flags(["lease-duration=15s", "renew-deadline=10s", "retry-period=2s"]);
+    let proxies = [Proxy::start(plane).await?, Proxy::start(plane).await?];
+    let through = |proxy: &Proxy| kubeconfig_through(plane, SUBJECT, proxy.address());
+
+    let mut first = HostProcess::start(&std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?, &defaults)?;
+    first.ready().await?;
+    let mut second = HostProcess::start(&through(&proxies[0])?, &defaults)?;
+    second.ready().await?;
+    phase(&second, "Standby").await?;
+    proxies[0].delay("pods", Duration::from_secs(4));
+    stage.scale("replicasets", "web", REPLICAS).await?;
+    let count = |n: u32| move |pods: &[Value]| pods.len() == n as usize;
+    stage.until_all("pods", "be there", count(REPLICAS)).await?;
+    first.stop().await;
+    phase(&second, "Running").await?;
+    ensure!(!second.log_tail().contains("the caches do not show"), "{}", second.log_tail());
+    stage.scale("replicasets", "web", REPLICAS + 2).await?;
+    stage.until_all("pods", "be there", count(REPLICAS + 2)).await?;
+
+    // A watch that shows nothing any more: the term begins at last, as late as after a crash.
+    let mut third = HostProcess::start(
+        &through(&proxies[1])?,
+        &flags(["lease-duration=3s", "renew-deadline=2s", "retry-period=500ms"]),
+    )?;
+    third.ready().await?;
+    phase(&third, "Standby").await?;
+    proxies[1].silence("pods");
+    stage.scale("replicasets", "web", REPLICAS + 4).await?;
+    stage.until_all("pods", "be there", count(REPLICAS + 4)).await?;
+    let settled = stage.settle().await?;
+    let ids = COMPARED.into_iter().flat_map(|plural| {
+        let objects = settled[plural].as_array().into_iter().flatten();
+        objects.map(move |object| ((plural, object["metadata"]["uid"].as_str().unwrap().to_owned()), object.clone()))
+    });
+    let history = recorder.until(&ids.collect()).await?;
+    second.stop().await;
+    phase(&third, "Running").await?;
+    ensure!(third.log_tail().contains("the caches do not show what the last leader wrote"), "{}", third.log_tail());
+    third.kill();
+    let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
+    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     cluster.stop().await;
     Ok(())
 }

@@ -232,6 +232,9 @@ impl Controller {
         let mut probes = self.relevant(probes);
         probes.extend(self.unclear(&*cache, &mut writes));
         let (n_writes, n_probes) = (writes.len(), probes.len());
+        if n_writes > 0 {
+            self.last_writes.lock().note(&self.name, &writes);
+        }
         let mut inner = self.inner.lock();
         if !inner.leads {
             // What became of the run is the next leader's business.

@@ -14,7 +14,10 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::Priority;
+use pintle_core::policy::selection::Selected;
 
 use super::state::KeyedState;
 use super::{Controller, dispatch};
@@ -38,6 +41,14 @@ impl Controller {
     pub(crate) async fn led(&self) {
         // The sender lives as long as `self`.
         let _ = self.leading.subscribe().wait_for(|leads| *leads).await;
+    }
+
+    /// Whether the caches show a write of another host. Caches that are not complete will begin with a list, which shows it.
+    pub(crate) fn sees(&self, write: &PendingWrite) -> bool {
+        let version = self.version();
+        let Some(cache) = version.cache().filter(|cache| cache.synced().now_or_never().is_some()) else { return true };
+        // A selector may keep the object out of the cache for ever.
+        cache.selects(write) == Selected::Unknown || cache.sees(write)
     }
 
     /// Starts a term. Does nothing during a term.

@@ -39,6 +39,7 @@ use pintle_cache::{Delta, Supervisor};
 use pintle_core::contract::outcome::MutationFailure;
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::object::id::{Key, Kind};
+use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::pending::Pending;
 use pintle_core::ports::api::ApiReader;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -74,6 +75,7 @@ pub(crate) struct ControllerParts {
     pub(crate) stale_bound: Duration,
     /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
+    pub(crate) last_writes: Arc<Mutex<LastWrites>>,
     pub(crate) supervisor: Arc<Supervisor>,
     /// Notified whenever work may have finished.
     pub(crate) idle_signal: Arc<Notify>,
@@ -101,6 +103,8 @@ pub(crate) struct Controller {
     clock: WallClock,
     stale_bound: Duration,
     failures: Arc<Failures>,
+    /// Of all plugins, for the next leader.
+    last_writes: Arc<Mutex<LastWrites>>,
     /// What the host holds for the runs.
     held: Arc<Account>,
     supervisor: Arc<Supervisor>,
@@ -193,6 +197,7 @@ impl Controller {
             clock: parts.clock,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
+            last_writes: parts.last_writes,
             held,
             supervisor: parts.supervisor,
             mapping: mapping::Mapping::default(),

@@ -68,6 +68,7 @@ impl Fixture {
             clock: wall_clock(),
             stale_bound: Duration::from_secs(30),
             failures: Failures::new(failures::MAX_BYTES),
+            last_writes: Arc::default(),
             supervisor: Supervisor::new(),
             idle_signal: idle_signal.clone(),
             changes: watch::Sender::new(0),

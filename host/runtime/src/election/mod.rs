@@ -24,7 +24,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pintle_core::contract::outcome::Event;
-use pintle_core::policy::election::{Action, Candidate, Lease, Moment, Term, Times};
+use pintle_core::policy::election::{Action, Candidate, LAST_WRITES, LastWrites, Lease, Moment, Term, Times};
 use pintle_core::ports::api::{
     ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteFence, WriteVerb, WriterIdentity, Written,
 };
@@ -46,6 +46,8 @@ const CLIENT: &str = "leader-election";
 const COMPONENT: &str = "pintle";
 /// How long the API server may take for the release at the end.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two looks whether the caches show what the last leader wrote.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long it may take for the event about that.
 const EVENT_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -142,6 +144,8 @@ pub struct Election {
     leads: bool,
     /// The holder that was reported last.
     reported: Option<String>,
+    /// What the last leader has left, and until when this one waits for its caches to show it.
+    inherited: Option<(LastWrites, Instant)>,
     watch: Option<WatchStream>,
     /// No watch is opened before.
     watch_after: Instant,
@@ -174,6 +178,7 @@ impl Election {
             standing: watch::Sender::new(standing),
             leads: false,
             reported: None,
+            inherited: None,
             watch: None,
             watch_after: Instant::now(),
             config,
@@ -247,10 +252,15 @@ impl Election {
     async fn hold(&mut self, lease: Lease, verb: WriteVerb, patience: Duration) {
         // Before it is sent: others see it later.
         let sent = self.leadership.moment();
+        let released = self.candidate.lease().filter(|lease| lease.is_released());
+        let inherited = released.and_then(|lease| lease.annotation(LAST_WRITES)).map(LastWrites::parse);
         match tokio::time::timeout(patience, self.lock.write(verb)).await {
             Ok(Ok(Written { resource_version, uid, .. })) => {
                 if self.candidate.wrote(lease, &resource_version, &uid, sent) {
                     tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "took the Lease");
+                    // A crash of the last leader would have cost as much.
+                    let until = Instant::now() + self.config.times.lease_duration;
+                    self.inherited = inherited.map(|writes| (writes, until));
                 }
                 self.leadership.set(self.candidate.term());
                 self.report_holder();
@@ -278,6 +288,10 @@ impl Election {
 
     /// Waits until then, or until the Lease changes.
     async fn wait(&mut self, until: Instant) {
+        let now = Instant::now();
+        if self.inherited.is_some() {
+            return tokio::time::sleep_until(until.min(now + LOOK_AGAIN)).await;
+        }
         // A term of a Lease that was just created begins a little later.
         let until = match self.candidate.term() {
             Some(term) if !self.leads => until.min(term.from().into()),
@@ -321,6 +335,15 @@ impl Election {
         if self.leads || !self.leadership.is_open() {
             return;
         }
+        if let Some((writes, until)) = &self.inherited {
+            if !self.manager.sees(writes) {
+                if Instant::now() < *until {
+                    return;
+                }
+                tracing::warn!("the caches do not show what the last leader wrote; its work may be done twice");
+            }
+            self.inherited = None;
+        }
         self.leads = true;
         tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "became leader");
         self.metrics.leads(&self.config.name, true);
@@ -331,6 +354,7 @@ impl Election {
 
     /// Stops the plugins. The fence is closed.
     async fn stop_leading(&mut self, why: &str) {
+        self.inherited = None;
         if !std::mem::take(&mut self.leads) {
             return;
         }
@@ -367,8 +391,11 @@ impl Election {
 
     /// Writes that nobody holds the Lease; returns whether this process held it.
     async fn write_release(&mut self) -> Result<bool, ApiError> {
+        // If this term ends before it has begun, the next leader inherits the same.
+        let last_writes = self.inherited.take().map_or_else(|| self.manager.last_writes(), |(writes, _)| writes);
         for is_last in [false, true] {
-            let Some(lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
+            let Some(mut lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
+            lease.annotate(LAST_WRITES, last_writes.text().as_deref());
             match self.lock.write(WriteVerb::Update { body: lease.text() }).await {
                 // A renewal was under way.
                 Err(error) if error.class == ApiErrorClass::Conflict && !is_last => {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::handover::LAST_WRITES;
+
 /// Annotation: the identity of the Pintle that took the Lease last. It is not the holder if another program has taken the Lease since.
 pub const HOLDER: &str = "pintle.dev/holder";
 
@@ -95,6 +97,7 @@ impl Lease {
             next.set_spec("leaseTransitions", json!(if is_new { 0 } else { transitions + 1 }));
         }
         next.annotate(HOLDER, Some(holder));
+        next.annotate(LAST_WRITES, None);
         next
     }
 

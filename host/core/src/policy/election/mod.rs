@@ -16,6 +16,7 @@
 //! *Source*: `client-go/tools/leaderelection`; different from it: point 3, the wall clock, and that a holder who sees another one stops
 //! at once instead of at its deadline.
 
+mod handover;
 mod lease;
 
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::object::version::ResourceVersion;
 
+pub use self::handover::{LAST_WRITES, LastWrites};
 pub use self::lease::{HOLDER, Lease};
 
 /// Pauses between tries are longer by up to this factor, so that candidates do not try at the same time. client-go's value.

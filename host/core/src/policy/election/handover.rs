@@ -1,0 +1,178 @@
+//! What a leader leaves to the next one when it gives the Lease up: what each plugin wrote last.
+//!
+//! The next leader begins within milliseconds, and its caches may not show these writes yet. A controller that does not see the Pods
+//! that were just created would create them again, so the next leader waits until its caches show the writes.
+//!
+//! The text is an annotation of the Lease ([`LAST_WRITES`]): `{"PLUGIN": [{"kind", "namespace", "name", "uid", "resourceVersion"}]}`,
+//! one entry for each kind. Anyone who may write the Lease may write it, so it delays a term for a bounded time, and nothing else.
+//!
+//! *Not here*: read-your-writes within a term (`policy::pending`); leaders that end without a release, after which nobody leads for
+//! longer than watches lag behind.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::id::{Kind, ObjectKey};
+use crate::object::version::ResourceVersion;
+use crate::policy::pending::PendingWrite;
+
+/// Annotation of a Lease that was given up: the last writes.
+pub const LAST_WRITES: &str = "pintle.dev/last-writes";
+
+/// Kinds of each plugin. More are left out: no plugin creates objects of so many.
+const MAX_KINDS: usize = 16;
+/// Of the text. All annotations of an object together may have 256 KiB.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The last write of each plugin to each kind, deletions excepted: a second deletion of an object does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastWrites(BTreeMap<String, BTreeMap<Kind, PendingWrite>>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    kind: Kind,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+impl LastWrites {
+    /// Takes note of writes, in their order.
+    pub fn note<'a>(&mut self, plugin: &str, writes: impl IntoIterator<Item = &'a PendingWrite>) {
+        for write in writes.into_iter().filter(|write| !write.gone && !write.resource_version.is_empty()) {
+            if !self.0.contains_key(plugin) {
+                self.0.insert(plugin.to_owned(), BTreeMap::new());
+            }
+            let Some(kinds) = self.0.get_mut(plugin) else { continue };
+            let version = ResourceVersion::parse(&write.resource_version);
+            let is_older = |last: &PendingWrite| {
+                let last = ResourceVersion::parse(&last.resource_version);
+                version.compare(&last).is_some_and(|order| order.is_lt())
+            };
+            match kinds.get(&write.kind) {
+                Some(last) if is_older(last) => {}
+                None if kinds.len() >= MAX_KINDS => {}
+                _ => drop(kinds.insert(write.kind.clone(), PendingWrite { labels: None, ..write.clone() })),
+            }
+        }
+    }
+
+    /// The writes, with the plugin of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PendingWrite)> {
+        self.0.iter().flat_map(|(plugin, kinds)| kinds.values().map(move |write| (plugin.as_str(), write)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As the annotation; absent if there are none. What does not fit is left out, the plugins that are last in order first.
+    pub fn text(&self) -> Option<String> {
+        let mut all: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+        let mut n_bytes = 0;
+        for (plugin, write) in self.iter() {
+            let ObjectKey { namespace, name } = &write.object;
+            let entry = Entry {
+                kind: write.kind.clone(),
+                namespace: namespace.to_string(),
+                name: name.to_string(),
+                uid: write.uid.clone(),
+                resource_version: write.resource_version.clone(),
+            };
+            // The separators and the plugin's name are counted for each.
+            n_bytes += serde_json::to_string(&entry).map_or(0, |text| text.len()) + plugin.len() + 8;
+            if n_bytes > MAX_BYTES {
+                break;
+            }
+            all.entry(plugin).or_default().push(entry);
+        }
+        if all.is_empty() { None } else { serde_json::to_string(&all).ok() }
+    }
+
+    /// Reads the annotation. What does not parse counts as none.
+    pub fn parse(text: &str) -> Self {
+        if text.len() > MAX_BYTES {
+            return Self::default();
+        }
+        let all: BTreeMap<String, Vec<Entry>> = serde_json::from_str(text).unwrap_or_default();
+        let mut writes = Self::default();
+        for (plugin, entries) in all {
+            let of_plugin: Vec<PendingWrite> = entries
+                .into_iter()
+                .map(|Entry { kind, namespace, name, uid, resource_version }| PendingWrite {
+                    kind,
+                    object: ObjectKey::new(&namespace, &name),
+                    uid,
+                    resource_version,
+                    gone: false,
+                    labels: None,
+                })
+                .collect();
+            writes.note(&plugin, &of_plugin);
+        }
+        writes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(kind: &str, name: &str, version: &str) -> PendingWrite {
+        PendingWrite {
+            kind: kind.parse().unwrap(),
+            object: ObjectKey::new("ns", name),
+            uid: format!("uid-{name}"),
+            resource_version: version.to_owned(),
+            gone: false,
+            labels: Some(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
+        }
+    }
+
+    fn names(writes: &LastWrites) -> Vec<String> {
+        writes.iter().map(|(plugin, write)| format!("{plugin} {} {}", write.kind, write.object.name)).collect()
+    }
+
+    #[test]
+    fn the_last_write_of_each_kind_is_kept_and_survives_the_annotation() {
+        let mut writes = LastWrites::default();
+        assert_eq!(writes.text(), None);
+        // Answers of concurrent writes come in any order.
+        writes.note("rs", &[write("v1/Pod", "a", "9"), write("v1/Pod", "b", "10"), write("v1/Pod", "c", "8")]);
+        writes.note("rs", &[write("apps/v1/ReplicaSet", "s", "12")]);
+        writes.note("gc", &[PendingWrite { gone: true, ..write("v1/Pod", "d", "13") }, write("v1/Pod", "e", "")]);
+        assert_eq!(names(&writes), ["rs v1/Pod b", "rs apps/v1/ReplicaSet s"]);
+        let text = writes.text().unwrap();
+        let expected = r#"{"rs":[{"kind":"v1/Pod","namespace":"ns","name":"b","uid":"uid-b","resourceVersion":"10"},{"kind":"apps/v1/ReplicaSet","namespace":"ns","name":"s","uid":"uid-s","resourceVersion":"12"}]}"#;
+        assert_eq!(text, expected);
+        assert_eq!(LastWrites::parse(&text), writes);
+    }
+
+    #[test]
+    fn neither_plugins_nor_users_make_it_large() {
+        let mut writes = LastWrites::default();
+        for n in 0..MAX_KINDS + 1 {
+            writes.note("many-kinds", &[write(&format!("g/v1/K{n}"), "a", "1")]);
+        }
+        assert_eq!(writes.iter().count(), MAX_KINDS);
+        for n in 0..100 {
+            for kind in 0..MAX_KINDS {
+                writes.note(&format!("plugin-{n}"), &[write(&format!("g/v1/K{kind}"), &"n".repeat(253), "1")]);
+            }
+        }
+        let text = writes.text().unwrap();
+        assert!(text.len() <= MAX_BYTES && text.len() > MAX_BYTES / 2, "{}", text.len());
+        assert!(!LastWrites::parse(&text).is_empty());
+        assert!(LastWrites::parse(&format!("{}{}", " ".repeat(MAX_BYTES), r#"{"a":[]}"#)).is_empty());
+        for garbage in
+            ["", "[]", "{", r#"{"a":{}}"#, r#"{"a":[{"kind":"?","name":"x","uid":"","resourceVersion":"1"}]}"#]
+        {
+            assert!(LastWrites::parse(garbage).is_empty(), "{garbage}");
+        }
+    }
+}
