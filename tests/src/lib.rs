@@ -11,6 +11,7 @@
 //! | [`crash`] | a rollout during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
+//! | [`author_times`], [`standby_times`] | what `cargo xtask bench` measures besides throughput and memory |
 //! | [`hostile_objects`] | objects that would harm a controller which trusts them |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
@@ -39,6 +40,7 @@ pub mod proxy;
 pub mod registry;
 pub mod scenarios;
 pub mod silence;
+pub mod standby_times;
 pub mod static_pod;
 pub mod tls;
 pub mod tutorial;

@@ -1,5 +1,6 @@
 //! Pintle and kube-controller-manager side by side on fresh real control planes: `cargo xtask bench`.
 //!
+//! `standby` is another table: the time from the Lease to the first write of a process that stood by (`target/bench/standby.json`).
 //! `authors` is another table: what an author waits for in each language, and the sizes of components (`target/bench/authors.json`).
 //!
 //! Prints a table of medians with ratios, and writes `target/bench/controllers.json`: a list of records
@@ -16,10 +17,11 @@ use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
 use pintle_tests::author_times::{self, Times};
 use pintle_tests::authors::LANGUAGES;
+use pintle_tests::controlplane::Audit;
 use pintle_tests::process::Usage;
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::subject::{self, Running};
-use pintle_tests::{ApiClient, ControlPlane, Options, eventually, target_dir};
+use pintle_tests::{ApiClient, ControlPlane, Options, eventually, standby_times, target_dir};
 use serde_json::{Value, json};
 
 /// The longest that one scenario may take.
@@ -53,7 +55,7 @@ const USAGE: &str =
     "usage: bench --pintle PATH [--before PATH] [--rounds N (3)] [--only WORD] [--cached-pods N (20000)] [--settle SECONDS (150)]
   --before measures another build of Pintle in the same rounds
   --settle is the wait before memory is read, so that both have given back what their first list took
-  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, namespace-10x300, namespace-300x10, namespace-1x3000, memory, authors";
+  --only keeps scenarios with WORD in their name: 10x300, 300x10, 1x3000, namespace-10x300, namespace-300x10, namespace-1x3000, memory, standby, authors";
 
 impl Args {
     /// Each build of Pintle, and the others.
@@ -179,7 +181,53 @@ async fn run() -> Result<()> {
     if !samples.is_empty() {
         report(&samples, args.cached_pods)?;
     }
+    if wanted("standby") {
+        standby(&args).await?;
+    }
     if wanted("authors") { authors(&args) } else { Ok(()) }
+}
+
+/// From the Lease to the first write of a process that stood by, with many Pods in the cluster.
+async fn standby(args: &Args) -> Result<()> {
+    const PATH: &str = "/apis/apps/v1/namespaces/bench/deployments/app";
+    let plane = ControlPlane::start(Options { audit: Some(Audit::Writes), ..Options::default() }).await?;
+    let client = plane.client();
+    prepare(&client).await?;
+    let pod = realistic_pod();
+    create_all(&client, "/api/v1/namespaces/bench/pods", (0..args.cached_pods).map(|_| pod.clone())).await?;
+    client.create("/apis/apps/v1/namespaces/bench/deployments", &deployment("app", 1)).await?;
+    let mut samples: BTreeMap<Implementation, Vec<f64>> = BTreeMap::new();
+    for round in 0..args.rounds {
+        let mut order = args.implementations(&[Implementation::KubeControllerManager]);
+        let first = round % order.len();
+        order.rotate_left(first);
+        for implementation in order {
+            let subject = match implementation {
+                Implementation::Pintle => Subject::Pintle(args.pintle.clone()),
+                Implementation::Before => Subject::Pintle(args.before.clone().context("there is no other build")?),
+                Implementation::KubeControllerManager | Implementation::Bare => Subject::KubeControllerManager,
+            };
+            let took = standby_times::measure(&plane, &subject, &CONTROLLERS, PATH).await?;
+            eprintln!("round {} standby {}: {took:.1?}", round + 1, implementation.name());
+            samples.entry(implementation).or_default().push(took.as_secs_f64());
+        }
+    }
+    plane.stop().await;
+    let reference = samples.get(&Implementation::KubeControllerManager).cloned().map_or(0.0, median);
+    println!(
+        "\n{:<24} {:>26} {:>7}",
+        format!("standby, {} Pods", args.cached_pods),
+        "Lease to first write, ms",
+        "ratio"
+    );
+    let mut records = Vec::new();
+    for (implementation, all) in samples {
+        let seconds = median(all);
+        let ratio = seconds / reference;
+        println!("{:<24} {:>26.1} {:>7}", implementation.name(), seconds * 1e3, format!("{ratio:.3}x"));
+        records.push(json!({"implementation": implementation.name(), "pods": args.cached_pods, "seconds": seconds}));
+    }
+    write("standby.json", &records)
 }
 
 /// What authors wait for, with `--pintle`, in medians of the rounds.
