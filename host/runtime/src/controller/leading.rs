@@ -47,7 +47,7 @@ impl Controller {
     pub(crate) fn sees(&self, write: &PendingWrite) -> bool {
         let version = self.version();
         let Some(cache) = version.cache().filter(|cache| cache.synced().now_or_never().is_some()) else { return true };
-        // A selector may keep the object out of the cache for ever.
+        // The selector of a watch may leave the object out.
         cache.selects(write) == Selected::Unknown || cache.sees(write)
     }
 

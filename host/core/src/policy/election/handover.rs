@@ -17,7 +17,7 @@ use crate::object::id::{Kind, ObjectKey};
 use crate::object::version::ResourceVersion;
 use crate::policy::pending::PendingWrite;
 
-/// Annotation of a Lease that was given up: the last writes.
+/// Annotation of a released Lease: the last writes.
 pub const LAST_WRITES: &str = "pintle.dev/last-writes";
 
 /// Kinds of each plugin. More are left out: no plugin creates objects of so many.
