@@ -161,12 +161,12 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
         objects.map(move |object| ((plural, object["metadata"]["uid"].as_str().unwrap().to_owned()), object.clone()))
     });
     let history = recorder.until(&ids.collect()).await?;
+    let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
+    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     second.stop().await;
     phase(&third, "Running").await?;
     ensure!(third.log_tail().contains("the caches do not show what the last leader wrote"), "{}", third.log_tail());
     third.kill();
-    let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
-    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     cluster.stop().await;
     Ok(())
 }
