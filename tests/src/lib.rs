@@ -8,6 +8,7 @@
 //! | [`api`], [`kubectl`], [`eventually()`] | clients of a cluster, and waits with a deadline |
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
+//! | [`deploy`] | the manifests of `host/deploy` |
 //! | [`crash`] | a rollout during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
@@ -26,6 +27,7 @@ pub mod cluster;
 pub mod components;
 pub mod controlplane;
 pub mod crash;
+pub mod deploy;
 pub mod eventually;
 pub mod handover;
 pub mod host;

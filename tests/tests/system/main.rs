@@ -11,6 +11,7 @@ mod controlplane;
 mod crash;
 mod defaults;
 mod deletions;
+mod deploy;
 mod dev;
 mod documentation;
 mod failures;

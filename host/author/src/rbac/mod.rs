@@ -56,6 +56,9 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
     of_host.events();
     of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
+    // Whether there are ControllerPlugins: their definition may come later.
+    let definition = ["controllerplugins.pintle.dev".to_owned()];
+    of_host.add("", "apiextensions.k8s.io", "customresourcedefinitions", &definition, &["list", "watch"]);
     const LEASES: &str = "coordination.k8s.io";
     // Who the clients of its HTTPS port are, and what they may read there.
     of_host.add("", "authentication.k8s.io", "tokenreviews", &[], &["create"]);

@@ -1,0 +1,45 @@
+{{- define "pintle.name" -}}
+{{- if contains "pintle" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-pintle" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "pintle.account" -}}
+{{- .Values.serviceAccount.name | default (include "pintle.name" .) }}
+{{- end }}
+
+{{- define "pintle.selector" -}}
+app.kubernetes.io/name: pintle
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "pintle.labels" -}}
+{{ include "pintle.selector" . }}
+app.kubernetes.io/part-of: pintle
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "pintle.image" -}}
+{{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* Roles of a file that `pintle rbac` has made, for this release: `root` is the context, `file` the file, `suffix` ends the name of the host's role. */ -}}
+{{- define "pintle.roles" -}}
+{{- $name := include "pintle.name" .root }}
+{{- range $text := splitList "---\n" (required (printf "there is no %s" .file) (.root.Files.Get .file)) }}
+{{- $object := fromYaml $text }}
+{{- if and $object (ne $object.kind "ServiceAccount") }}
+{{- $role := regexReplaceAll "^pintle:" $object.metadata.name (printf "%s:" $name) }}
+{{- $role = regexReplaceAll ":host$" $role (printf ":host%s" $.suffix) }}
+{{- $_ := set $object.metadata "name" $role }}
+{{- $_ := set $object.metadata "labels" (include "pintle.labels" $.root | fromYaml) }}
+{{- if $object.roleRef }}
+{{- $_ := set $object.roleRef "name" $role }}
+{{- $_ := set $object "subjects" (list (dict "kind" "ServiceAccount" "namespace" $.root.Release.Namespace "name" (include "pintle.account" $.root))) }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}

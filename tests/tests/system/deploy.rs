@@ -1,0 +1,149 @@
+//! The manifests of `host/deploy` on the real API server: it accepts them as they are, and Pods of them in a namespace that enforces the
+//! Pod Security Standard `restricted`. Their roles are what `pintle rbac` prints.
+//!
+//! `UPDATE_EXPECT=1` writes the roles and definitions again. The chart is tested in the long tier (`install`).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use expect_test::expect_file;
+use pintle_tests::deploy::{self, NAMESPACE, ROLES, documents, only};
+use pintle_tests::{ApiClient, ControlPlane, Failure, Options, kubectl, pintle};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const OVERLAYS: [&str; 2] = ["beside", "instead"];
+const APPLY: [&str; 5] = ["apply", "--server-side", "--validate=strict", "-o", "name"];
+
+#[test]
+fn committed_roles_and_definitions_are_what_pintle_prints() -> Result<()> {
+    for (file, args) in ROLES {
+        let words = [&["rbac"], args].concat();
+        let text = format!("# Printed by `pintle {}`.\n{}", words.join(" "), pintle::run(&words)?);
+        expect_file![deploy::path(file)].assert_eq(&text);
+    }
+    for file in ["kustomize/base/controllerplugins.yaml", "chart/crds/controllerplugins.yaml"] {
+        expect_file![deploy::path(file)].assert_eq(&pintle::run(["crd"])?);
+    }
+    Ok(())
+}
+
+/// The arguments that the manifests give to `pintle` are accepted by its command line.
+#[test]
+fn the_arguments_of_the_manifests_are_known() -> Result<()> {
+    let mut pods =
+        vec![documents(&std::fs::read_to_string(deploy::path("static-pod/pintle.yaml"))?)?.remove(0)["spec"].clone()];
+    for overlay in OVERLAYS {
+        let objects = documents(&deploy::kustomize(&deploy::path(&format!("kustomize/overlays/{overlay}")))?)?;
+        pods.push(only(&objects, "Deployment")?["spec"]["template"]["spec"].clone());
+    }
+    for pod in pods {
+        let args = pod["containers"][0]["args"].as_array().context("no arguments")?;
+        let args = args.iter().map(|arg| arg.as_str().unwrap());
+        <::pintle::cli::Cli as clap::Parser>::try_parse_from(std::iter::once("pintle").chain(args))?;
+        let grace = pod["terminationGracePeriodSeconds"].as_u64().context("no grace period")?;
+        ensure!(grace >= 10 + 15, "runs may take 10 s, and the release of the Lease some more");
+    }
+    Ok(())
+}
+
+struct Cluster {
+    plane: ControlPlane,
+    client: ApiClient,
+    folder: TempDir,
+}
+
+impl Cluster {
+    async fn start() -> Result<Cluster> {
+        let plane = ControlPlane::start(Options::default()).await?;
+        Ok(Cluster { client: plane.client(), plane, folder: tempfile::tempdir()? })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, text)?;
+        Ok(file)
+    }
+
+    async fn apply(&self, file: &Path, more: &[&str]) -> Result<String> {
+        kubectl(&self.plane.kubeconfig(), &[&APPLY, more, &["-f", file.to_str().unwrap()]].concat()).await
+    }
+
+    /// Applies, and applies again, which changes nothing; the objects that the server has are then those of the text.
+    async fn install(&self, name: &str, yaml: &str) -> Result<Vec<Value>> {
+        let file = self.write(&format!("{name}.yaml"), yaml)?;
+        // Namespaced objects have no place before, and a dry run makes none.
+        self.client.create_namespace(NAMESPACE).await.ok();
+        self.apply(&file, &["--dry-run=server"]).await?;
+        let applied = self.apply(&file, &[]).await?;
+        let objects = documents(yaml)?;
+        ensure!(applied.lines().count() == objects.len(), "{applied}");
+        let diff = kubectl(&self.plane.kubeconfig(), &["diff", "--server-side", "-f", file.to_str().unwrap()]).await?;
+        ensure!(diff.is_empty(), "{diff}");
+        Ok(objects)
+    }
+}
+
+/// A Pod as the ReplicaSet controller makes it.
+fn pod(deployment: &Value) -> Value {
+    let template = &deployment["spec"]["template"];
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "pintle-", "labels": template["metadata"]["labels"]}, "spec": template["spec"]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_api_server_accepts_the_overlays_and_restricted_pods_of_them() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    for overlay in OVERLAYS {
+        let yaml = deploy::kustomize(&deploy::path(&format!("kustomize/overlays/{overlay}")))?;
+        let objects = cluster.install(overlay, &yaml).await.with_context(|| format!("the overlay {overlay}"))?;
+        let deployment = only(&objects, "Deployment")?;
+        let pod = pod(deployment);
+        cluster.client.create(&pods, &pod).await.with_context(|| format!("a Pod of {overlay}"))?;
+        // The namespace enforces the standard: each of these is refused.
+        let spec = "/spec/securityContext";
+        let container = "/spec/containers/0/securityContext";
+        for (place, value) in [
+            (format!("{spec}/runAsNonRoot"), json!(false)),
+            (format!("{spec}/seccompProfile/type"), json!("Unconfined")),
+            (format!("{container}/allowPrivilegeEscalation"), json!(true)),
+            (format!("{container}/capabilities/drop"), json!([])),
+        ] {
+            let mut other = pod.clone();
+            *other.pointer_mut(&place).with_context(|| format!("no {place}"))? = value;
+            let refused =
+                cluster.client.create(&pods, &other).await.err().with_context(|| format!("{place} counts"))?;
+            ensure!(
+                Failure::code_of(&refused) == Some(403) && format!("{refused:#}").contains("PodSecurity"),
+                "{refused:#}"
+            );
+        }
+        ensure!(deployment["spec"]["replicas"] == 3, "{deployment:#}");
+        let budget = only(&objects, "PodDisruptionBudget")?;
+        for selector in [&budget["spec"]["selector"], &deployment["spec"]["selector"]] {
+            ensure!(selector["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"], "{selector}");
+        }
+    }
+    cluster.plane.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_api_server_accepts_the_static_pod() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    // kube-controller-manager makes it in clusters that have one.
+    let account = json!({"metadata": {"name": "default"}});
+    cluster.client.create("/api/v1/namespaces/kube-system/serviceaccounts", &account).await?;
+    let file = deploy::path("static-pod/pintle.yaml");
+    let applied = cluster.apply(&file, &[]).await?;
+    ensure!(applied.trim() == "pod/pintle", "{applied}");
+    // What a file says twice, or misspells, is refused.
+    let wrong = std::fs::read_to_string(&file)?.replace("hostNetwork:", "hostNetworks:");
+    let wrong = cluster.write("wrong.yaml", &wrong)?;
+    let refused = cluster.apply(&wrong, &[]).await.err().context("a field that does not exist")?;
+    ensure!(format!("{refused:#}").contains("hostNetworks"), "{refused:#}");
+    cluster.plane.stop().await;
+    Ok(())
+}
