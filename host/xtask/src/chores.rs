@@ -17,7 +17,8 @@ fn cargo() -> Command {
     process::cargo(&root())
 }
 
-fn target() -> PathBuf {
+/// The target folder.
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 

@@ -9,6 +9,7 @@ pub mod docs;
 pub mod examples;
 pub mod guests;
 pub mod reference;
+pub mod release;
 pub mod schema;
 pub mod tools;
 pub mod tutorials;

@@ -7,12 +7,14 @@ mod new_plugin;
 mod packages;
 mod tiers;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tiers::Long;
 use xtask::bindings::{self, LANGUAGES};
 use xtask::guests::{self, Set};
+use xtask::release::{self, Target};
 
 /// Build and test chores.
 #[derive(Parser)]
@@ -50,6 +52,18 @@ enum Chore {
         /// Optimised.
         #[arg(long)]
         release: bool,
+    },
+    /// Build what is published of a version: static binaries, archives, images, bills of materials, checksums.
+    Release {
+        /// Folder for the files; target/release-VERSION by default.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+        /// Only for this one; all that this machine can build for by default. Repeatable.
+        #[arg(long = "target", value_name = "TRIPLE")]
+        targets: Vec<Target>,
+        /// Take this binary instead of building one.
+        #[arg(long, value_name = "FILE", requires = "targets")]
+        binary: Option<PathBuf>,
     },
     /// Set up, build, and play the main job on the embedded cluster.
     Demo,
@@ -120,6 +134,13 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::NewPlugin { name } => new_plugin::create(&xtask::root(), &name),
         Chore::Build { release } => {
             eprintln!("built {}", chores::build(release)?.display());
+            Ok(())
+        }
+        Chore::Release { out, targets, binary } => {
+            let out = out.unwrap_or_else(|| chores::target().join(format!("release-{}", release::VERSION)));
+            for file in release::release(&release::Options { out, targets, binary })? {
+                println!("{}", file.display());
+            }
             Ok(())
         }
         Chore::Demo => chores::demo(),

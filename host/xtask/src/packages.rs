@@ -6,9 +6,13 @@ use anyhow::bail;
 use xtask::process;
 
 /// A program, and the package of Debian that has it; the release of Debian pins the version.
-const NEEDED: [(&str, &str); 1] = [
+const NEEDED: [(&str, &str); 3] = [
     // A real registry, for what is pushed and pulled.
     ("docker-registry", "docker-registry"),
+    // Another reader of the container image, and what operators push it with.
+    ("skopeo", "skopeo"),
+    // Probes of containers, whose certificates nobody signed.
+    ("curl", "curl"),
 ];
 
 /// Installs what is missing, which only root can.

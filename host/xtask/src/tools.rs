@@ -1,4 +1,4 @@
-//! Programs in Rust that chores need, at versions that are pinned here. Each is built once for all checkouts ([`cache`]).
+//! Programs that chores and tests need, at versions that are pinned here. Each is built once for all checkouts ([`cache`]).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,6 +12,9 @@ const CARGO_DENY: &str = "0.20.2";
 
 /// Renders the documentation site. Another version may render other pages, so that of the machine does not count.
 const MDBOOK: &str = "0.5.4";
+
+/// Renders and installs charts. Another version may render other texts, so that of the machine does not count.
+const HELM: &str = "v3.22.0";
 
 /// cargo-deny of the machine, or this version.
 ///
@@ -31,6 +34,20 @@ pub fn cargo_deny() -> anyhow::Result<PathBuf> {
 pub fn mdbook() -> anyhow::Result<PathBuf> {
     // Unoptimised: it renders the book in two seconds all the same.
     built("mdbook", MDBOOK, &["--no-default-features", "--features", "search", "--debug"])
+}
+
+/// Helm, built with Go.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn helm() -> anyhow::Result<PathBuf> {
+    let folder = cache::entry(&format!("helm-{HELM}"), |folder| {
+        eprintln!("building helm, once");
+        let mut install = Command::new("go");
+        install.args(["install", "-trimpath", &format!("helm.sh/helm/v3/cmd/helm@{HELM}")]);
+        process::run(install.env("GOBIN", folder).env("CGO_ENABLED", "0").env("GOGC", "400")).context("install helm")
+    })?;
+    Ok(folder.join("helm"))
 }
 
 fn built(name: &str, version: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {

@@ -1,0 +1,180 @@
+//! Static binaries: targets, how they are built, and what shows that one needs nothing of the machine.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use object::elf::{FileHeader64, PT_DYNAMIC, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, elf};
+
+use crate::guests::{self, Set};
+use crate::{process, root};
+
+/// What a binary is built for. The C library is musl, because that of GNU loads parts of itself at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// `x86_64-unknown-linux-musl`
+    X86,
+    /// `aarch64-unknown-linux-musl`
+    Arm,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.triple())
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::triple).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|target| target.triple() == text)
+            .ok_or_else(|| format!("not a target; known are {known}"))
+    }
+}
+
+impl Target {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::X86, Self::Arm];
+
+    /// Rust's name.
+    pub fn triple(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64-unknown-linux-musl",
+            Self::Arm => "aarch64-unknown-linux-musl",
+        }
+    }
+
+    /// The name of the architecture in file names and images.
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Self::X86 => "amd64",
+            Self::Arm => "arm64",
+        }
+    }
+
+    /// The target whose binaries run here.
+    pub fn of_this_machine() -> Option<Self> {
+        Self::ALL.into_iter().find(|target| target.is_of_this_machine())
+    }
+
+    /// Whether its binaries run here.
+    pub fn is_of_this_machine(self) -> bool {
+        cfg!(target_os = "linux") && self.triple().starts_with(std::env::consts::ARCH)
+    }
+
+    /// The compiler for the parts that are written in C, and the package of Debian that has it.
+    fn compiler(self) -> (&'static str, &'static [&'static str]) {
+        match (self, self.is_of_this_machine()) {
+            (_, true) => ("musl-gcc", &["musl-tools"]),
+            (Self::X86, false) => ("x86_64-linux-gnu-gcc", &["gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross"]),
+            (Self::Arm, false) => ("aarch64-linux-gnu-gcc", &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]),
+        }
+    }
+
+    /// Installs what building for it takes.
+    ///
+    /// # Errors
+    /// The standard library of Rust or a compiler for C cannot be had.
+    pub fn prepare(self) -> anyhow::Result<()> {
+        process::run(Command::new("rustup").args(["target", "add", self.triple()]).current_dir(root()))
+            .context("install the standard library of Rust")?;
+        let (compiler, packages) = self.compiler();
+        let is_there = || process::succeeds(Command::new(compiler).arg("--version"));
+        ensure!(
+            is_there() || (process::install_debian_packages(packages) && is_there()),
+            "there is no {compiler}; on Debian, as root, apt-get install {}",
+            packages.join(" ")
+        );
+        Ok(())
+    }
+
+    /// Builds `pintle` with its components; answers the binary.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn build(self, profile: &str, features: &[&str]) -> anyhow::Result<PathBuf> {
+        guests::build_named(&[Set::Plugins], &[])?;
+        let (compiler, _) = self.compiler();
+        let mut build = process::cargo(&root());
+        build.args(["build", "--workspace", "--bin", "pintle", "--profile", profile, "--target", self.triple()]);
+        if !features.is_empty() {
+            build.arg("--features").arg(features.join(","));
+        }
+        let name = self.triple().replace('-', "_");
+        build.env(format!("CC_{name}"), compiler);
+        if !self.is_of_this_machine() {
+            build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), compiler);
+        }
+        process::run(&mut build)?;
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let folder = if profile == "dev" { "debug" } else { profile };
+        Ok(target.join(self.triple()).join(folder).join("pintle"))
+    }
+}
+
+/// Whether an ELF file needs neither a loader nor libraries.
+///
+/// # Errors
+/// It is not a 64-bit ELF file.
+pub fn is_static(bytes: &[u8]) -> anyhow::Result<bool> {
+    let header = FileHeader64::<Endianness>::parse(bytes).context("this is not a program for 64-bit Linux")?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, bytes)? {
+        if segment.p_type(endian) == PT_INTERP {
+            return Ok(false);
+        }
+        if segment.p_type(endian) == PT_DYNAMIC
+            && let Some(entries) = segment.dynamic(endian, bytes)?
+        {
+            use object::read::elf::Dyn as _;
+            if entries.iter().any(|entry| entry.tag(endian) == elf::DT_NEEDED) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Runs `pintle version` where there is no other file.
+///
+/// # Errors
+/// It fails there, or this user may not change the root of a process.
+pub(super) fn runs_alone(binary: &Path) -> anyhow::Result<()> {
+    let root = tempfile::tempdir()?;
+    fs::copy(binary, root.path().join("pintle")).with_context(|| format!("copy {}", binary.display()))?;
+    let mut alone = Command::new("unshare");
+    alone.args(["--map-root-user", "--root"]).arg(root.path()).args(["/pintle", "version"]).env_clear();
+    let printed = process::output(alone.env("PATH", std::env::var_os("PATH").unwrap_or_default()));
+    let printed = printed.context("run the binary without any other file")?;
+    if !printed.contains(super::VERSION) {
+        bail!("without any other file, `pintle version` prints {printed}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_need_the_machine_are_not_static() -> anyhow::Result<()> {
+        assert!(!is_static(&fs::read(std::env::current_exe()?)?)?);
+        assert!(is_static(b"#!/bin/sh").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn targets_have_their_names() {
+        assert_eq!("aarch64-unknown-linux-musl".parse(), Ok(Target::Arm));
+        assert!("x86_64-unknown-linux-gnu".parse::<Target>().unwrap_err().contains("x86_64-unknown-linux-musl"));
+    }
+}
