@@ -8,7 +8,7 @@
 //! | [`api`], [`kubectl`], [`eventually()`] | clients of a cluster, and waits with a deadline |
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
-//! | [`deploy`] | the manifests of `host/deploy` |
+//! | [`deploy`], [`kubelet`] | the manifests of `host/deploy`, and kubelets that run what they say |
 //! | [`crash`] | a rollout during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
@@ -33,6 +33,7 @@ pub mod handover;
 pub mod host;
 pub mod hostile_objects;
 pub mod kubectl;
+pub mod kubelet;
 pub mod languages;
 pub mod local;
 pub mod operator;

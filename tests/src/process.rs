@@ -155,6 +155,11 @@ impl Guarded {
         false
     }
 
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// Ends the process at once (SIGKILL) and reaps it.
     pub fn kill(&mut self) {
         // First, so that the shell kills no other process that gets the same id.
@@ -276,7 +281,7 @@ pub(crate) fn only_child(pid: u32) -> Result<u32> {
 }
 
 /// The last lines of a file, or why it cannot be read.
-pub(crate) fn tail(path: &Path) -> String {
+pub fn tail(path: &Path) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let len = file.metadata()?.len();

@@ -25,7 +25,7 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 12] = [
+pub(crate) const SHARES: [Share; 13] = [
     Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
         tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
@@ -55,6 +55,7 @@ pub(crate) const SHARES: [Share; 12] = [
     },
     Share { tests: &[&["tutorials::the_page_for_an_own_kind"]], checks: &[] },
     Share { tests: &[&["contention::two_"], &["contention::three_"], &["contention::hosts_"]], checks: &[] },
+    Share { tests: &[&["install::the_chart"], &["install::the_page"]], checks: &[] },
 ];
 
 /// Which of the long tests run.

@@ -51,7 +51,8 @@ const PORT_ATTEMPTS: usize = 3;
 /// The name of the user that may do everything.
 pub const ADMIN: &str = "admin";
 
-/// The name of the user as which programs under test run. It may do everything too; the audit log tells it from [`ADMIN`].
+/// The name of the user as which programs under test run. It may do everything too, unless [`Options::subject_needs_roles`]; the audit
+/// log tells it from [`ADMIN`].
 pub const SUBJECT: &str = "subject";
 
 /// What a control plane is started with.
@@ -63,6 +64,8 @@ pub struct Options {
     pub apiserver_flags: Vec<String>,
     /// Which requests kube-apiserver logs; none by default.
     pub audit: Option<Audit>,
+    /// [`SUBJECT`] may do nothing until RBAC says so, either.
+    pub subject_needs_roles: bool,
 }
 
 /// A user that authenticates with a static token.
@@ -140,7 +143,8 @@ impl ControlPlane {
         let pki = Pki::create(&run.path.join("pki"))?;
         let [client_port, peer_port, apiserver_port] = free_ports()?;
         let mut users = vec![User { name: ADMIN.to_owned(), groups: vec!["system:masters".to_owned()] }];
-        users.push(User { name: SUBJECT.to_owned(), ..users[0].clone() });
+        let groups = if options.subject_needs_roles { Vec::new() } else { users[0].groups.clone() };
+        users.push(User { name: SUBJECT.to_owned(), groups });
         users.extend(options.users.iter().cloned());
         fs::write(run.path.join("tokens.csv"), token_file(&users)).context("write tokens")?;
 
@@ -253,6 +257,11 @@ impl ControlPlane {
         self.client_for(ADMIN)
     }
 
+    /// A client of a server with the certificate of [`ControlPlane::serving`] that is `user`.
+    pub fn client_of(&self, url: &str, user: &str) -> ApiClient {
+        ApiClient::new(url, Some(&token(user)), Some(&self.pki.ca_pem))
+    }
+
     /// A client that is `user`.
     pub fn client_for(&self, user: &str) -> ApiClient {
         ApiClient::new(&self.base_url(), Some(&token(user)), Some(&self.pki.ca_pem))
@@ -303,15 +312,28 @@ impl ControlPlane {
     /// It ended, or was not healthy in time; the message holds the end of its log.
     pub async fn start_kcm(&self, controllers: &[&str], flags: &[&str]) -> Result<KubeControllerManager> {
         let [port] = free_ports()?;
-        let log = self.run.path.join(format!("kcm-{port}.log"));
-        let mut args = kcm_args(&self.kubeconfig_for(SUBJECT), &self.pki, port);
-        args.push(format!("--controllers={}", controllers.join(",")));
-        args.extend(flags.iter().map(|f| (*f).to_owned()));
-        let mut process = Guarded::part("kube-controller-manager", &self.binary, &args, &log)?;
+        let mut process = self.spawn_kcm(port, controllers, flags)?;
         let url = format!("https://127.0.0.1:{port}");
         let client = ApiClient::new(&url, Some(&token(ADMIN)), Some(&self.pki.ca_pem));
         wait_ready(&mut process, &client, "/healthz").await?;
         Ok(KubeControllerManager { process, client })
+    }
+
+    /// As [`ControlPlane::start_kcm`], without waiting: one that stands by for another process is not healthy.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_kcm_in_background(&self, controllers: &[&str], flags: &[&str]) -> Result<Guarded> {
+        let [port] = free_ports()?;
+        self.spawn_kcm(port, controllers, flags)
+    }
+
+    fn spawn_kcm(&self, port: u16, controllers: &[&str], flags: &[&str]) -> Result<Guarded> {
+        let log = self.run.path.join(format!("kcm-{port}.log"));
+        let mut args = kcm_args(&self.kubeconfig_for(SUBJECT), &self.pki, port);
+        args.push(format!("--controllers={}", controllers.join(",")));
+        args.extend(flags.iter().map(|f| (*f).to_owned()));
+        Guarded::part("kube-controller-manager", &self.binary, &args, &log)
     }
 
     /// Starts any other program so that it does not outlive the test, for example `pintle run`.

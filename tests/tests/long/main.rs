@@ -6,6 +6,7 @@ mod behaviour_itself;
 mod contention;
 mod crash_everywhere;
 mod hostile_objects;
+mod install;
 mod kinds;
 mod kubectl_real;
 mod languages;
