@@ -55,7 +55,7 @@ pub(crate) const SHARES: [Share; 13] = [
     },
     Share { tests: &[&["tutorials::the_page_for_an_own_kind"]], checks: &[] },
     Share { tests: &[&["contention::two_"], &["contention::three_"], &["contention::hosts_"]], checks: &[] },
-    Share { tests: &[&["install::the_chart"], &["install::the_page"]], checks: &[] },
+    Share { tests: &[&["install::chart::"], &["install::the_page"]], checks: &[] },
 ];
 
 /// Which of the long tests run.
