@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 struct Write {
     /// When the API server received it.
     at: Timestamp,
-    resource: String,
+    /// Of the Lease; otherwise of a workload.
+    is_lease: bool,
 }
 
 /// The time of one take-over. The cluster has a Deployment at `path` and its Pods; the control plane logs writes.
@@ -48,9 +49,8 @@ pub async fn measure(plane: &ControlPlane, subject: &Subject, controllers: &[&st
     ensure!(self::transitions(&client).await? > transitions, "the Lease has not changed hands");
     second.kill();
     let writes = writes(plane)?;
-    let taken = writes.iter().position(|write| write.resource == "leases").context("nobody took the Lease")?;
-    let workloads = ["deployments", "replicasets", "pods"];
-    let first = writes[taken..].iter().find(|write| workloads.contains(&write.resource.as_str()));
+    let taken = writes.iter().position(|write| write.is_lease).context("nobody took the Lease")?;
+    let first = writes[taken..].iter().find(|write| !write.is_lease);
     let took = first.context("nothing was written")?.at.duration_since(writes[taken].at);
     Duration::try_from(took).context("the first write came before the Lease")
 }
@@ -99,6 +99,11 @@ fn write_of(entry: &Value) -> Option<Write> {
     if is_user || !is_done {
         return None;
     }
-    let at = entry["requestReceivedTimestamp"].as_str()?.parse().ok()?;
-    Some(Write { at, resource: entry["objectRef"]["resource"].as_str()?.to_owned() })
+    let is_lease = match entry["objectRef"]["resource"].as_str()? {
+        // API servers have Leases, too.
+        "leases" if entry["objectRef"]["name"] == "kube-controller-manager" => true,
+        "deployments" | "replicasets" | "pods" => false,
+        _ => return None,
+    };
+    Some(Write { at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?, is_lease })
 }
