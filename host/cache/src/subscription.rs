@@ -134,6 +134,11 @@ impl Subscription {
         self.snapshot().kinds().map(|(bound, store)| store.len() * n_queues(bound.watch)).sum()
     }
 
+    /// How many objects its watches keep in the caches.
+    pub fn n_objects(&self) -> usize {
+        self.snapshot().kinds().map(|(_, store)| store.len()).sum()
+    }
+
     /// How many cached objects are controlled by an object of a kind that the manifest watches by name.
     pub fn n_owned(&self) -> usize {
         let named: Vec<&Kind> = self.state.plugin.manifest.kinds().collect();

@@ -10,6 +10,7 @@ pub mod contract;
 pub mod duration;
 pub mod lifecycle;
 pub mod object;
+pub mod overview;
 pub mod policy;
 pub mod ports;
 pub mod serving;

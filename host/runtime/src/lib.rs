@@ -16,6 +16,7 @@ pub mod failures;
 mod held;
 pub mod manager;
 mod metrics;
+pub mod overview;
 mod reach;
 mod recorder;
 mod throttle;

@@ -27,6 +27,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::settings::SettingsError;
 use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_core::object::id::{Key, Kind};
+use pintle_core::overview::Counters;
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::grants::{Grants, Missing};
@@ -40,9 +41,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version};
+use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version, timestamp};
 use crate::failures::{self, Failures, RecordedFailure};
 use crate::metrics::Metrics;
+use crate::overview::Observations;
 use crate::reach::Reach;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
@@ -214,6 +216,7 @@ pub struct Manager {
     config: ManagerConfig,
     caches: Arc<Caches>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) observations: Observations,
     reach: Arc<Reach>,
     beginning: Mutex<Beginning>,
     /// Of the `ControllerPlugin`s, by plugin.
@@ -261,6 +264,7 @@ impl Manager {
             writers,
             config,
             metrics,
+            observations: Observations::new(),
             beginning: Mutex::default(),
             resource_uids: Mutex::default(),
             proven: Mutex::default(),
@@ -652,6 +656,20 @@ impl Manager {
     /// run it, and no longer bounded them.
     pub fn set_proven(&self, name: &str, digest: &str) {
         self.proven.lock().insert(name.to_owned(), digest.to_owned());
+    }
+
+    /// All controllers, by name.
+    pub(crate) fn controllers(&self) -> Vec<Arc<Controller>> {
+        self.plugins.lock().by_name.values().map(|plugin| plugin.controller.clone()).collect()
+    }
+
+    pub(crate) fn counters_of(&self, name: &str) -> Option<Counters> {
+        self.controller(name).map(|controller| controller.counters())
+    }
+
+    /// The wall clock: RFC 3339, UTC.
+    pub(crate) fn wall_clock_text(&self) -> String {
+        timestamp(&self.config.clock)
     }
 
     fn controller(&self, name: &str) -> Option<Arc<Controller>> {

@@ -239,3 +239,42 @@ async fn a_declared_field_that_no_object_has_is_a_condition_until_one_has_it() {
     host.server.put("teams", "ns", "b", json!({"spec": {"membrs": []}}));
     eventually("no condition", || conditions() == ["Ready", "Healthy", "Progressing"]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_overview_shows_runs_failures_keys_and_the_last_minutes() {
+    let server = FakeServer::new();
+    for name in ["a", "b"] {
+        server.put("pods", "ns", name, json!({}));
+    }
+    let host = Host::start(server, &[("pods", &["v1/Pod"])]);
+    host.fails.lock().unwrap().insert("b");
+    let observed = host.manager.clone();
+    let observing = tokio::spawn(async move { observed.observe().await });
+    let runs = || host.manager.overview().plugins[0].runs;
+    eventually("a success and two failures", || runs().success == 1 && runs().error >= 2).await;
+    tokio::time::sleep(Duration::from_secs(62)).await;
+    let overview = host.manager.overview();
+    assert_eq!((overview.host.leads, overview.host.elections.len(), overview.host.up_seconds / 62), (true, 0, 1));
+    let plugin = &overview.plugins[0];
+    assert_eq!((plugin.phase, plugin.n_cached, plugin.queue.delayed), (Phase::Running, 2, 1));
+    assert_eq!(plugin.last_error.as_deref(), Some("v1/Pod ns/b: no luck"));
+    assert!(plugin.cached_bytes > 0 && plugin.memory_bytes >= plugin.cached_bytes, "{plugin:?}");
+    assert!(plugin.latency.is_some(), "the key runs again and again");
+    let series = &overview.series;
+    assert!((12..=14).contains(&series.seconds_ago.len()), "{series:?}");
+    assert!(series.runs_per_second.iter().any(|rate| *rate > 0.0), "{series:?}");
+
+    let detail = host.manager.plugin_detail("pods").unwrap();
+    assert_eq!(detail.series.seconds_ago.len(), series.seconds_ago.len());
+    let key = &detail.queues[0].keys[0];
+    assert_eq!((&*key.key, &*key.state, key.n_failures >= 2), ("v1/Pod ns/b", "delayed", true));
+    assert_eq!(host.manager.plugin_detail("others"), None);
+
+    // It is made again after a quarter of a second only.
+    host.server.put("pods", "ns", "c", json!({}));
+    let cached = || host.manager.overview().plugins[0].n_cached;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(cached(), 2, "the same overview");
+    eventually("another overview", || cached() == 3).await;
+    observing.abort();
+}

@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use pintle_core::lifecycle::{ShadowReport, Spec};
+pub use pintle_core::overview::Overview;
 use pintle_oci::{Proof, Reason};
 use pintle_runtime::manager::SwapError;
-pub use pintle_runtime::manager::{FaultingKey, PluginStatus, QueueStatus};
+pub use pintle_runtime::manager::{FaultingKey, KeyContents, PluginStatus, QueueContents, QueueStatus};
+pub use pintle_runtime::overview::PluginDetail;
 use serde::{Deserialize, Serialize};
 
 /// All plugins, and problems of sources.

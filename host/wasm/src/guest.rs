@@ -5,7 +5,7 @@
 //! after a fault; a pooled one is also replaced when it becomes old or large.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures::FutureExt;
@@ -59,6 +59,8 @@ pub(crate) struct WasmGuest {
     idle: Idle,
     /// Existing instances, called or idle.
     n_instances: Arc<AtomicUsize>,
+    /// Their memory.
+    instance_bytes: Arc<AtomicU64>,
 }
 
 /// An instance.
@@ -108,6 +110,7 @@ impl WasmGuest {
             controller,
             keys_of,
             n_instances: Arc::default(),
+            instance_bytes: Arc::default(),
         })
     }
 
@@ -133,8 +136,9 @@ impl WasmGuest {
     }
 
     async fn instantiate(&self, clock: Clock) -> wasmtime::Result<Live> {
-        let mut store =
-            Store::new(&self.shared.engine, StoreState::new(&self.limits, clock, Alive::new(&self.n_instances)));
+        let alive = Alive::new(&self.n_instances);
+        let state = StoreState::new(&self.limits, clock, alive, self.instance_bytes.clone());
+        let mut store = Store::new(&self.shared.engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_epoch_deadline(QUICK_TICKS);
         store.epoch_deadline_callback(|store| {
@@ -262,6 +266,10 @@ impl Guest for WasmGuest {
 
     fn n_instances(&self) -> usize {
         self.n_instances.load(Ordering::Relaxed)
+    }
+
+    fn instance_bytes(&self) -> u64 {
+        self.instance_bytes.load(Ordering::Relaxed)
     }
 
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pintle_core::contract::manifest::EffectiveLimits;
@@ -87,8 +87,9 @@ pub(crate) struct Run {
 }
 
 impl StoreState {
-    pub(crate) fn new(limits: &EffectiveLimits, clock: Clock, alive: Alive) -> Self {
-        let memory = Memory::new(limits.memory_bytes);
+    /// `total`: the memory of all instances of the plugin.
+    pub(crate) fn new(limits: &EffectiveLimits, clock: Clock, alive: Alive, total: Arc<AtomicU64>) -> Self {
+        let memory = Memory::new(limits.memory_bytes, total);
         Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, _alive: alive }
     }
 
@@ -160,11 +161,19 @@ pub(crate) struct Memory {
     limit_bytes: u64,
     n_bytes: u64,
     n_table_elements: usize,
+    /// The memory of all instances of the plugin.
+    total: Arc<AtomicU64>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.n_bytes, Ordering::Relaxed);
+    }
 }
 
 impl Memory {
-    fn new(limit_bytes: u64) -> Self {
-        Self { limit_bytes, n_bytes: 0, n_table_elements: 0 }
+    fn new(limit_bytes: u64, total: Arc<AtomicU64>) -> Self {
+        Self { limit_bytes, n_bytes: 0, n_table_elements: 0, total }
     }
 
     /// Linear memories never shrink, so this is also the peak.
@@ -182,6 +191,7 @@ impl ResourceLimiter for Memory {
         if wanted > self.limit_bytes {
             return Err(HostTrap::Memory { wanted, limit: self.limit_bytes }.into());
         }
+        self.total.fetch_add(wanted - self.n_bytes, Ordering::Relaxed);
         self.n_bytes = wanted;
         Ok(true)
     }

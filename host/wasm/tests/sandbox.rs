@@ -188,11 +188,13 @@ fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
     for (guest, n_kept) in [(loaded("faulty"), 0), (pooled(), 1)] {
         outcome(run(&*guest, "calls"));
         assert_eq!(guest.n_instances(), n_kept);
+        assert_eq!(guest.instance_bytes() > 0, n_kept > 0);
         for name in ["panic", "loop", "grow", "recurse", "too-big-output"] {
             fault(run(&*guest, name));
             // A fault of the answer alone leaves the instance as it is.
             let n_kept = if name == "too-big-output" { n_kept } else { 0 };
             assert_eq!(guest.n_instances(), n_kept, "after {name}");
+            assert_eq!(guest.instance_bytes() > 0, n_kept > 0, "after {name}");
         }
     }
 }

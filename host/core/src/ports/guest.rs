@@ -147,6 +147,11 @@ pub trait Guest: Send + Sync {
         0
     }
 
+    /// Memory of these instances, in bytes.
+    fn instance_bytes(&self) -> u64 {
+        0
+    }
+
     /// Calls `reconcile` with a view.
     ///
     /// # Cancel safety

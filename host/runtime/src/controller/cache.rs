@@ -70,6 +70,10 @@ pub(crate) trait PluginCache: Send + Sync {
     fn all_keys(&self) -> Vec<Key>;
     /// How many [`all_keys`](Self::all_keys) are.
     fn n_keys(&self) -> usize;
+    /// How many objects the plugin's watches keep in the caches.
+    fn n_objects(&self) -> usize {
+        0
+    }
     /// How many cached objects are controlled by an object of a kind that the manifest names.
     fn n_owned(&self) -> usize {
         0
@@ -201,6 +205,10 @@ impl PluginCache for Subscribed {
 
     fn n_keys(&self) -> usize {
         self.subscription.n_keys()
+    }
+
+    fn n_objects(&self) -> usize {
+        self.subscription.n_objects()
     }
 
     fn n_owned(&self) -> usize {

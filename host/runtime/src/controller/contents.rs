@@ -1,10 +1,11 @@
 //! The contents of a plugin's queues, for `/debug/controllers/NAME`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use pintle_core::object::id::Key;
 use pintle_core::policy::queue::contents::{Place, QueuedKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Controller;
 use super::queue::ControllerQueue;
@@ -13,7 +14,7 @@ use super::queue::ControllerQueue;
 pub const MAX_KEYS: usize = 500;
 
 /// One queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueContents {
     /// Its name.
@@ -37,21 +38,21 @@ pub struct QueueContents {
 }
 
 /// A key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyContents {
     /// Kind and object.
     pub key: String,
     /// `running`, `held`, `ready` or `delayed`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// For how long it runs or waits for a worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
     /// After which time it is added.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
     /// Whether it runs again after the run in progress.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
     /// Runs that failed since the last success.
     #[serde(rename = "failures")]
@@ -73,7 +74,7 @@ fn key(queue: &ControllerQueue, queued: QueuedKey<'_, Key>) -> KeyContents {
     };
     KeyContents {
         key: queued.key.to_string(),
-        state: queued.place.as_str(),
+        state: queued.place.as_str().into(),
         for_ms,
         after_ms,
         again: queued.again,

@@ -254,6 +254,8 @@ impl Controller {
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, key, ended, was_suspect, now);
         self.metrics.reconciled(result);
+        inner.runs.count(result);
+        inner.latency.observe(took);
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
         if let Some(id) = hold.filter(|_| !probes.is_empty()) {
             let key = key.clone();

@@ -39,6 +39,7 @@ use pintle_cache::{Delta, Supervisor};
 use pintle_core::contract::outcome::MutationFailure;
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::object::id::{Key, Kind};
+use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::pending::Pending;
 use pintle_core::ports::api::ApiReader;
@@ -157,6 +158,9 @@ struct ControllerState {
     /// The dispatcher's next deadline.
     planned: Option<Instant>,
     n_runs: u64,
+    /// The same runs by result, and their times.
+    runs: RunCounts,
+    latency: Latency,
     last_error: Option<String>,
 }
 
@@ -184,6 +188,8 @@ impl Controller {
                 leads: true,
                 planned: None,
                 n_runs: 0,
+                runs: RunCounts::default(),
+                latency: Latency::default(),
                 last_error: None,
             }),
             current: RwLock::new(version),

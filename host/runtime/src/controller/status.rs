@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, StageProgress, SwapReport, VersionInfo};
+use pintle_core::overview::{self, Counters, QueueDepth};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -145,15 +146,58 @@ impl Controller {
         syncing.map(of_caches).or_else(|| self.shadow_progress())
     }
 
-    pub(crate) fn status(&self) -> PluginStatus {
-        let version = self.version();
-        // Read before the lock is taken: it takes locks of the caches.
-        let observed = version.cache().map_or_else(Observed::default, |cache| Observed {
+    fn observed(version: &Version) -> Observed {
+        version.cache().map_or_else(Observed::default, |cache| Observed {
             synced: cache.is_synced(),
             cached_bytes: cache.cached_bytes(),
             n_keys: cache.n_keys(),
             missing: cache.missing(),
-        });
+        })
+    }
+
+    /// What an overview of the host shows of it. Takes locks of the caches.
+    pub(crate) fn counters(&self) -> Counters {
+        let version = self.version();
+        let n_cached = version.cache().map_or(0, |cache| cache.n_objects());
+        let observed = Self::observed(&version);
+        let (synced, cached_bytes) = (observed.synced, observed.cached_bytes);
+        let mut inner = self.inner.lock();
+        self.refresh_conditions(&mut inner, &observed);
+        let mut queue = QueueDepth::default();
+        let queues = || inner.queues.iter().filter(|queue| !queue.retired);
+        for own in queues() {
+            queue.ready += own.work_queue.n_ready();
+            queue.delayed += own.work_queue.n_waiting();
+            queue.held += own.work_queue.n_held();
+            queue.running += own.work_queue.n_running();
+        }
+        let is_problem =
+            |condition: &&Condition| matches!(&*condition.kind, "Ready" | "Healthy") && condition.status == "False";
+        let problem = inner.health.conditions.iter().find(is_problem);
+        let shown = |problem: &Condition| overview::shortened(&format!("{}: {}", problem.reason, problem.message));
+        Counters {
+            name: self.name.to_string(),
+            phase: inner.phase(synced),
+            problem: problem.map(shown),
+            version: version.manifest().version.clone(),
+            queue,
+            n_workers: queues().map(|queue| queue.concurrency).sum(),
+            runs: inner.runs,
+            n_faults: inner.health.n_faults,
+            latency: inner.latency,
+            n_instances: version.guest.n_instances(),
+            instance_bytes: version.guest.instance_bytes(),
+            cached_bytes,
+            n_cached,
+            held_bytes: self.held.n_bytes(),
+            last_error: inner.last_error.as_deref().map(overview::shortened),
+        }
+    }
+
+    pub(crate) fn status(&self) -> PluginStatus {
+        let version = self.version();
+        // Read before the lock is taken: it takes locks of the caches.
+        let observed = Self::observed(&version);
         let awaited = self.awaited();
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, &observed);

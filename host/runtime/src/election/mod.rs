@@ -166,6 +166,9 @@ impl Election {
         let candidate = Candidate::new(config.identity.clone(), config.times, &config.namespace, &config.name);
         let standing = Standing { identity: config.identity.clone(), holder: None, leads: false, renewed: None };
         let (recorder, recording) = Recorder::start(writer.clone(), recorder, metrics.plugin(COMPONENT));
+        let standing = watch::Sender::new(standing);
+        let lease = format!("{}/{}", config.namespace, config.name);
+        manager.observations.add_election(lease, standing.subscribe());
         Self {
             candidate,
             leadership,
@@ -175,7 +178,7 @@ impl Election {
             manager,
             metrics,
             random: StdRng::seed_from_u64(config.seed),
-            standing: watch::Sender::new(standing),
+            standing,
             leads: false,
             reported: None,
             inherited: None,

@@ -2,11 +2,13 @@
 //!
 //! | request | does |
 //! | --- | --- |
+//! | `GET /v1/overview` | shows the host at a glance |
 //! | `GET /v1/plugins` | lists |
 //! | `POST /v1/plugins` | loads |
 //! | `GET /v1/plugins/NAME` | describes |
 //! | `DELETE /v1/plugins/NAME` | unloads |
 //! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable,approve}` | performs that operation |
+//! | `GET /v1/plugins/NAME/overview` | shows it in detail: its last minutes, and the keys of its queues |
 //! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
 //! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
 //! | `GET /v1/plugins/NAME/failures/ID` | one of them with its input; values of Secrets only with `?secrets=true` |
@@ -79,6 +81,7 @@ type Caller = ConnectInfo<Peer>;
 
 pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
     Router::new()
+        .route("/v1/overview", get(overview))
         .route("/v1/plugins", get(list).post(load))
         .route("/v1/plugins/{name}", get(describe).delete(unload))
         .route("/v1/plugins/{name}/swap", post(swap))
@@ -86,6 +89,7 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .route("/v1/plugins/{name}/disable", post(disable))
         .route("/v1/plugins/{name}/enable", post(enable))
         .route("/v1/plugins/{name}/approve", post(approve))
+        .route("/v1/plugins/{name}/overview", get(detail))
         .route("/v1/plugins/{name}/diff", get(diff))
         .route("/v1/plugins/{name}/failures", get(list_failures))
         .route(
@@ -112,6 +116,14 @@ impl FromRequestParts<Arc<Control>> for Named {
             .map_err(|why| Refusal::new(BAD_REQUEST, why.body_text()))?;
         Ok(Self(control.resolve(values.remove("name").unwrap_or_default())?))
     }
+}
+
+async fn overview(State(control): Shared) -> Response {
+    ok(&control.overview())
+}
+
+async fn detail(State(control): Shared, Named(name): Named) -> Answer {
+    Ok(ok(&control.detail(&name)?))
 }
 
 async fn list(State(control): Shared) -> Response {

@@ -39,7 +39,7 @@ use tokio::sync::watch;
 pub use self::base::Base;
 use self::operator::{Declared, Deviations};
 pub use self::operator::{OVERRIDDEN, Operator};
-use crate::wire::{Description, Listing, Overrides, PluginStatus, Problem, Refusal, reason};
+use crate::wire::{Description, Listing, Overrides, Overview, PluginDetail, PluginStatus, Problem, Refusal, reason};
 
 /// A source of plugins, by ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -508,6 +508,21 @@ impl Control {
     pub fn failures(&self, name: &str) -> Result<Vec<RecordedFailure>, Refusal> {
         self.known(name)?;
         Ok(self.plugins.failures(name))
+    }
+
+    /// The host at a glance.
+    pub fn overview(&self) -> Overview {
+        self.plugins.overview()
+    }
+
+    /// One plugin of the overview in detail.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such plugin.
+    pub fn detail(&self, name: &str) -> Result<PluginDetail, Refusal> {
+        self.known(name)?;
+        // It may have been unloaded meanwhile.
+        self.plugins.plugin_detail(name).ok_or_else(|| self.not_found(name, &[]))
     }
 
     /// All plugins and problems.

@@ -225,6 +225,10 @@ impl Guest for Recorder {
         self.guest.n_instances()
     }
 
+    fn instance_bytes(&self) -> u64 {
+        self.guest.instance_bytes()
+    }
+
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run> {
         async move {
             if !self.may_run(key, &*view) {

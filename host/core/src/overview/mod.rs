@@ -1,0 +1,312 @@
+//! The host at a glance: what `pintle top` and the web page show, and its last minutes.
+//!
+//! ```text
+//! counters of plugins ──every SAMPLE_INTERVAL──> History (bounded) ──and counters now──> Overview
+//! ```
+//!
+//! Invariants:
+//! 1. Memory is bounded, whatever the number of plugins and however often somebody looks: [`MAX_PLUGINS`], [`MAX_POINTS`].
+//! 2. An overview takes time in proportion to the plugins, not to their keys or runs.
+//! 3. Names and messages are untrusted text; whoever shows them escapes them.
+//!
+//! Not here: where counters come from (`pintle-runtime`), and how they are shown (`pintle-client`, `pintle-serve`).
+
+mod history;
+mod latency;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::Phase;
+
+pub use self::history::{Gauges, History, MAX_POINTS, SAMPLE_INTERVAL};
+pub use self::latency::{Latency, Quantiles};
+
+/// Plugins that are shown, the first ones by name. kube-controller-manager has about fifty controllers.
+pub const MAX_PLUGINS: usize = 250;
+/// Keys of each queue that the detail of a plugin contains.
+pub const MAX_DETAIL_KEYS: usize = 50;
+/// Bytes of a message that are shown.
+pub const MAX_MESSAGE_BYTES: usize = 1_000;
+
+/// A host at one instant, and its last minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overview {
+    /// The instant: RFC 3339.
+    pub at: String,
+    /// Facts about the host.
+    pub host: HostOverview,
+    /// At most [`MAX_PLUGINS`], by name.
+    pub plugins: Vec<PluginOverview>,
+    /// Plugins that are not shown.
+    #[serde(rename = "omitted")]
+    pub n_omitted: usize,
+    /// The last minutes of all plugins together; its memory is that of the process.
+    pub series: Series,
+}
+
+/// Facts about a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostOverview {
+    /// Version of Pintle.
+    pub version: String,
+    /// Seconds since its start.
+    pub up_seconds: u64,
+    /// Resident memory of the process; absent if the system does not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
+    /// Since when the API server does not answer, as a sentence; absent if it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server_problem: Option<String>,
+    /// Whether plugins may run: without an election always.
+    pub leads: bool,
+    /// The elections that it takes part in; empty without leader election.
+    pub elections: Vec<ElectionOverview>,
+}
+
+/// A leader election.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ElectionOverview {
+    /// Namespace and name of the Lease.
+    pub lease: String,
+    /// Identity of this host.
+    pub identity: String,
+    /// Holder of the Lease as it was seen last; empty if nobody holds it, absent if the Lease was not read yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Whether this host leads.
+    pub leads: bool,
+}
+
+/// Keys of a plugin's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueDepth {
+    /// Keys that wait for a worker.
+    pub ready: usize,
+    /// Delayed keys.
+    pub delayed: usize,
+    /// Keys whose writes the caches do not show yet.
+    pub held: usize,
+    /// Keys in progress.
+    pub running: usize,
+}
+
+/// Runs by result, since the plugin was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunCounts {
+    /// Everything was written.
+    pub success: u64,
+    /// As `success`, and the plugin asked for another run.
+    pub requeue_after: u64,
+    /// A write failed, or the plugin returned an error; the key is retried.
+    pub error: u64,
+    /// The plugin returned an error that no retry helps.
+    pub terminal_error: u64,
+    /// The plugin violated the contract.
+    pub fault: u64,
+}
+
+impl RunCounts {
+    /// Counts a run by its result, in the words of `controller_runtime_reconcile_total`.
+    pub fn count(&mut self, result: &str) {
+        let counter = match result {
+            "success" => &mut self.success,
+            "requeue_after" => &mut self.requeue_after,
+            "terminal_error" => &mut self.terminal_error,
+            "fault" => &mut self.fault,
+            _ => &mut self.error,
+        };
+        *counter += 1;
+    }
+
+    /// Runs with any result.
+    pub fn total(&self) -> u64 {
+        self.success + self.requeue_after + self.error + self.terminal_error + self.fault
+    }
+
+    /// Runs that did not end well.
+    pub fn failed(&self) -> u64 {
+        self.error + self.terminal_error + self.fault
+    }
+}
+
+/// What a plugin has counted since it was loaded, and how it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counters {
+    /// Name of the plugin.
+    pub name: String,
+    /// Its phase.
+    pub phase: Phase,
+    /// Why it is not ready or not healthy: reason and message of the condition.
+    pub problem: Option<String>,
+    /// Version of the component.
+    pub version: String,
+    /// Its queues together.
+    pub queue: QueueDepth,
+    /// Runs that may be in progress at once.
+    pub n_workers: usize,
+    /// Its runs.
+    pub runs: RunCounts,
+    /// Its faults, in runs and mappings.
+    pub n_faults: u64,
+    /// Times of its runs, writes included.
+    pub latency: Latency,
+    /// Instances that exist: running, interrupted and idle ones.
+    pub n_instances: usize,
+    /// Memory of these instances.
+    pub instance_bytes: u64,
+    /// Bytes that its watches keep in the caches.
+    pub cached_bytes: u64,
+    /// Objects that its watches keep in the caches.
+    pub n_cached: usize,
+    /// Bytes that the host holds for its runs.
+    pub held_bytes: u64,
+    /// The last fault, declared error or failed write.
+    pub last_error: Option<String>,
+}
+
+impl Counters {
+    /// Bytes that the plugin takes: instances, caches, and what the host holds for its runs.
+    pub fn memory_bytes(&self) -> u64 {
+        self.instance_bytes.saturating_add(self.cached_bytes).saturating_add(self.held_bytes)
+    }
+}
+
+/// A plugin at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginOverview {
+    /// Its name.
+    pub name: String,
+    /// Its phase.
+    pub phase: Phase,
+    /// Why it is not ready or not healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Version of the component.
+    #[serde(default)]
+    pub version: String,
+    /// Its queues together.
+    #[serde(default)]
+    pub queue: QueueDepth,
+    /// Runs that may be in progress at once.
+    #[serde(default, rename = "workers")]
+    pub n_workers: usize,
+    /// Runs since it was loaded.
+    #[serde(default)]
+    pub runs: RunCounts,
+    /// Runs per second in the last ten seconds.
+    #[serde(default)]
+    pub runs_per_second: f64,
+    /// Faults since it was loaded, in runs and mappings.
+    #[serde(default, rename = "faults")]
+    pub n_faults: u64,
+    /// Times of the runs of the last minute; absent if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Quantiles>,
+    /// Instances that exist.
+    #[serde(default, rename = "instances")]
+    pub n_instances: usize,
+    /// Memory of these instances.
+    #[serde(default)]
+    pub instance_bytes: u64,
+    /// Bytes that its watches keep in the caches; what it shares with other plugins counts in full.
+    #[serde(default)]
+    pub cached_bytes: u64,
+    /// Objects that its watches keep in the caches.
+    #[serde(default, rename = "cachedObjects")]
+    pub n_cached: usize,
+    /// Bytes that the host holds for its runs.
+    #[serde(default)]
+    pub held_bytes: u64,
+    /// All of these bytes.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// The last fault, declared error or failed write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// Values of the last minutes, the oldest first, in lists of the same length.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Series {
+    /// How long ago each value was taken.
+    pub seconds_ago: Vec<f64>,
+    /// Runs per second since the value before.
+    pub runs_per_second: Vec<f64>,
+    /// Faults per second since the value before.
+    pub faults_per_second: Vec<f64>,
+    /// Keys that waited for a worker.
+    pub ready: Vec<u32>,
+    /// Keys in progress.
+    pub running: Vec<u32>,
+    /// Median time of the runs since the value before; absent if there were none.
+    pub p50_seconds: Vec<Option<f64>>,
+    /// 99 percent of these runs were faster.
+    pub p99_seconds: Vec<Option<f64>>,
+    /// Memory.
+    pub memory_bytes: Vec<u64>,
+}
+
+/// A number with at most four digits that count, so that texts of numbers are short.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    // In range: a finite number has at most 308 digits.
+    #[allow(clippy::cast_possible_truncation, reason = "the logarithm of a finite number is between -324 and 309")]
+    let digits = 3 - value.abs().log10().floor() as i32;
+    if digits > 300 {
+        return 0.0;
+    }
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+/// The beginning of a message.
+pub fn shortened(message: &str) -> String {
+    if message.len() <= MAX_MESSAGE_BYTES {
+        return message.to_owned();
+    }
+    format!("{}...", &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_messages_end() {
+        for (value, short) in
+            [(0.0, 0.0), (1234.56, 1235.0), (0.000_123_456, 0.000_123_5), (f64::NAN, 0.0), (1e-320, 0.0)]
+        {
+            assert!((rounded(value) - short).abs() < 1e-12, "{value}: {}", rounded(value));
+        }
+        assert_eq!(shortened("short"), "short");
+        let long = shortened(&"ä".repeat(MAX_MESSAGE_BYTES));
+        assert!(long.len() <= MAX_MESSAGE_BYTES + 3 && long.ends_with("ä..."), "{}", long.len());
+    }
+
+    #[test]
+    fn runs_are_counted_by_the_words_of_the_metric() {
+        let mut runs = RunCounts::default();
+        for result in ["success", "requeue_after", "error", "terminal_error", "fault", "fault"] {
+            runs.count(result);
+        }
+        let expected = RunCounts { success: 1, requeue_after: 1, error: 1, terminal_error: 1, fault: 2 };
+        assert_eq!((runs, runs.total(), runs.failed()), (expected, 6, 4));
+    }
+
+    #[test]
+    fn a_client_reads_a_host_that_sends_other_fields() {
+        let text = r#"{"plugins": [{"name": "a", "phase": "Running", "news": 1}], "more": {}}"#;
+        let overview: Overview = serde_json::from_str(text).unwrap();
+        assert_eq!(overview.plugins[0].name, "a");
+        assert_eq!(overview.plugins[0].latency, None);
+    }
+}
