@@ -7,6 +7,7 @@ pub mod oci;
 pub mod plugin;
 pub mod serve;
 pub mod test;
+pub mod top;
 pub mod types;
 
 use std::net::SocketAddr;
@@ -50,6 +51,15 @@ pub enum Command {
     Run(RunArgs),
     /// Manage the plugins of a running host: list, load, swap, roll back, disable, unload.
     Plugin(plugin::PluginCommand),
+    /// Show a running host at a glance: its plugins with queues, runs, latency, faults and memory, and who leads.
+    #[command(after_help = "Examples:
+  # A live table; ? shows the keys
+  pintle top
+
+  # Once, for a script
+  pintle top --once
+  pintle top -o json | jq '.plugins[] | select(.faults > 0) | .name'")]
+    Top(top::TopArgs),
     /// Print the CustomResourceDefinition of ControllerPlugin, for `kubectl apply -f -`.
     Crd,
     /// Create the folder of a new plugin: a small working controller with cases, native tests and the SDK of its language.

@@ -133,7 +133,7 @@ Its API server answers only clients with the certificate in {kubeconfig}, which 
   kubectl get deployments,replicasets,pods
   kubectl set image deployment/web nginx=nginx:2 && kubectl rollout status deployment/web
 
-Metrics are at http://{serving}/metrics. Ctrl-C stops.",
+Metrics are at http://{serving}/metrics, and a page with plots at http://{serving}/debug/pintle/. Ctrl-C stops.",
         args.nodes
     )
 }

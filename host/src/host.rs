@@ -11,12 +11,14 @@ use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
 use pintle_sources::Claims;
 use pintle_sources::control::{Base, Control};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::plugins;
 use crate::plugins::{Choice, Chosen};
+use crate::process;
 use crate::serve::{Ports, Serving};
 
 /// A host that is wired to an API server and not running yet.
@@ -28,6 +30,7 @@ pub(crate) struct Host {
     pub(crate) fetcher: Fetcher,
     /// Ports for probes and metrics.
     pub(crate) serving: Serving,
+    _observing: AbortOnDropHandle<()>,
 }
 
 impl Host {
@@ -89,7 +92,10 @@ impl Host {
             control.started(&name, base);
         }
         let serving = Serving::start(ports, &manager, connection).await?;
-        Ok(Self { manager, control, fetcher: choice.fetcher, serving })
+        manager.set_process_facts(process::facts());
+        let observed = manager.clone();
+        let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
+        Ok(Self { manager, control, fetcher: choice.fetcher, serving, _observing: observing })
     }
 }
 

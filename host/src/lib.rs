@@ -23,12 +23,14 @@ mod oci;
 pub mod output;
 mod plugin;
 mod plugins;
+mod process;
 mod rbac;
 mod run;
 mod serve;
 mod slow;
 mod sources;
 mod stop;
+mod top;
 mod types;
 mod unattended;
 mod version;
@@ -49,6 +51,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
         Command::Run(args) => on_runtime(run::run(args)),
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
+        Command::Top(args) => on_runtime(top::top(&args)),
         Command::Crd => output::line(pintle_sources::resource::crd::YAML.trim_end()),
         Command::New(args) => author::new(&args),
         Command::Crds(args) => author::crds(&args),

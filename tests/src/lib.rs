@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`cluster`], [`controlplane`] | the cluster of a test: embedded, or a real control plane as child processes |
 //! | [`host`], [`pintle`], [`process`] | the binary under test: as a host, as a command; child processes |
+//! | [`screen`], [`browser`] | a terminal, and a real browser |
 //! | [`local`] | a host in the process of the test |
 //! | [`api`], [`kubectl`], [`eventually()`] | clients of a cluster, and waits with a deadline |
 //! | [`behaviour`] | the script of API behaviours |
@@ -23,6 +24,7 @@ pub mod audited;
 pub mod author_times;
 pub mod authors;
 pub mod behaviour;
+pub mod browser;
 pub mod cluster;
 pub mod components;
 pub mod controlplane;
@@ -42,6 +44,7 @@ pub mod process;
 pub mod proxy;
 pub mod registry;
 pub mod scenarios;
+pub mod screen;
 pub mod silence;
 pub mod standby_times;
 pub mod static_pod;

@@ -246,6 +246,11 @@ impl Lifeline {
         Lifeline::of(&format!("-{leader}"))
     }
 
+    /// Ties one process to this one.
+    pub(crate) fn of_process(id: u32) -> Result<Lifeline> {
+        Lifeline::of(&id.to_string())
+    }
+
     fn of(target: &str) -> Result<Lifeline> {
         let script = "read -r order || kill -KILL -- \"$0\" 2>/dev/null";
         let mut shell = Command::new("sh");

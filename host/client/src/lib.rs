@@ -4,6 +4,7 @@
 
 pub mod failures;
 pub mod show;
+pub mod top;
 mod waiting;
 
 use std::io::ErrorKind;

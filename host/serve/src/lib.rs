@@ -21,6 +21,7 @@ mod checks;
 mod clients;
 mod listener;
 mod options;
+pub mod page;
 mod quiet;
 mod site;
 mod tls;

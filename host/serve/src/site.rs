@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::access::{Access, Asked, Permission};
 use crate::checks::Checks;
+use crate::page::{self, Asset};
 use crate::quiet::Quiet;
 
 /// Content types.
@@ -36,8 +37,11 @@ const MAX_EXCLUDED: usize = 1_000;
 /// The name of this component in pages.
 const COMPONENT: &str = "pintle";
 const DEBUG: &str = "/debug/controllers/";
+/// The web page.
+const PAGE: &str = "/debug/pintle/";
 /// The paths of [`Scope::All`], for `/statusz`.
-const PATHS: [&str; 8] = ["/configz", DEBUG, "/flagz", "/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"];
+const PATHS: [&str; 9] =
+    ["/configz", DEBUG, PAGE, "/flagz", "/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"];
 
 /// Contents of pages.
 pub trait Pages: Send + Sync + 'static {
@@ -51,6 +55,10 @@ pub trait Pages: Send + Sync + 'static {
     fn about(&self) -> About;
     /// The state of a controller, bounded in size; none if there is none of this name.
     fn controller(&self, name: &str) -> Option<Value>;
+    /// The host at a glance as JSON, bounded in size.
+    fn overview(&self) -> Value;
+    /// A plugin of it in detail as JSON; none if there is none of this name.
+    fn detail(&self, name: &str) -> Option<Value>;
 }
 
 /// Facts about the host.
@@ -186,11 +194,33 @@ impl Site {
                 let text = || status.text(COMPONENT);
                 zpage(accept, "Statusz", text, |version| status.object(version, COMPONENT))
             }
+            _ if path.starts_with(PAGE) => self.web_page(&path[PAGE.len()..]),
+            _ if path == PAGE.trim_end_matches('/') => {
+                let mut moved = text(StatusCode::PERMANENT_REDIRECT, "");
+                moved.headers_mut().insert(header::LOCATION, HeaderValue::from_static(PAGE));
+                moved
+            }
             _ => match path.strip_prefix(DEBUG).and_then(|name| self.pages.controller(name)) {
                 Some(state) => json(&state),
                 None => not_found(),
             },
         }
+    }
+
+    /// The web page and what it polls. `path` follows that of the page.
+    fn web_page(&self, path: &str) -> Response<Full<Bytes>> {
+        // Names of plugins need no escapes.
+        let detail = || self.pages.detail(path.strip_prefix("overview/")?);
+        let mut response = match page::asset(path) {
+            Some(Asset { content_type, text }) => response(StatusCode::OK, content_type, text),
+            None if path == "overview" => json(&self.pages.overview()),
+            None => detail().map_or_else(not_found, |detail| json(&detail)),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(page::POLICY));
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        response
     }
 
     fn probe(&self, probe: Probe, query: &str) -> Response<Full<Bytes>> {

@@ -102,6 +102,14 @@ impl Pages for HostPages {
         }
     }
 
+    fn overview(&self) -> Value {
+        json!(self.manager.overview())
+    }
+
+    fn detail(&self, name: &str) -> Option<Value> {
+        self.manager.plugin_detail(name).map(|detail| json!(detail))
+    }
+
     fn controller(&self, name: &str) -> Option<Value> {
         let status = self.status(name)?;
         let queues = self.manager.queue_contents(name)?;

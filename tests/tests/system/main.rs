@@ -36,6 +36,7 @@ mod serving;
 mod settle;
 mod silence;
 mod swap;
+mod top;
 mod types;
 mod unattended;
 mod words;

@@ -125,7 +125,7 @@ async fn the_cluster_decides_who_may_read_the_metrics() -> Result<()> {
     let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "kube-system"}});
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "scrapers"},
-        "rules": [{"nonResourceURLs": ["/metrics", "/metrics/slis"], "verbs": ["get"]}],
+        "rules": [{"nonResourceURLs": ["/metrics", "/metrics/slis", "/debug/pintle/*"], "verbs": ["get"]}],
     });
     let scraper = json!({"kind": "ServiceAccount", "name": "scraper", "namespace": "kube-system"});
     let person = json!({"kind": "User", "name": "person", "apiGroup": "rbac.authorization.k8s.io"});
@@ -145,6 +145,10 @@ async fn the_cluster_decides_who_may_read_the_metrics() -> Result<()> {
     let answer = get(&anonymous, "/metrics").await?;
     ensure!(answer.0 == 403 && answer.1.contains(forbidden), "{answer:?}");
     ensure!(get(&anonymous, "/healthz/replicaset-controller").await?.0 == 403);
+    let page = ["/debug/pintle/", "/debug/pintle/page.js", "/debug/pintle/overview"];
+    for path in page {
+        ensure!(get(&anonymous, path).await?.0 == 403, "{path}");
+    }
     let unknown = get(&port.client(Some("unknown"), &authority), "/metrics").await?;
     ensure!(unknown.0 == 401 && unknown.1.contains("\"reason\":\"Unauthorized\""), "{unknown:?}");
 
@@ -157,6 +161,9 @@ async fn the_cluster_decides_who_may_read_the_metrics() -> Result<()> {
     ensure!(get(&scraper, "/healthz/replicaset-controller").await?.0 == 403, "it may read two paths");
     let other = port.client(Some(&token(admin, "other").await?), &authority);
     ensure!(get(&other, "/metrics").await?.0 == 403);
+    for path in page {
+        ensure!(get(&scraper, path).await?.0 == 200 && get(&other, path).await?.0 == 403, "{path}");
+    }
 
     // Nobody has named the authority: the API server publishes it.
     let file = |name: &str| -> Result<ApiClient> {
@@ -245,7 +252,7 @@ async fn every_page_is_served_and_plain_http_has_probes_and_metrics_alone() -> R
     ensure!(queues["queues"] == json!([empty]), "{queues}");
     // Only the first ones are open without a permission, wherever the permission comes from.
     ensure!(get(&plain, "/metrics").await?.0 == 200 && get(&plain, "/metrics/slis").await?.0 == 200);
-    for path in ["/configz", "/flagz", "/statusz", "/debug/controllers/replicaset-controller"] {
+    for path in ["/configz", "/flagz", "/statusz", "/debug/controllers/replicaset-controller", "/debug/pintle/"] {
         ensure!(get(&plain, path).await?.0 == 404, "{path}");
     }
     host.stop().await;

@@ -217,6 +217,17 @@ async fn pages_are_for_humans_and_for_programs() {
     assert!(status.ends_with(end), "{status}");
     let yaml = get("/statusz", Some("application/yaml;as=Statusz;v=v1beta1;g=config.k8s.io")).await;
     assert!(yaml.0 == 200 && yaml.1.contains("binaryVersion: 1.2.3\n"), "{yaml:?}");
+    let page = get("/debug/pintle/", None).await;
+    assert!(page.0 == 200 && page.1.starts_with("<!doctype html>"), "{page:?}");
+    assert_eq!(get("/debug/pintle/overview", None).await, (200, "{\"plugins\":[{\"name\":\"widgets\"}]}".into()));
+    assert_eq!(get("/debug/pintle/overview/widgets", None).await.0, 200);
+    for path in ["/debug/pintle", "/debug/pintle/", "/debug/pintle/page.js", "/debug/pintle/overview"] {
+        assert_eq!(port.get(path, None).await.0, FORBIDDEN, "{path}");
+    }
+    assert_eq!(get("/debug/pintle", None).await.0, 308);
+    for path in ["/debug/pintle/overview/others", "/debug/pintle/others", "/debug/pintle/overview/", "/debug/pintlex"] {
+        assert_eq!(get(path, None).await.0, 404, "{path}");
+    }
     assert_eq!(get("/debug/controllers/widgets", None).await, (200, "{\"name\":\"widgets\"}".into()));
     for path in ["/debug/controllers/others", "/debug/controllers/", "/debug/pprof/heap", "/healthz/none", "/healthzz"]
     {

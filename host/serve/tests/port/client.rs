@@ -111,6 +111,14 @@ impl Pages for TestPages {
     fn controller(&self, name: &str) -> Option<Value> {
         (name == "widgets").then(|| json!({"name": "widgets"}))
     }
+
+    fn overview(&self) -> Value {
+        json!({"plugins": [{"name": "widgets"}]})
+    }
+
+    fn detail(&self, name: &str) -> Option<Value> {
+        (name == "widgets").then(|| json!({"plugin": {"name": "widgets"}}))
+    }
 }
 
 /// A port on loopback.

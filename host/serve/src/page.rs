@@ -1,0 +1,56 @@
+//! The web page of a host: static files, which poll the overview.
+//!
+//! Invariants:
+//! 1. The page loads nothing from elsewhere, and runs no script but its own: [`POLICY`].
+//! 2. What the host sends becomes text of the page, never markup (`page/page.js`).
+
+/// The policy that a browser enforces on the page.
+pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                          base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asset {
+    /// Its content type.
+    pub content_type: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// A file of the page by its path below the page's.
+pub fn asset(path: &str) -> Option<Asset> {
+    let (content_type, text) = match path {
+        "" => ("text/html; charset=utf-8", include_str!("page/index.html")),
+        "page.css" => ("text/css; charset=utf-8", include_str!("page/page.css")),
+        "page.js" => ("text/javascript; charset=utf-8", include_str!("page/page.js")),
+        "icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),
+        _ => return None,
+    };
+    Some(Asset { content_type, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The browser would block such parts; the test names the line.
+    #[test]
+    fn the_page_has_no_script_or_style_of_its_own_and_names_no_other_place() {
+        let html = asset("").unwrap().text;
+        for line in html.lines() {
+            assert!(!line.contains("<style") && !line.contains(" style=") && !line.contains(" on"), "{line}");
+            assert!(!line.contains("<script") || line.contains("src=\"page.js\""), "{line}");
+        }
+        for path in ["", "page.css", "page.js", "icon.svg"] {
+            let named = asset(path).unwrap().text.lines().filter(|line| line.contains("//") && line.contains("http"));
+            // A name, not an address.
+            let foreign: Vec<&str> = named.filter(|line| !line.contains("http://www.w3.org/2000/svg")).collect();
+            assert!(foreign.is_empty(), "{path}: {foreign:?}");
+        }
+        let script = asset("page.js").unwrap().text;
+        for markup in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+            assert!(!script.contains(markup), "{markup}");
+        }
+        assert_eq!(asset("../page.rs"), None);
+    }
+}
