@@ -19,6 +19,7 @@ use crate::flags::controllers::Tuning;
 use crate::plugins;
 use crate::plugins::{Choice, Chosen};
 use crate::process;
+use crate::serve::pages::EMULATES;
 use crate::serve::{Ports, Serving};
 
 /// A host that is wired to an API server and not running yet.
@@ -48,6 +49,7 @@ impl Host {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
         let tuning = choice.tuning;
+        let features = tuning.features();
         let config = ManagerConfig {
             qps: limit.qps,
             burst: limit.burst,
@@ -62,6 +64,8 @@ impl Host {
         };
         let tune = config.tune.clone();
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
+        let features: Vec<_> = features.iter().map(|(name, (stage, is_on))| (*name, *stage, *is_on)).collect();
+        manager.describe(env!("CARGO_PKG_VERSION"), EMULATES, &features);
         let loader = Arc::new(choice.engine);
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());

@@ -1,6 +1,6 @@
 //! The ports of a host: HTTPS with authentication, and plain HTTP on loopback if the operator asks for it.
 
-mod pages;
+pub(crate) mod pages;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

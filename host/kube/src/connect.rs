@@ -242,6 +242,11 @@ impl Connection {
         let _ = self.observer.set(observer);
     }
 
+    /// Reports that a request is sent again with other credentials.
+    pub(crate) fn renewed(&self, method: &'static str) {
+        self.report(|observer| observer.repeated(method, &self.host, StatusCode::UNAUTHORIZED.as_u16()));
+    }
+
     pub(crate) fn report(&self, what: impl FnOnce(&dyn RequestObserver)) {
         if let Some(observer) = self.observer.get() {
             what(&**observer);

@@ -58,7 +58,10 @@ impl Connection {
 
     async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
         let body = match self.send(get(url, accept)?, Some(0)).await {
-            Err(failed) if failed.renewed => self.send(get(url, accept)?, Some(0)).await,
+            Err(failed) if failed.renewed => {
+                self.renewed("GET");
+                self.send(get(url, accept)?, Some(0)).await
+            }
             result => result,
         };
         let body = match body {
@@ -131,7 +134,10 @@ impl Connection {
             Detail::Metadata => METADATA,
         };
         let body = match self.send(get(&url, accept)?, None).await {
-            Err(failed) if failed.renewed => self.send(get(&url, accept)?, None).await?,
+            Err(failed) if failed.renewed => {
+                self.renewed("GET");
+                self.send(get(&url, accept)?, None).await?
+            }
             result => result?,
         };
         Ok(frames(body).boxed())

@@ -69,7 +69,10 @@ impl Writer {
     /// Sends the write; returns the body of the last attempt's answer.
     async fn answer(&self, write: &WriteRequest) -> Result<Bytes, ApiError> {
         let answer = match self.send(write).await {
-            Err(failed) if failed.renewed => self.send(write).await,
+            Err(failed) if failed.renewed => {
+                self.connection.renewed(method_of(&write.verb).1);
+                self.send(write).await
+            }
             result => result,
         };
         answer.map_err(|failed| failed.error)

@@ -160,6 +160,8 @@ impl RequestObserver for Delays {
         self.0.lock().unwrap().push(waited);
     }
 
+    fn repeated(&self, _: &'static str, _: &str, _: u16) {}
+
     fn finished(&self, _: &'static str, _: &str, _: Duration, _: Option<usize>) {}
 }
 

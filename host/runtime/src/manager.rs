@@ -349,7 +349,7 @@ impl Manager {
             true => api.clone(),
             false => self.writers.client(&WriterIdentity { account: None, ..identity.clone() }).writer,
         };
-        let (recorder, recording) = Recorder::start(telling, recorder, metrics.clone());
+        let (recorder, recording) = Recorder::start(telling, recorder, metrics.events());
         let disabled = version.spec.disabled;
         let parts = ControllerParts {
             reader: self.reader.clone(),
@@ -533,11 +533,22 @@ impl Manager {
 
     /// All metrics in the text form of OpenMetrics (`application/openmetrics-text; version=1.0.0`).
     pub fn metrics_text(&self) -> String {
+        let _writing = self.metrics.writing();
         self.metrics.count_panics(&self.caches.supervisor().panics());
+        self.metrics.refresh(&self.caches.stats());
         for plugin in self.plugins.lock().by_name.values() {
             plugin.controller.refresh_metrics();
         }
         self.metrics.text()
+    }
+
+    /// Sets what the metrics tell of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
+    /// controllers read, each with the word of its stage (empty for general availability) and its value.
+    pub fn describe(&self, version: &str, kubernetes: &str, features: &[(&str, &str, bool)]) {
+        self.metrics.report_build(version, kubernetes);
+        for (name, stage, is_on) in features {
+            self.metrics.report_feature(name, stage, *is_on);
+        }
     }
 
     /// The observer through which API clients report requests to the host's metrics.

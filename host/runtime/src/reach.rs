@@ -67,6 +67,10 @@ impl RequestObserver for Reach {
         self.metrics.delayed(method, host, waited);
     }
 
+    fn repeated(&self, method: &'static str, host: &str, code: u16) {
+        self.metrics.repeated(method, host, code);
+    }
+
     fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>) {
         self.metrics.finished(method, host, took, received_bytes);
     }

@@ -30,7 +30,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::PluginMetrics;
+use crate::metrics::EventMetrics;
 use crate::panic_text;
 use crate::throttle::patiently;
 
@@ -55,7 +55,7 @@ pub(crate) struct Recorder {
     queue: mpsc::Sender<Queued>,
     shared: Arc<Shared>,
     clock: WallClock,
-    metrics: PluginMetrics,
+    metrics: EventMetrics,
 }
 
 struct Shared {
@@ -81,7 +81,7 @@ impl Recorder {
     pub(crate) fn start(
         api: Arc<dyn ApiWriter>,
         config: RecorderConfig,
-        metrics: PluginMetrics,
+        metrics: EventMetrics,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let shared = Arc::new(Shared {
@@ -147,7 +147,7 @@ struct Task {
     correlator: Correlator,
     random: StdRng,
     shared: Arc<Shared>,
-    metrics: PluginMetrics,
+    metrics: EventMetrics,
 }
 
 impl Task {
@@ -225,7 +225,7 @@ impl Task {
             });
             let verb = WriteVerb::Patch { patch_type: PatchType::StrategicMerge, body: patch.to_string() };
             let request = request(&record.name, verb);
-            match patiently(&self.shared.closed, || self.api.write(&request)).await {
+            match patiently(&self.shared.closed, || self.metrics.repeated("PATCH"), || self.api.write(&request)).await {
                 Ok(_) => return Ok("counted"),
                 // The event expired or was never written: create it with its count.
                 Err(error) if error.class == ApiErrorClass::NotFound => {}
@@ -234,7 +234,9 @@ impl Task {
         }
         let body = self.object(event, record, namespace);
         let request = request("", WriteVerb::Create { body });
-        patiently(&self.shared.closed, || self.api.write(&request)).await.map(|_| "created")
+        patiently(&self.shared.closed, || self.metrics.repeated("POST"), || self.api.write(&request))
+            .await
+            .map(|_| "created")
     }
 
     fn object(&self, event: &Event, record: &Record, namespace: &str) -> String {

@@ -9,14 +9,19 @@ use std::future::Future;
 use pintle_core::ports::api::{ApiError, MAX_THROTTLED_RETRIES};
 use tokio_util::sync::CancellationToken;
 
-/// Sends a request, and repeats it while the answer is 429 with `Retry-After`, at most [`MAX_THROTTLED_RETRIES`] times.
+/// Sends a request, and repeats it while the answer is 429 with `Retry-After`, at most [`MAX_THROTTLED_RETRIES`] times. `repeated` is
+/// called before each repetition.
 ///
 /// # Errors
 /// Those of the request. After `stopped`, the next 429 is not waited for.
 ///
 /// # Cancel safety
 /// That of the request.
-pub async fn patiently<T, F>(stopped: &CancellationToken, mut send: impl FnMut() -> F) -> Result<T, ApiError>
+pub async fn patiently<T, F>(
+    stopped: &CancellationToken,
+    repeated: impl Fn(),
+    mut send: impl FnMut() -> F,
+) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, ApiError>>,
 {
@@ -31,7 +36,10 @@ where
         };
         tracing::debug!(?delay, "the API server throttled a request; it is repeated after the delay");
         tokio::select! {
-            () = tokio::time::sleep(delay) => n_repeated += 1,
+            () = tokio::time::sleep(delay) => {
+                n_repeated += 1;
+                repeated();
+            }
             () = stopped.cancelled() => return Err(error),
         }
     }
@@ -54,13 +62,16 @@ mod tests {
         let (n_sent, start) = (Cell::new(0), Instant::now());
         let class = ApiErrorClass::Throttled(after.map(Duration::from_secs));
         let stopped = CancellationToken::new();
-        let result = patiently(&stopped, || {
+        let n_repeated = Cell::new(0);
+        let count = || n_repeated.set(n_repeated.get() + 1);
+        let result = patiently(&stopped, count, || {
             n_sent.set(n_sent.get() + 1);
             let error = ApiError { class, code, ..refusal(429) };
             let answer = if n_sent.get() > n_failures { Ok(()) } else { Err(error) };
             async move { answer }
         });
         let is_ok = result.await.is_ok();
+        assert_eq!(n_repeated.get() + 1, n_sent.get(), "each repetition is reported");
         (n_sent.get(), start.elapsed().as_millis(), is_ok)
     }
 
@@ -87,7 +98,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(2)).await;
             stopped.cancel();
         };
-        let (result, ()) = tokio::join!(patiently(&stopped, || async { Err::<(), _>(refusal(429)) }), stop);
+        let (result, ()) = tokio::join!(patiently(&stopped, || (), || async { Err::<(), _>(refusal(429)) }), stop);
         assert_eq!((result.is_err(), start.elapsed()), (true, Duration::from_secs(2)));
     }
 }

@@ -149,6 +149,29 @@ impl Host {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_metrics_of_a_plugin_follow_its_version_and_end_with_it() {
+    let host = Host::start().await;
+    let has = |part: &str| {
+        let text = host.manager.metrics_text();
+        text.lines().any(|line| line.contains("\"widgets\"") && line.contains(part))
+    };
+    assert!(has("pintle_plugin_ready{plugin=\"widgets\"} 1") && has("pintle_plugin_healthy{plugin=\"widgets\"} 1"));
+    assert!(has("pintle_plugin_info{plugin=\"widgets\",version=\"1.0.0\"") && has("limit_used_ratio_count"));
+    assert!(has("pintle_run_duration_seconds_count{plugin=\"widgets\",outcome=\"success\"} 2"));
+    assert!(has("pintle_plugin_cached_objects{plugin=\"widgets\"} 2"));
+    assert!(has("pintle_plugin_swap_duration_seconds_count{plugin=\"widgets\"} 0"));
+    assert_eq!(host.apply(script("2.0.0", |_| {}), json!({})).await, Ok(SwapResult::Switched));
+    assert!(has("version=\"2.0.0\"") && !has("version=\"1.0.0\""));
+    assert!(has("pintle_plugin_swap_duration_seconds_count{plugin=\"widgets\"} 1"));
+    let pods = "pintle_cache_objects{kind=\"v1/Pod\"} 2\n";
+    assert!(host.manager.metrics_text().contains(pods), "{}", host.manager.metrics_text());
+    host.idle().await;
+    assert!(host.manager.remove("widgets").await);
+    settle().await;
+    assert!(!has(""), "{}", host.manager.metrics_text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_component_takes_over_and_is_rolled_back() {
     let host = Host::start().await;
     let next = script("2.0.0", |_| {});

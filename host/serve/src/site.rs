@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 use jiff::Timestamp;
 use pintle_core::serving::access::{forbidden, internal_error, unauthorized};
+use pintle_core::serving::exposition::Exposition;
 use pintle_core::serving::health::Probe;
 use pintle_core::serving::zpages::{self, Form};
 use rustls::pki_types::CertificateDer;
@@ -27,8 +28,6 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 /// Warning about a deprecated version of `/flagz` and `/statusz`.
 const DEPRECATED: &str = r#"299 - "This version of the endpoint is deprecated. Please use a newer version.""#;
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Pages that are written at once. Probes are not among them.
 const MAX_PAGES: usize = 8;
 /// Values of `exclude` that count.
@@ -175,12 +174,17 @@ impl Site {
         }
         let Ok(_slot) = self.writing.try_acquire() else { return busy("too many pages are being written") };
         match path {
-            "/metrics" => response(StatusCode::OK, OPENMETRICS, self.pages.metrics()),
+            "/metrics" => {
+                let form = Exposition::negotiate(accept);
+                response(StatusCode::OK, form.content_type(), form.write(self.pages.metrics()))
+            }
             "/metrics/slis" if is_reset => {
                 self.checks.reset_metrics();
                 text(StatusCode::OK, "metrics reset\n")
             }
-            "/metrics/slis" => response(StatusCode::OK, PROMETHEUS, self.checks.metrics_text()),
+            "/metrics/slis" => {
+                response(StatusCode::OK, Exposition::Prometheus.content_type(), self.checks.metrics_text())
+            }
             _ if self.scope != Scope::All => not_found(),
             "/configz" => json(&self.pages.config()),
             "/flagz" => {

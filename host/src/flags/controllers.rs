@@ -211,6 +211,14 @@ impl Tuning {
         gates.map(|gate| (gate, self.gates.value(&gate.name)))
     }
 
+    /// The feature gates that controllers of the binary read, by name, with upstream's words of their stages and their values.
+    pub(crate) fn features(&self) -> BTreeMap<&'static str, (&'static str, bool)> {
+        let gates = self.catalogue.gates();
+        gates
+            .map(|gate| (&*gate.name, (gates::stage(&gate.name), self.gates.value(&gate.name).unwrap_or(gate.default))))
+            .collect()
+    }
+
     /// Workers, periods and rate limit of a plugin, at any time of loading. `limit` is the default rate limit.
     pub(crate) fn options(&self, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
         let mut options = PluginOptions {

@@ -108,6 +108,16 @@ pub(crate) fn known(name: &str) -> Option<Gate> {
     KNOWN.get(name).copied()
 }
 
+/// The word of upstream's metrics for the stage of a gate: empty for general availability.
+pub(crate) fn stage(name: &str) -> &'static str {
+    match known(name).map(|gate| gate.stage) {
+        Some(Stage::Alpha) => "ALPHA",
+        Some(Stage::Beta) => "BETA",
+        Some(Stage::Deprecated) => "DEPRECATED",
+        Some(Stage::Ga) | None => "",
+    }
+}
+
 /// Checks that kube-controller-manager accepts the gate with this value.
 ///
 /// # Errors

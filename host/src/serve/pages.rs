@@ -14,7 +14,7 @@ use crate::builtins::Catalogue;
 use crate::cli::Cli;
 
 /// The version of Kubernetes that the host behaves as.
-const EMULATES: &str = "1.36";
+pub(crate) const EMULATES: &str = "1.36";
 /// Flags whose values may be secret, and what is shown instead, as upstream.
 const SECRET: [&str; 1] = ["set"];
 const CLASSIFIED: &str = "CLASSIFIED";

@@ -36,7 +36,7 @@ enum Chore {
     },
     /// Generate what the SDKs of Go and C carry of the contract, out of wit/, and the one of Rust of Kubernetes' API types.
     Bindings,
-    /// Generate the references of the manifest and of the contract in sdk/docs, out of their sources.
+    /// Generate the references of the manifest and of the contract in sdk/docs, and of metrics in host/docs, out of their sources.
     Reference,
     /// Generate the tutorials in sdk/docs, a page for each language, out of sdk/docs/tutorial.
     Tutorials,

@@ -45,7 +45,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
         ],
     ),
     ("host/testing", &["host/core"]),
-    ("host/xtask", &["host/build"]),
+    ("host/xtask", &["host/core", "host/build"]),
     (
         "host",
         &[

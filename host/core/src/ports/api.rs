@@ -244,6 +244,8 @@ pub trait RequestObserver: Send + Sync {
     fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>);
     /// A request waited this long for its client's rate limit before an attempt.
     fn delayed(&self, method: &'static str, host: &str, waited: Duration);
+    /// A request is sent again because an attempt was answered with this status code.
+    fn repeated(&self, method: &'static str, host: &str, code: u16);
     /// A request has ended, including all attempts and delays; not called for streams. `received_bytes` is absent without an
     /// answer.
     fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>);

@@ -41,6 +41,10 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] =
+        [Self::Trap, Self::Deadline, Self::Memory, Self::Output, Self::Grant, Self::HostCall, Self::Instantiate];
+
     /// The label of the metric.
     pub fn as_str(self) -> &'static str {
         match self {

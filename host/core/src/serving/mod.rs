@@ -3,6 +3,8 @@
 pub mod access;
 pub mod connections;
 pub mod decisions;
+pub mod exposition;
 pub mod health;
 pub mod identity;
+pub mod metrics;
 pub mod zpages;

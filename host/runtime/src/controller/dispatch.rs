@@ -253,7 +253,7 @@ impl Controller {
         let result = self.dispose(&mut inner, queue, key, run_result, suspect, now);
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, key, ended, was_suspect, now);
-        self.metrics.reconciled(result);
+        self.metrics.reconciled(result, took);
         inner.runs.count(result);
         inner.latency.observe(took);
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
@@ -263,10 +263,11 @@ impl Controller {
                 controller.resolve_lost_writes(key.clone(), id, probes.clone())
             });
         }
-        let ControllerState { queues, .. } = &mut *inner;
+        let ControllerState { queues, stale, .. } = &mut *inner;
         let own = queues.get_mut(queue)?;
         let worked = if hold.is_some() {
             self.metrics.stale_waits.inc();
+            stale.begun.insert(key.clone(), now);
             own.work_queue.hold(key, now)
         } else {
             own.work_queue.done(key, now)
@@ -458,7 +459,11 @@ impl ControllerState {
         Some(taken)
     }
 
+    /// Lets a key run again whose writes the caches show.
     pub(super) fn release(&mut self, key: &Key) {
+        if let Some(begun) = self.stale.begun.remove(key) {
+            self.stale.duration.observe(now().saturating_duration_since(begun).as_secs_f64());
+        }
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == key.queue) {
             queue.work_queue.release(key);
         }

@@ -43,6 +43,7 @@ use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::pending::Pending;
 use pintle_core::ports::api::ApiReader;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -139,10 +140,18 @@ impl KeptFailures {
     }
 }
 
+/// How long keys wait for the caches to show their writes.
+struct StaleWaits {
+    /// When each wait began.
+    begun: HashMap<Key, Instant>,
+    duration: Histogram,
+}
+
 /// Mutable state under one lock.
 struct ControllerState {
     queues: Vec<queue::ControllerQueue>,
     pending: Pending<Key>,
+    stale: StaleWaits,
     /// Failures of each key's last outcome, until it succeeds.
     failures: HashMap<Key, KeptFailures>,
     /// Bytes of the queues' keys, without `object_bytes`.
@@ -174,10 +183,11 @@ impl Controller {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
             live: parts.live,
-            metrics: parts.metrics,
+            metrics: parts.metrics.clone(),
             inner: Mutex::new(ControllerState {
                 queues,
                 pending: Pending::new(),
+                stale: StaleWaits { begun: HashMap::new(), duration: parts.metrics.stale_wait_duration.clone() },
                 failures: HashMap::new(),
                 held_keys: held.open(),
                 object_bytes: 0,
@@ -313,11 +323,22 @@ impl Controller {
             queue.metrics.unfinished.set(unfinished.total.as_secs_f64());
             queue.metrics.longest.set(unfinished.longest.as_secs_f64());
         }
+        let runs = inner.leads && !inner.health.supervisor.is_disabled();
         drop(inner);
+        let status = self.status();
+        let has = |kind: &str, status_of: &str| {
+            status.conditions.iter().any(|condition| condition.kind == kind && condition.status == status_of)
+        };
+        self.metrics.running.set((runs && self.has_started()).into());
+        self.metrics.ready.set(has("Ready", "True").into());
+        self.metrics.healthy.set((!has("Healthy", "False")).into());
+        self.metrics.describe(&status.current.version, &status.current.digest);
+        let gauge = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.metrics.cached_bytes.set(gauge(status.cached_bytes));
         let version = self.version();
         self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
         if let Some(cache) = version.cache() {
-            self.metrics.cached_bytes.set(i64::try_from(cache.cached_bytes()).unwrap_or(i64::MAX));
+            self.metrics.cached_objects.set(gauge(cache.n_objects() as u64));
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Source<'a> {
     pub(crate) cache: &'a dyn PluginCache,
     /// The controller stops: reads in flight end.
     pub(crate) stopped: &'a CancellationToken,
+    /// Called before a read is repeated.
+    pub(crate) repeated: &'a (dyn Fn() + Sync),
 }
 
 /// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
@@ -102,7 +104,7 @@ impl Source<'_> {
             () = self.stopped.cancelled() => {
                 Err(NeedError { code: 0, reason: "Stopping".into(), message: "the controller stops".into() })
             }
-            answer = patiently(self.stopped, send) => answer.map_err(refused),
+            answer = patiently(self.stopped, self.repeated, send) => answer.map_err(refused),
         }
     }
 }
@@ -317,7 +319,7 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: server, cache: &*cache, stopped: &stopped };
+        let source = Source { reader: server, cache: &*cache, stopped: &stopped, repeated: &|| () };
         let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
         perform(needs, answered, &source, &rights).await?;
         let text = |answer: &Result<Arc<str>, NeedError>| match answer {
@@ -345,7 +347,7 @@ mod tests {
         let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped };
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| () };
         let account = Account::new(1 << 20);
         perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
         assert_eq!((server.requests(), cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
@@ -400,7 +402,7 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped };
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| () };
         let kind: Kind = "v1/Secret".parse().unwrap();
         let of = |n_bytes: usize| Need::LiveObject {
             kind: kind.clone(),
@@ -467,7 +469,7 @@ mod tests {
         let mut answered = Answered::new(&Account::new(1 << 20));
         let cache = FakeCache::new();
         let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
-        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped };
+        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped, repeated: &|| () };
         assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
         let lines: Vec<String> = answered
             .answers

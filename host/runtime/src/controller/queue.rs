@@ -96,6 +96,8 @@ impl ControllerQueue {
             self.work_queue = WorkQueue::weighing(text_bytes);
         }
         self.count_adds(0);
+        // Versions may have other queues without end: their series must not stay.
+        self.metrics = QueueMetrics::unread();
     }
 
     /// Entries of all lists.

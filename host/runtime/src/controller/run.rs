@@ -152,13 +152,13 @@ impl Controller {
         last: &mut Option<LastCall>,
     ) -> RunResult {
         let mut answered = Answered::new(&self.held);
-        let source = Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped };
+        let repeated = || self.metrics.repeated("GET");
+        let source = Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped, repeated: &repeated };
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone());
             let (view, beside) = views(&**cache, context, sample.as_ref());
             let run = version.guest.reconcile(key, view.clone()).await;
-            self.metrics.host_calls.inc_by(run.usage.host_calls.into());
-            self.metrics.bytes_read.inc_by(run.usage.bytes_read);
+            self.metrics.used(run.usage, &version.limits);
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
                 sample.round(beside, &run.result);
             }

@@ -178,6 +178,11 @@ impl Controller {
         self.mark_changed();
     }
 
+    /// Reports how long it took from the request of a switch until it was made.
+    pub(crate) fn swap_took(&self, took: Duration) {
+        self.metrics.swap_duration.observe(took.as_secs_f64());
+    }
+
     /// Whether the last rejection, which has its event, is what this message ends with.
     pub(crate) fn has_reported(&self, message: &str) -> bool {
         let inner = self.inner.lock();

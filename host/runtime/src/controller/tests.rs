@@ -53,7 +53,7 @@ impl Fixture {
             seed: 0,
             idle_signal: idle_signal.clone(),
         };
-        let (recorder, _) = Recorder::start(events.clone(), config, plugin.clone());
+        let (recorder, _) = Recorder::start(events.clone(), config, plugin.events());
         let parts = ControllerParts {
             reader: reader.clone(),
             live: reader,
@@ -397,6 +397,11 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
     assert_eq!(calls.lock().len(), 3);
     assert_eq!(fixture.metric("pintle_stale_cache_waits_total{plugin=\"widgets\"}"), 1);
     assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 0);
+    // The two seconds above.
+    let waited = |of: &str| fixture.metric(&format!("pintle_stale_cache_wait_duration_seconds_{of}"));
+    assert_eq!(waited("count{plugin=\"widgets\"}"), 1);
+    assert_eq!(waited("bucket{le=\"1.0\",plugin=\"widgets\"}"), 0);
+    assert_eq!(waited("bucket{le=\"5.0\",plugin=\"widgets\"}"), 1);
 }
 
 #[tokio::test(start_paused = true)]

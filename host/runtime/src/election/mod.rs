@@ -165,7 +165,7 @@ impl Election {
         metrics.leads(&config.name, false);
         let candidate = Candidate::new(config.identity.clone(), config.times, &config.namespace, &config.name);
         let standing = Standing { identity: config.identity.clone(), holder: None, leads: false, renewed: None };
-        let (recorder, recording) = Recorder::start(writer.clone(), recorder, metrics.plugin(COMPONENT));
+        let (recorder, recording) = Recorder::start(writer.clone(), recorder, metrics.events(COMPONENT));
         let standing = watch::Sender::new(standing);
         let lease = format!("{}/{}", config.namespace, config.name);
         manager.observations.add_election(lease, standing.subscribe());

@@ -92,6 +92,7 @@ impl Manager {
         spec: &Spec,
         expected: Option<&str>,
     ) -> Result<SwapReport, SwapError> {
+        let arrived = Instant::now();
         let component = Arc::new(component);
         let inspected = self.inspect(&component).await;
         let name = match (&inspected, expected) {
@@ -144,7 +145,9 @@ impl Manager {
                     message = format!("{message}; in the shadow: {}", report.summary());
                 }
                 let why = Reason { result: SwapResult::Switched, reason: "Requested", message };
-                Ok(controller.switch(version, Some(rules), why))
+                let report = controller.switch(version, Some(rules), why);
+                controller.swap_took(arrived.elapsed());
+                Ok(report)
             }
             Err(why) => {
                 controller.refused(incoming, why.reason, &why.message);
@@ -168,6 +171,7 @@ impl Manager {
         let Some(previous) = controller.previous() else {
             return Err(SwapError::new("NoPrevious", format!("plugin {name} has no previous version")));
         };
+        let asked = Instant::now();
         attempt.stage(Stage::Syncing, None);
         self.sync(&controller, &previous).await?;
         let why = Reason {
@@ -175,7 +179,9 @@ impl Manager {
             reason: "RollbackRequested",
             message: format!("back to version {}", previous.manifest().version),
         };
-        Ok(controller.switch(previous, None, why))
+        let report = controller.switch(previous, None, why);
+        controller.swap_took(asked.elapsed());
+        Ok(report)
     }
 
     /// Starts no more runs until [`Manager::enable`]; runs in flight end, keys are still collected.
@@ -255,7 +261,7 @@ impl Manager {
                 seed: self.config.seed,
                 idle_signal: self.idle_signal.clone(),
             };
-            Recorder::start(self.writers.client(&identity).writer, config, self.metrics.plugin(HOST)).0
+            Recorder::start(self.writers.client(&identity).writer, config, self.metrics.events(HOST)).0
         })
     }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::Observation;
+use pintle_core::serving::metrics::is_reserved;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -196,7 +197,7 @@ fn check(metric: &Metric) -> Result<(), DeclaredError> {
     if !is_name(&metric.name) || !metric.labels.iter().all(|label| is_name(label) && label != "le") {
         return Err(DeclaredError::Name(metric.name.clone()));
     }
-    if ["workqueue_", "controller_runtime_", "pintle_", "rest_client_"].iter().any(|own| metric.name.starts_with(own)) {
+    if is_reserved(&metric.name) {
         return Err(DeclaredError::Reserved(metric.name.clone()));
     }
     Ok(())

@@ -5,27 +5,12 @@
 use std::time::Duration;
 
 use pintle_core::ports::api::RequestObserver;
-use prometheus_client::metrics::histogram::Histogram;
+use pintle_core::serving::metrics::{
+    REST_DURATION, REST_RATE_LIMITER, REST_REQUEST_SIZE, REST_REQUESTS, REST_RESPONSE_SIZE, REST_RETRIES,
+};
 use prometheus_client::registry::Registry;
 
-use super::{Counters, Histograms, request_buckets};
-
-/// client-go's buckets of sizes: 64 bytes to 16 MiB.
-fn size_buckets() -> Histogram {
-    Histogram::new([
-        64.0,
-        256.0,
-        512.0,
-        1_024.0,
-        4_096.0,
-        16_384.0,
-        65_536.0,
-        262_144.0,
-        1_048_576.0,
-        4_194_304.0,
-        16_777_216.0,
-    ])
-}
+use super::family::{Counters, Histograms};
 
 /// Metrics of all clients of one host.
 #[derive(Debug)]
@@ -35,52 +20,20 @@ pub(super) struct RequestMetrics {
     rate_limiter: Histograms<2>,
     request_size: Histograms<2>,
     response_size: Histograms<2>,
+    retries: Counters<3>,
 }
 
 impl RequestMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Counters::default(),
-            duration: Histograms::new_with_constructor(request_buckets),
-            rate_limiter: Histograms::new_with_constructor(request_buckets),
-            request_size: Histograms::new_with_constructor(size_buckets),
-            response_size: Histograms::new_with_constructor(size_buckets),
-        };
-        registry.register(
-            "rest_client_requests",
-            "Number of HTTP requests, partitioned by status code, method, and host",
-            metrics.requests.clone(),
-        );
-        for (name, help, metric) in [
-            (
-                "rest_client_request_duration_seconds",
-                "Request latency in seconds. Broken down by verb, and host",
-                &metrics.duration,
-            ),
-            (
-                "rest_client_rate_limiter_duration_seconds",
-                "Client side rate limiter latency in seconds. Broken down by verb, and host",
-                &metrics.rate_limiter,
-            ),
-            (
-                "rest_client_request_size_bytes",
-                "Request size in bytes. Broken down by verb and host",
-                &metrics.request_size,
-            ),
-            (
-                "rest_client_response_size_bytes",
-                "Response size in bytes. Broken down by verb and host",
-                &metrics.response_size,
-            ),
-        ] {
-            registry.register(name, help, metric.clone());
+        Self {
+            requests: Counters::new(registry, &REST_REQUESTS),
+            duration: Histograms::new(registry, &REST_DURATION),
+            rate_limiter: Histograms::new(registry, &REST_RATE_LIMITER),
+            request_size: Histograms::new(registry, &REST_REQUEST_SIZE),
+            response_size: Histograms::new(registry, &REST_RESPONSE_SIZE),
+            retries: Counters::new(registry, &REST_RETRIES),
         }
-        metrics
     }
-}
-
-fn by_host(verb: &'static str, host: &str) -> [(&'static str, String); 2] {
-    [("verb", verb.to_owned()), ("host", host.to_owned())]
 }
 
 /// Sizes are far below what an f64 holds exactly.
@@ -91,23 +44,27 @@ fn size(bytes: usize) -> f64 {
 impl RequestObserver for super::Metrics {
     fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>) {
         let metrics = &self.client;
+        self.api_server.get_or_init(|| host.to_owned());
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = [("code", code), ("method", method.to_owned()), ("host", host.to_owned())];
-        metrics.requests.get_or_create(&labels).inc();
+        metrics.requests.of([&*code, method, host]).inc();
         if let Some(bytes) = sent_bytes {
-            metrics.request_size.get_or_create(&by_host(method, host)).observe(size(bytes));
+            metrics.request_size.of([method, host]).observe(size(bytes));
         }
     }
 
     fn delayed(&self, method: &'static str, host: &str, waited: Duration) {
-        self.client.rate_limiter.get_or_create(&by_host(method, host)).observe(waited.as_secs_f64());
+        self.client.rate_limiter.of([method, host]).observe(waited.as_secs_f64());
+    }
+
+    fn repeated(&self, method: &'static str, host: &str, code: u16) {
+        self.client.retries.of([&*code.to_string(), method, host]).inc();
     }
 
     fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>) {
         let metrics = &self.client;
-        metrics.duration.get_or_create(&by_host(method, host)).observe(took.as_secs_f64());
+        metrics.duration.of([method, host]).observe(took.as_secs_f64());
         if let Some(bytes) = received_bytes {
-            metrics.response_size.get_or_create(&by_host(method, host)).observe(size(bytes));
+            metrics.response_size.of([method, host]).observe(size(bytes));
         }
     }
 }
@@ -126,6 +83,7 @@ mod tests {
         metrics.delayed("POST", "example:6443", Duration::from_millis(50));
         metrics.finished("POST", "example:6443", Duration::from_millis(70), Some(2_000));
         metrics.finished("POST", "example:6443", Duration::from_millis(70), None);
+        metrics.repeated("POST", "example:6443", 429);
         let text = metrics.text();
         for line in [
             r#"rest_client_requests_total{code="201",method="POST",host="example:6443"} 1"#,
@@ -135,6 +93,7 @@ mod tests {
             r#"rest_client_rate_limiter_duration_seconds_count{verb="POST",host="example:6443"} 1"#,
             r#"rest_client_request_size_bytes_bucket{le="512.0",verb="POST",host="example:6443"} 2"#,
             r#"rest_client_response_size_bytes_count{verb="POST",host="example:6443"} 1"#,
+            r#"rest_client_request_retries_total{code="429",verb="POST",host="example:6443"} 1"#,
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }

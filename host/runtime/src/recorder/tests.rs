@@ -1,10 +1,13 @@
 use expect_test::expect;
 
 use super::*;
-use crate::metrics::Metrics;
+use crate::metrics::{EventMetrics, Metrics};
 use pintle_testing::{FakeWriter, event, refusal, wall_clock};
 
-fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Arc<Metrics>) {
+/// The metrics, and a handle of the series, which end with the last one.
+type Kept = (Arc<Metrics>, EventMetrics);
+
+fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Kept) {
     let metrics = Metrics::new();
     let config = RecorderConfig {
         component: "replicaset-controller".into(),
@@ -12,11 +15,12 @@ fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Arc<Me
         seed: 1,
         idle_signal: Arc::default(),
     };
-    let (recorder, task) = Recorder::start(api, config, metrics.plugin("widgets"));
-    (recorder, task, metrics)
+    let events = metrics.events("widgets");
+    let (recorder, task) = Recorder::start(api, config, events.clone());
+    (recorder, task, (metrics, events))
 }
 
-fn events_metric(metrics: &Metrics, result: &str) -> u64 {
+fn events_metric((metrics, _): &Kept, result: &str) -> u64 {
     let line = format!("pintle_events_total{{plugin=\"widgets\",result=\"{result}\"}} ");
     metrics.text().lines().find_map(|other| other.strip_prefix(&line)).map_or(0, |value| value.parse().unwrap())
 }

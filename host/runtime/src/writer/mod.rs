@@ -34,7 +34,7 @@ use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Refu
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, Written};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteVerb, Written};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -215,7 +215,12 @@ impl Writer {
             Go::Send { request, pinned } => {
                 let label = request.resource.kind.to_string();
                 let started = Instant::now();
-                let result = patiently(&self.stopped, || self.api.write(request)).await;
+                let result = patiently(
+                    &self.stopped,
+                    || self.metrics.repeated(method_of(&request.verb)),
+                    || self.api.write(request),
+                )
+                .await;
                 self.metrics.write_duration(target.verb, started.elapsed());
                 match result {
                     Ok(written) => {
@@ -355,6 +360,16 @@ fn pending(target: &WriteTarget, written: &Written) -> Option<PendingWrite> {
         gone,
         labels: written.labels.clone(),
     })
+}
+
+/// The HTTP method of a write.
+fn method_of(verb: &WriteVerb) -> &'static str {
+    match verb {
+        WriteVerb::Create { .. } => "POST",
+        WriteVerb::Update { .. } => "PUT",
+        WriteVerb::Patch { .. } => "PATCH",
+        WriteVerb::Delete { .. } | WriteVerb::DeleteCollection { .. } => "DELETE",
+    }
 }
 
 fn result_label(error: &ApiError, tolerate: &[Refusal]) -> &'static str {

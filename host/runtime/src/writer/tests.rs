@@ -42,7 +42,7 @@ impl Fixture {
         let events = FakeWriter::agreeable();
         let config =
             RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, idle_signal: Arc::default() };
-        let (sender, recorder) = Recorder::start(events.clone(), config, metrics.plugin("widgets"));
+        let (sender, recorder) = Recorder::start(events.clone(), config, metrics.events("widgets"));
         let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
         let writer = Writer {
             name: "widgets".into(),

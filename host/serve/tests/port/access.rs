@@ -17,7 +17,7 @@ const UNAUTHORIZED: StatusCode = StatusCode::UNAUTHORIZED;
 const FORBIDDEN: StatusCode = StatusCode::FORBIDDEN;
 
 fn secret() -> (StatusCode, String) {
-    (OK, "secret 1\n# EOF\n".to_owned())
+    (OK, "secret 1\n".to_owned())
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub(crate) async fn apply(writer: &Arc<dyn ApiWriter>, definition: &Value) -> an
             body: definition.to_string(),
         },
     };
-    patiently(&CancellationToken::new(), || writer.write(&request)).await?;
+    patiently(&CancellationToken::new(), || (), || writer.write(&request)).await?;
     Ok(())
 }
 

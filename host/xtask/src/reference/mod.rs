@@ -1,24 +1,28 @@
-//! Generates the references in `sdk/docs`: of the manifest out of its types, of the contract out of `wit/`.
+//! Generates the references: of the manifest out of its types, of the contract out of `wit/`, of metrics out of their definitions.
 //!
 //! *Invariant*: what is committed is what [`generate`] answers (`committed_references_are_up_to_date`).
 
 mod contract;
 mod manifest;
+mod metrics;
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::Context;
 
 use crate::root;
 
-/// Names of files below `sdk/docs`, with their texts.
+/// Files of the repository, with their texts.
 ///
 /// # Errors
-/// If the contract cannot be read.
+/// If the contract or a manifest cannot be read.
 pub fn generate() -> anyhow::Result<Vec<(&'static str, String)>> {
     let contract = contract::page(&root().join("wit"))?;
-    Ok(vec![("manifest.md", manifest::page(&pintle_build::manifest_schema())), ("contract.md", contract)])
+    Ok(vec![
+        ("sdk/docs/manifest.md", manifest::page(&pintle_build::manifest_schema())),
+        ("sdk/docs/contract.md", contract),
+        ("host/docs/metrics.md", metrics::page(&metrics::built_in()?)),
+    ])
 }
 
 /// Writes them.
@@ -27,15 +31,10 @@ pub fn generate() -> anyhow::Result<Vec<(&'static str, String)>> {
 /// As [`generate`], or if a file cannot be written.
 pub fn write() -> anyhow::Result<()> {
     for (name, text) in generate()? {
-        let file = folder().join(name);
-        fs::create_dir_all(folder()).with_context(|| format!("make {}", folder().display()))?;
+        let file = root().join(name);
         fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
-}
-
-fn folder() -> PathBuf {
-    root().join("sdk/docs")
 }
 
 /// A doc comment as Markdown: links to Rust items become code.
@@ -55,8 +54,8 @@ mod tests {
     #[test]
     fn committed_references_are_up_to_date() -> anyhow::Result<()> {
         for (name, text) in generate()? {
-            let committed = fs::read_to_string(folder().join(name)).with_context(|| format!("read sdk/docs/{name}"))?;
-            assert!(committed == text, "sdk/docs/{name} is old; run `cargo xtask reference`");
+            let committed = fs::read_to_string(root().join(name)).with_context(|| format!("read {name}"))?;
+            assert!(committed == text, "{name} is old; run `cargo xtask reference`");
         }
         Ok(())
     }

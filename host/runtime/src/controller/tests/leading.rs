@@ -38,6 +38,8 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!((names(&calls), fixture.controller.status().phase), (Vec::new(), Phase::Standby));
     assert_eq!(fixture.metric("workqueue_adds_total{name=\"widgets\"}"), 0, "nothing waits, ticks included");
+    let runs = || fixture.metric("running_managed_controllers{name=\"widgets\",manager=\"pintle\"}");
+    assert_eq!(runs(), 0);
     let start = Instant::now();
     fixture.controller.lead();
     pintle_testing::server::eventually("runs", || calls.lock().len() == 3).await;
@@ -47,6 +49,9 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     assert_eq!((all, fixture.controller.status().phase), (vec!["a".into(), "b".into(), "tick".into()], Phase::Running));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(names(&calls).len(), 4, "the tick");
+    assert_eq!(runs(), 1);
+    fixture.controller.disable("a test");
+    assert_eq!(runs(), 0);
 }
 
 #[tokio::test(start_paused = true)]
