@@ -36,8 +36,8 @@ pub struct HostProcess {
 }
 
 impl HostProcess {
-    /// Starts the binary under test against the cluster of a kubeconfig (its text), without a client rate limit, and without leader election
-    /// unless a flag asks for it.
+    /// Starts the binary under test against the cluster of a kubeconfig (its text), without a client rate limit and without leader election
+    /// unless a flag asks for them.
     ///
     /// # Errors
     /// There is no binary, or it cannot be started.
@@ -82,8 +82,10 @@ impl HostProcess {
             // All hosts under test share it, so that each component is compiled once.
             format!("--cache-dir={}", target.join("host-code").display()),
             "--serve=127.0.0.1:0".to_owned(),
-            "--kube-api-qps=0".to_owned(),
         ];
+        if !flags.iter().any(|flag| flag.starts_with("--kube-api-qps=")) {
+            args.push("--kube-api-qps=0".to_owned());
+        }
         if !flags.iter().any(|flag| flag.starts_with("--secure-port=")) {
             // Several hosts run at once.
             args.push("--secure-port=0".to_owned());

@@ -15,6 +15,7 @@
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
 //! | [`author_times`], [`standby_times`] | what `cargo xtask bench` measures besides throughput and memory |
 //! | [`hostile_objects`] | objects that would harm a controller which trusts them |
+//! | [`prometheus`], [`dashboard`] | a real Prometheus, and the committed dashboard |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/nodes`).
@@ -29,6 +30,7 @@ pub mod cluster;
 pub mod components;
 pub mod controlplane;
 pub mod crash;
+pub mod dashboard;
 pub mod deploy;
 pub mod eventually;
 pub mod handover;
@@ -41,6 +43,7 @@ pub mod local;
 pub mod operator;
 pub mod pintle;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod registry;
 pub mod scenarios;

@@ -6,7 +6,7 @@ use anyhow::bail;
 use xtask::process;
 
 /// A program, and the package of Debian that has it; the release of Debian pins the version.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 5] = [
     // A real browser, for the web page of a host.
     ("chromium", "chromium"),
     // A real registry, for what is pushed and pulled.
@@ -15,6 +15,8 @@ const NEEDED: [(&str, &str); 4] = [
     ("skopeo", "skopeo"),
     // Probes of containers, whose certificates nobody signed.
     ("curl", "curl"),
+    // It scrapes hosts and evaluates the rules and the dashboard; `promtool` is in the same package.
+    ("prometheus", "prometheus"),
 ];
 
 /// Installs what is missing, which only root can.

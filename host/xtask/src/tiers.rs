@@ -42,7 +42,7 @@ pub(crate) const SHARES: [Share; 13] = [
     Share { tests: &[&["languages::", "test_programs::"], &["webapp::"]], checks: &[] },
     Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
     Share { tests: &[&["silence::"], &["trouble::"]], checks: &[] },
-    Share { tests: &[&["together::"], &["takeover::"]], checks: &[] },
+    Share { tests: &[&["together::"], &["takeover::"], &["monitoring::"]], checks: &[] },
     Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
     Share {
         tests: &[

@@ -11,6 +11,7 @@ mod kinds;
 mod kubectl_real;
 mod languages;
 mod mistakes;
+mod monitoring;
 mod recordings;
 mod silence;
 mod snippets;

@@ -94,10 +94,6 @@ pub(crate) trait PluginCache: Send + Sync {
     /// Waits until discovery is at most `max_age` old; returns the group versions that did not answer.
     fn refreshed(&self, max_age: Duration) -> BoxFuture<'_, Result<Vec<String>, ApiError>>;
     fn cached_bytes(&self) -> u64;
-    /// How many objects are cached.
-    fn n_objects(&self) -> usize {
-        0
-    }
 }
 
 /// Maps changes to keys until there are `enough`; returns how many changes those are.
@@ -249,9 +245,5 @@ impl PluginCache for Subscribed {
 
     fn cached_bytes(&self) -> u64 {
         self.subscription.cached_bytes()
-    }
-
-    fn n_objects(&self) -> usize {
-        self.subscription.n_objects()
     }
 }

@@ -235,15 +235,15 @@ pub const NOT_SERVED: &[NotServed] = &[
     },
     NotServed {
         name: "authentication_*",
-        reason: "Of the library that serves the port: the log has refused clients, the API server counts the reviews",
+        reason: "Of the library that serves the port there. The API server counts the reviews of clients",
     },
     NotServed {
         name: "authenticated_*",
-        reason: "Of the library that serves the port: the log has refused clients, the API server counts the reviews",
+        reason: "Of the library that serves the port there. The API server counts the reviews of clients",
     },
     NotServed {
         name: "authorization_*",
-        reason: "Of the library that serves the port: the log has refused clients, the API server counts the reviews",
+        reason: "Of the library that serves the port there. The API server counts the reviews of clients",
     },
     NotServed { name: "registered_metrics_total", reason: "Facts about the library of metrics" },
     NotServed { name: "disabled_metrics_total", reason: "Facts about the library of metrics" },
