@@ -42,9 +42,10 @@ pub struct AuditUser {
 
 /// What a request is about. The namespace of a Namespace is its own name.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the API's own names")]
 pub struct AuditObject {
+    pub api_group: String,
     pub resource: String,
     pub subresource: String,
     pub namespace: String,

@@ -17,6 +17,7 @@
 pub mod history;
 pub mod list;
 pub mod passage;
+pub mod permissions;
 pub mod recorded;
 mod refused;
 pub mod rules;
@@ -34,9 +35,10 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::controlplane::Audit;
+use crate::controlplane::{ADMIN, Audit, SUBJECT, free_ports};
 use crate::{HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
+use permissions::{Judgement, Roles};
 pub use rules::UserActions;
 pub use stage::Stage;
 pub use subject::Subject;
@@ -173,10 +175,52 @@ pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> 
     let options = Options { audit: Some(Audit::Writes), ..Options::default() };
     let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
     let running = subject.start(cluster.plane()?).await?;
+    let outcomes = run_audited(scenarios, subject, &cluster, running).await?;
+    cluster.stop().await;
+    Ok(outcomes)
+}
+
+/// As [`run`], with Pintle, which has the roles that are shipped for it and takes part in the leader election; and what it needed of them.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with_roles(scenarios: &[Scenario], subject: &Subject) -> Result<(Outcomes, Judgement)> {
+    let options = Options { audit: Some(Audit::Requests), subject_needs_roles: true, ..Options::default() };
+    let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
+    let plane = cluster.plane()?;
+    let roles = Roles::bind(plane).await?;
+    let [port] = free_ports()?;
+    let (certificate, key) = plane.serving();
+    let flags = [
+        "--leader-elect".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        format!("--tls-cert-file={}", certificate.display()),
+        format!("--tls-private-key-file={}", key.display()),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let running = subject.start_with(plane, &subject::CONTROLLERS, &flags).await?;
+    let url = format!("https://127.0.0.1:{port}");
+    permissions::read_metrics(&plane.client_of(&url, ADMIN), 200).await?;
+    permissions::read_metrics(&plane.client_of(&url, SUBJECT), 403).await?;
+    let outcomes = run_audited(scenarios, subject, &cluster, running).await?;
+    let judgement = roles.judge(&cluster.plane()?.audit_log()?, scenarios.len() == list::all().len());
+    cluster.stop().await;
+    Ok((outcomes, judgement))
+}
+
+async fn run_audited(
+    scenarios: &[Scenario],
+    subject: &Subject,
+    cluster: &TestCluster,
+    running: subject::Running,
+) -> Result<Outcomes> {
     let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-    let mut outcomes = run_on(scenarios, &cluster, &root_ca).await;
+    let mut outcomes = run_on(scenarios, cluster, &root_ca).await;
     running.stop().await;
-    let mut refused = refused::by_namespace(&cluster.plane()?.audit_log()?)?;
+    let mut writes = cluster.plane()?.audit_log()?;
+    writes.retain(|entry| !["get", "list", "watch"].contains(&entry.verb.as_str()));
+    let mut refused = refused::by_namespace(&writes)?;
     for (i, scenario) in scenarios.iter().enumerate() {
         if let Some(Ok(outcome)) = outcomes.get_mut(scenario.name) {
             refused::add(outcome, &namespace_of(i), &mut refused);
@@ -186,7 +230,6 @@ pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> 
     if scenarios.iter().all(|scenario| matches!(outcomes.get(scenario.name), Some(Ok(_)))) {
         ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
     }
-    cluster.stop().await;
     Ok(outcomes)
 }
 

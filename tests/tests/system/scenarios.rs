@@ -6,18 +6,23 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use pintle_tests::scenarios::{Subject, chosen, recorded, report, run, run_embedded};
+use pintle_tests::scenarios::{Subject, chosen, recorded, report, run_embedded, run_with_roles};
 
+/// It has the roles of `host/deploy` and nothing else. They suffice, and each of their rules is needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
     let scenarios = chosen();
     let wanted = recorded::outcomes(&scenarios);
     let pintle = Subject::pintle()?;
-    let got = run(&scenarios, &pintle).await?;
+    let (got, judgement) = run_with_roles(&scenarios, &pintle).await?;
     let report = report(&scenarios, ["kube-controller-manager", pintle.name()], [&wanted, &got]);
     // The table is a result, so it is printed past the capture of the test harness.
     std::io::stderr().write_all(report.text.as_bytes()).context("print the table")?;
     assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
+    assert!(judgement.refused.is_empty(), "the roles do not suffice: {:#?}", judgement.refused);
+    assert!(judgement.unused.is_empty(), "the roles give what nobody needs: {:#?}", judgement.unused);
+    assert!(judgement.wrongly_excused.is_empty(), "these are needed: {:#?}", judgement.wrongly_excused);
+    writeln!(std::io::stderr(), "{} permissions, each used or excused with its reason", judgement.n_permissions)?;
     Ok(())
 }
 

@@ -1,0 +1,176 @@
+//! What a host needs of the API server during the scenarios, compared with the roles that are shipped for it.
+//!
+//! ```text
+//! host/deploy/.../rbac.yaml -> bound to the subject, which may do nothing else -> audit log -> refused requests, rules without use
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::controlplane::{AuditEntry, SUBJECT};
+use crate::{ApiClient, ControlPlane, deploy, kubectl};
+
+/// The roles of a host that runs all built-in controllers.
+const ROLES: &str = "kustomize/overlays/instead/rbac.yaml";
+
+/// Permissions without use in any scenario: namespace, group, resource, verb, and the reason for them.
+const UNUSED: [(&str, &str, &str, &str, &str); 8] = [
+    ("", "", "configmaps", "list", LISTS),
+    ("", "", "namespaces", "list", LISTS),
+    ("", "apiextensions.k8s.io", "customresourcedefinitions", "list", LISTS),
+    ("kube-system", "coordination.k8s.io", "leases", "list", LISTS),
+    ("", "apps", "deployments/finalizers", "update", ADMISSION),
+    ("", "apps", "replicasets/finalizers", "update", ADMISSION),
+    ("", "", "replicationcontrollers/finalizers", "update", ADMISSION),
+    ("", "pintle.dev", "controllerplugins/status", "patch", "ControllerPlugins: no scenario has one"),
+];
+const ADMISSION: &str =
+    "owner references that block a deletion, with the admission plugin OwnerReferencesPermissionEnforcement";
+const LISTS: &str =
+    "API servers that do not stream lists, and other kinds than those that a plugin or a scenario lists";
+
+/// One permission of a role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Permission {
+    /// Empty for the whole cluster.
+    namespace: String,
+    group: String,
+    resource: String,
+    verb: String,
+    /// Empty for all.
+    names: Vec<String>,
+}
+
+impl Permission {
+    /// As the RBAC authorizer decides.
+    fn allows(&self, entry: &AuditEntry) -> bool {
+        let object = &entry.object_ref;
+        let asked = match object.subresource.as_str() {
+            "" => object.resource.clone(),
+            part => format!("{}/{part}", object.resource),
+        };
+        let any = |ours: &str, asked: &str| ours == "*" || ours == asked;
+        any(&self.verb, &entry.verb)
+            && any(&self.group, &object.api_group)
+            && any(&self.resource, &asked)
+            && (self.namespace.is_empty() || self.namespace == object.namespace)
+            && (self.names.is_empty() || self.names.contains(&object.name))
+    }
+}
+
+/// The roles, bound to the user that hosts under test are.
+#[derive(Debug)]
+pub struct Roles {
+    permissions: BTreeSet<Permission>,
+}
+
+/// What differs between the roles and what a host did.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// Requests that were refused, each once.
+    pub refused: BTreeSet<String>,
+    /// Permissions that no request needed, and that are not known to be without use.
+    pub unused: Vec<String>,
+    /// Permissions that are known to be without use, and were used.
+    pub wrongly_excused: Vec<String>,
+    /// How many permissions there are.
+    pub n_permissions: usize,
+}
+
+impl Roles {
+    /// Gives the roles to the subject of the control plane.
+    ///
+    /// # Errors
+    /// They cannot be read or applied.
+    pub async fn bind(plane: &ControlPlane) -> Result<Roles> {
+        let file = deploy::path(ROLES);
+        let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        let mut objects = deploy::documents(&text)?;
+        objects.retain(|object| object["kind"] != "ServiceAccount");
+        for object in &mut objects {
+            if !object["roleRef"].is_null() {
+                object["subjects"] =
+                    json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SUBJECT}]);
+            }
+        }
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+        let file = plane.folder().join("roles.json");
+        std::fs::write(&file, list).context("write the roles")?;
+        kubectl(&plane.kubeconfig(), &["apply", "-f", &file.display().to_string()]).await?;
+        let definition = deploy::path("kustomize/base/controllerplugins.yaml").display().to_string();
+        kubectl(&plane.kubeconfig(), &["apply", "-f", &definition]).await?;
+        Ok(Roles { permissions: objects.iter().flat_map(permissions).collect() })
+    }
+
+    /// Compares them with the log. `all`: every scenario has run, so rules without use count.
+    pub fn judge(&self, log: &[AuditEntry], all: bool) -> Judgement {
+        let own: Vec<&AuditEntry> = log
+            .iter()
+            .filter(|entry| entry.user.username == SUBJECT && !entry.object_ref.resource.is_empty())
+            .collect();
+        let refused = own.iter().filter(|entry| entry.response_status.code == 403 && is_of_rbac(entry)).map(|entry| {
+            let object = &entry.object_ref;
+            let (group, name, part) = (&object.api_group, &object.resource, &object.subresource);
+            format!("{} {group}/{name}/{part}: {}", entry.verb, entry.response_status.message)
+        });
+        let mut judgement =
+            Judgement { refused: refused.collect(), n_permissions: self.permissions.len(), ..Judgement::default() };
+        let mut by_verb: BTreeMap<&str, Vec<&AuditEntry>> = BTreeMap::new();
+        for entry in own {
+            by_verb.entry(&entry.verb).or_default().push(entry);
+        }
+        for permission in &self.permissions {
+            let Permission { namespace, group, resource, verb, .. } = permission;
+            let is_used = by_verb.get(verb.as_str()).into_iter().flatten().any(|entry| permission.allows(entry));
+            let own = (namespace.as_str(), group.as_str(), resource.as_str(), verb.as_str());
+            let is_excused = UNUSED.iter().any(|(place, of, what, how, _)| (*place, *of, *what, *how) == own);
+            match (is_used, is_excused) {
+                (false, false) if all => judgement.unused.push(format!("{permission:?}")),
+                // Whether a list is streamed depends on how busy the server is.
+                (true, true) if verb != "list" => judgement.wrongly_excused.push(format!("{permission:?}")),
+                _ => {}
+            }
+        }
+        judgement
+    }
+}
+
+/// Admission refuses with the same code, for example in a namespace that terminates.
+fn is_of_rbac(entry: &AuditEntry) -> bool {
+    entry.response_status.message.contains("cannot")
+}
+
+fn permissions(object: &Value) -> Vec<Permission> {
+    let all = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+    };
+    let mut found = Vec::new();
+    for rule in object["rules"].as_array().into_iter().flatten() {
+        for group in all(&rule["apiGroups"]) {
+            for resource in all(&rule["resources"]) {
+                for verb in all(&rule["verbs"]) {
+                    found.push(Permission {
+                        namespace: object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        verb,
+                        names: all(&rule["resourceNames"]),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Requests for metrics, for which the host asks who sends them and whether that user may read them.
+///
+/// # Errors
+/// An answer is another than this one.
+pub(super) async fn read_metrics(client: &ApiClient, wanted: u16) -> Result<()> {
+    let answer = client.request("GET", "/metrics", &[], None).await?;
+    anyhow::ensure!(answer.status == wanted, "/metrics answers {}: {}", answer.status, answer.text());
+    Ok(())
+}
