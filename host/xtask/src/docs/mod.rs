@@ -24,7 +24,7 @@ const SEARCHES: [(&str, &str); 6] = [
     ("grants", "host/docs/recipes.html"),
     ("CRD", "sdk/docs/custom-resources.html"),
     ("rollback", "host/docs/recipes.html"),
-    ("kubeadm", "host/docs/operators.html"),
+    ("kubeadm", "host/docs/install.html"),
     ("projection", "sdk/docs/fields-and-children.html"),
 ];
 
