@@ -5,7 +5,7 @@
 //!    clock, whichever is earlier. Another candidate waits for the longer [`Times::lease_duration`] from when it *saw* the renewal.
 //! 2. Times of other machines do not matter: a Lease is judged by when this process saw it change.
 //! 3. A Lease that vanishes, or loses its holder in another way than by a release, stays taken until the last holder that was seen has
-//!    run out of time.
+//!    run out of time; one that vanishes after the term of this process, until a holder that was not seen would have.
 //! 4. Every write carries the resourceVersion that the decision was made by.
 //!
 //! One gap remains, as upstream: a candidate that starts while the Lease is deleted does not know of a leader that is cut off from the
@@ -280,10 +280,16 @@ impl Candidate {
         self.is_stale = false;
         if let Some(Seen { lease: Some(before), since, .. }) = &self.seen
             && !before.holder().is_empty()
-            && before.holder() != self.identity
         {
-            let until = self.expiry(before, *since);
-            self.taken_until = self.taken_until.max(Some(until));
+            let until = if before.holder() != self.identity {
+                Some(self.expiry(before, *since))
+            } else if lease.is_none() && self.term.is_none_or(|term| now >= term.until()) {
+                // Since this term has ended, somebody may have taken the Lease that is gone now, and may lead.
+                Some(now + self.times.lease_duration)
+            } else {
+                None
+            };
+            self.taken_until = self.taken_until.max(until);
         }
         let since = match &self.seen {
             Some(seen) if seen.lease.as_ref().map(Lease::spec) == lease.as_ref().map(Lease::spec) => seen.since,

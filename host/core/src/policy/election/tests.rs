@@ -237,6 +237,26 @@ fn who_creates_the_lease_leads_after_a_leader_whose_lease_was_deleted_must_have_
 }
 
 #[test]
+fn a_leader_that_wakes_and_finds_no_lease_waits_for_a_leader_that_it_has_not_seen() {
+    let (clocks, mut server) = (Clocks::new(), Server::default());
+    let mut a = candidate("a");
+    act(&mut server, &mut a, clocks.at(0));
+    // Meanwhile another one has taken the Lease, and somebody has deleted it.
+    server.lease = None;
+    assert!(matches!(a.next(clocks.at(30 * S)), Action::Stop(_)));
+    a.saw(None, clocks.at(30 * S).now);
+    assert!(matches!(a.next(clocks.at(45 * S - 1)), Action::Wait(_) | Action::Read));
+    a.saw(None, clocks.at(45 * S).now);
+    assert!(matches!(a.next(clocks.at(45 * S)), Action::Create(_)));
+    // During its term nobody else can have taken it.
+    let (mut server, mut b) = (Server::default(), candidate("b"));
+    act(&mut server, &mut b, clocks.at(0));
+    b.saw(None, clocks.at(5 * S).now);
+    assert!(matches!(b.next(clocks.at(5 * S)), Action::Stop(_)));
+    assert!(matches!(b.next(clocks.at(5 * S)), Action::Create(_)));
+}
+
+#[test]
 fn a_watch_that_lags_behind_own_writes_changes_nothing() {
     let (clocks, mut server) = (Clocks::new(), Server::default());
     let mut a = candidate("a");
