@@ -142,6 +142,8 @@ pub struct Election {
     standing: watch::Sender<Standing>,
     /// Whether the manager leads.
     leads: bool,
+    /// Whether the last write of the Lease has no answer: it may have been carried out.
+    unanswered: bool,
     /// The holder that was reported last.
     reported: Option<String>,
     /// What the last leader has left, and until when this one waits for its caches to show it.
@@ -180,6 +182,7 @@ impl Election {
             random: StdRng::seed_from_u64(config.seed),
             standing,
             leads: false,
+            unanswered: false,
             reported: None,
             inherited: None,
             watch: None,
@@ -235,6 +238,7 @@ impl Election {
             Action::Wait(until) => self.wait(until.into()).await,
             Action::Read => match tokio::time::timeout(patience, self.lock.read()).await {
                 Ok(Ok(lease)) => {
+                    self.unanswered = false;
                     self.candidate.saw(lease, Instant::now().into_std());
                     self.report_holder();
                 }
@@ -257,7 +261,10 @@ impl Election {
         let sent = self.leadership.moment();
         let released = self.candidate.lease().filter(|lease| lease.is_released());
         let inherited = released.and_then(|lease| lease.annotation(LAST_WRITES)).map(LastWrites::parse);
-        match tokio::time::timeout(patience, self.lock.write(verb)).await {
+        self.unanswered = true;
+        let written = tokio::time::timeout(patience, self.lock.write(verb)).await;
+        self.unanswered = !matches!(&written, Ok(Ok(_)));
+        match written {
             Ok(Ok(Written { resource_version, uid, .. })) => {
                 if self.candidate.wrote(lease, &resource_version, &uid, sent) {
                     tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "took the Lease");
@@ -396,6 +403,10 @@ impl Election {
     async fn write_release(&mut self) -> Result<bool, ApiError> {
         // If this term ends before it has begun, the next leader inherits the same.
         let last_writes = self.inherited.take().map_or_else(|| self.manager.last_writes(), |(writes, _)| writes);
+        if self.unanswered {
+            let present = self.lock.read().await?;
+            self.candidate.saw(present, Instant::now().into_std());
+        }
         for is_last in [false, true] {
             let Some(mut lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
             lease.annotate(LAST_WRITES, last_writes.text().as_deref());

@@ -22,6 +22,8 @@ struct Server {
     /// Does not answer.
     hangs: watch::Sender<bool>,
     no_watch: bool,
+    /// Carries writes out and does not answer them.
+    mute: Mutex<bool>,
     /// Answers reads with 403.
     refuses: Mutex<bool>,
     /// Time in ms, verb and holder of each request for the Lease.
@@ -38,6 +40,7 @@ impl Server {
             frames: broadcast::channel(1_000).0,
             hangs: watch::Sender::new(false),
             no_watch,
+            mute: Mutex::default(),
             refuses: Mutex::default(),
             log: Mutex::default(),
             events: Mutex::default(),
@@ -130,13 +133,18 @@ impl ApiWriter for Server {
             let holder = object["spec"]["holderIdentity"].as_str().unwrap().to_owned();
             self.log.lock().push((self.start.elapsed().as_millis(), verb, holder));
             let present = self.lease.lock().as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
-            match (verb, present) {
+            let written = match (verb, present) {
                 ("create", None) => Ok(self.put(object)),
                 ("create", Some(_)) => Err(refusal(409)),
                 (_, None) => Err(refusal(404)),
                 (_, Some(version)) if version != object["metadata"]["resourceVersion"] => Err(refusal(409)),
                 _ => Ok(self.put(object)),
+            }?;
+            let is_mute = *self.mute.lock();
+            if is_mute {
+                std::future::pending::<()>().await;
             }
+            Ok(written)
         })
     }
 }
@@ -276,6 +284,18 @@ async fn a_lease_that_somebody_else_takes_by_force_ends_the_term_at_once() {
     // Nobody renews it.
     eventually("a to lead again", || a.leads()).await;
     assert!(edited.elapsed() >= Duration::from_secs(15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_without_an_answer_is_released_at_the_end() {
+    let server = Server::new(true);
+    *server.mute.lock() = true;
+    let a = Host::start(&server, "a");
+    after(2).await;
+    assert_eq!((server.holder().as_str(), a.leads()), ("a", false));
+    *server.mute.lock() = false;
+    a.stop().await;
+    assert_eq!(server.holder(), "");
 }
 
 #[tokio::test(start_paused = true)]
