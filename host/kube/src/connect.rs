@@ -31,6 +31,13 @@ pub enum Source {
     Text(String),
     /// The service account of the Pod that this process runs in.
     InCluster,
+    /// Another source, or none, with the API server at another address, as `--master` of Kubernetes' components.
+    At {
+        /// Address of the API server: `http://HOST:PORT` or `https://HOST:PORT`.
+        server: http::Uri,
+        /// What else there is; without it, requests have no credentials.
+        of: Option<Box<Source>>,
+    },
 }
 
 /// Reasons why the API server cannot be used. Each message names the next step.

@@ -75,7 +75,21 @@ fn hash(what: &impl std::hash::Hash) -> u64 {
 }
 
 /// The configuration, and the `proxy-url` of its cluster.
+///
+/// Source: `getCluster` in client-go's `tools/clientcmd/client_config.go`. An address that replaces that of the kubeconfig also
+/// replaces `tls-server-name`, and keeps the authorities and the credentials.
 async fn read(source: &Source) -> Result<(Config, Option<String>), ConnectError> {
+    let Source::At { server, of } = source else { return read_source(source).await };
+    let (mut config, proxy_url) = match of {
+        Some(of) => read_source(of).await?,
+        None => (Config::new(server.clone()), None),
+    };
+    config.cluster_url = server.clone();
+    config.tls_server_name = None;
+    Ok((config, proxy_url))
+}
+
+async fn read_source(source: &Source) -> Result<(Config, Option<String>), ConnectError> {
     let (kubeconfig, context, shown) = match source {
         Source::File { path, context } => {
             let shown = path.display().to_string();
@@ -92,6 +106,8 @@ async fn read(source: &Source) -> Result<(Config, Option<String>), ConnectError>
             let config = Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why)))?;
             return Ok((config, None));
         }
+        // `of` is never such a source.
+        Source::At { server, .. } => return Ok((Config::new(server.clone()), None)),
     };
     let proxy_url = proxy_url(&kubeconfig, context.as_deref());
     let options = KubeConfigOptions { context, ..Default::default() };
@@ -246,6 +262,25 @@ mod tests {
             assert_eq!(chosen(of_kubeconfig, server, &environment), Ok(expected.map(str::to_owned)), "{server}");
         }
         assert_eq!(chosen(None, "https://api.example.com", &Environment::default()), Ok(None));
+    }
+
+    #[tokio::test]
+    async fn another_address_keeps_the_credentials_and_the_authorities() {
+        let text = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://first:1", "tls-server-name": "first", "certificate-authority-data": "Y2E="}}],
+            "users": [{"name": "u", "user": {"username": "a"}}],
+        });
+        let server: Uri = "https://second:2".parse().unwrap();
+        let of = Source::Text(text.to_string());
+        let (original, _) = read(&of).await.unwrap();
+        let (config, _) = read(&Source::At { server: server.clone(), of: Some(Box::new(of)) }).await.unwrap();
+        assert_eq!((&config.cluster_url, &config.tls_server_name), (&server, &None));
+        assert_eq!((original.tls_server_name.as_deref(), &config.root_cert), (Some("first"), &original.root_cert));
+        assert_eq!(config.auth_info.username.as_deref(), Some("a"));
+        let (bare, _) = read(&Source::At { server: server.clone(), of: None }).await.unwrap();
+        assert_eq!((bare.cluster_url, bare.auth_info.username, bare.root_cert), (server, None, None));
     }
 
     #[test]
