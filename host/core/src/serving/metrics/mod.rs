@@ -8,8 +8,10 @@
 //!
 //! Not here: the metrics that plugins declare in their manifests, which the host feeds with what their runs report.
 
+mod disabled;
 mod table;
 
+pub use disabled::without;
 pub use table::*;
 
 /// Kinds that appear in the label `kind` of one metric, for each plugin where it has the label `plugin`. Further ones are [`OTHER`]: who
