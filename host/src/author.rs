@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::cli::InspectArgs;
 use crate::cli::author::{BuildArgs, CrdsArgs, Document, NewArgs, PackageArgs, SchemaArgs};
 use crate::cli::test::TestArgs;
-use crate::{logging, output};
+use crate::{config, logging, output};
 
 pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
@@ -39,6 +39,7 @@ fn schema_of(document: Document) -> Value {
     match document {
         Document::Manifest => pintle_core::contract::manifest::schema(),
         Document::Case => cases::schema(),
+        Document::Host => config::schema::schema(),
     }
 }
 

@@ -3,8 +3,10 @@
 pub mod author;
 pub mod failures;
 pub mod leader;
+pub mod log;
 pub mod oci;
 pub mod plugin;
+pub mod rbac;
 pub mod serve;
 pub mod test;
 pub mod top;
@@ -12,8 +14,10 @@ pub mod types;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::Uri;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pintle_core::contract::manifest::Limits;
@@ -21,7 +25,11 @@ use pintle_oci::ComponentSource;
 use pintle_sources::admin::socket::Place;
 use pintle_sources::resource::DEFAULT_CLASS;
 
+use crate::config::OfFile;
+use crate::config::effective::Effective;
 use crate::flags::{self, controllers::ControllerFlags};
+
+pub use self::log::{LogArgs, LogFormat};
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]
@@ -88,7 +96,8 @@ pub enum Command {
     Package(author::PackageArgs),
     /// Run the cases of a plugin as the host would, and check that its outcomes are deterministic.
     Test(test::TestArgs),
-    /// Print the JSON Schema of manifests or cases, for editors. `pintle new` writes both to the folder `.pintle/schemas`.
+    /// Print the JSON Schema of manifests, of cases or of the file of `pintle run --config`, for editors. `pintle new` writes the first two
+    /// to the folder `.pintle/schemas`.
     Schema(author::SchemaArgs),
     /// Write the types of kinds in the language of a plugin, from CustomResourceDefinitions or OpenAPI documents.
     Types(types::TypesArgs),
@@ -105,7 +114,7 @@ pub enum Command {
     /// Show what a component is, what it watches and the permissions that it requests, without running it.
     Inspect(InspectArgs),
     /// Print the RBAC roles that controllers need, and the service accounts that they are bound to.
-    Rbac(RbacArgs),
+    Rbac(rbac::RbacArgs),
     /// Show the version of this binary and of the built-in controllers.
     Version(VersionArgs),
     /// Print the completion script of a shell.
@@ -228,6 +237,10 @@ pub struct PluginArgs {
     #[arg(skip)]
     pub keep_functions: bool,
 
+    /// The configuration of the process, for pages.
+    #[arg(skip)]
+    pub effective: Arc<Effective>,
+
     /// Memory for the instances of all plugins, in bytes; half of what this process may use by default. Calls that could exceed it
     /// wait, except the only call of a plugin: so instances take at most this, and the `memoryBytes` of each plugin once.
     #[arg(long, value_name = "BYTES")]
@@ -242,27 +255,6 @@ pub struct PluginArgs {
 fn workers() -> RangedI64ValueParser<u32> {
     // Upstream's type of these numbers.
     clap::value_parser!(u32).range(1..=i64::from(i32::MAX))
-}
-
-/// Logging.
-#[derive(Debug, Clone, Args)]
-pub struct LogArgs {
-    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,pintle_runtime=debug`.
-    #[arg(long, value_name = "FILTER", env = "PINTLE_LOG", default_value = "info")]
-    pub log: String,
-
-    /// Format of log lines.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-}
-
-/// Formats of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For humans.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// Arguments of `pintle dev`.
@@ -320,6 +312,15 @@ pub struct DevArgs {
 /// Arguments of `pintle run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// Configuration file: YAML or JSON with `apiVersion: pintle.dev/v1alpha1` and `kind: HostConfiguration`. Flags take precedence over
+    /// its fields. `host/docs/configuration.md` lists the fields; `pintle schema host` prints a JSON Schema for editors.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What the file has set.
+    #[arg(skip)]
+    pub of_file: Arc<OfFile>,
+
     /// Kubeconfig of the cluster, or a list of files as in KUBECONFIG. Default: the service account of the Pod (in-cluster configuration).
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
@@ -327,6 +328,19 @@ pub struct RunArgs {
     /// Context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+
+    /// Address of the API server, in place of that of the kubeconfig. Without a kubeconfig, requests have no credentials.
+    #[arg(long, value_name = "URL", value_parser = flags::server)]
+    pub master: Option<Uri>,
+
+    /// Form of objects in requests: JSON.
+    #[arg(long, value_name = "TYPE", default_value = "application/json", value_parser = flags::content_type)]
+    pub kube_api_content_type: String,
+
+    /// Check the flags, the file of --config, the certificate of HTTPS and the components with their settings, print the configuration as
+    /// such a file, with settings that may be secret, and exit. No cluster is contacted.
+    #[arg(long)]
+    pub check: bool,
 
     /// Same as the positional argument: a component file, a folder of component files, or a component in a registry. Repeatable.
     #[arg(long = "plugin", value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
@@ -351,12 +365,12 @@ pub struct RunArgs {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
-    // Boxed, because there are many.
+    // Boxed, as the next ones, because there are many.
     pub serving: Box<serve::ServeArgs>,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
-    pub leader: leader::LeaderElectArgs,
+    pub leader: Box<leader::LeaderElectArgs>,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
@@ -365,70 +379,6 @@ pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub log: LogArgs,
-}
-
-/// Arguments of `pintle rbac`.
-#[derive(Debug, Args)]
-pub struct RbacArgs {
-    /// Component files, folders of component files, or components in registries. A component with the name of a built-in controller replaces it.
-    #[arg(value_name = "FILE|FOLDER|oci://REF", value_parser = ComponentSource::parse)]
-    pub plugins: Vec<ComponentSource>,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
-    pub registry: oci::RegistryArgs,
-
-    /// Built-in controllers to print roles for, as in `pintle run`: `*` means all, `foo` enables foo, `-foo` disables it. Default: `*`, or
-    /// none if components are named.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
-    pub controllers: Vec<String>,
-
-    /// Roles for a host that runs with this flag: each role is bound to the controller's own service account.
-    #[arg(
-        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = ArgAction::Set
-    )]
-    pub use_service_account_credentials: bool,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
-    pub lease: leader::LeaseArgs,
-
-    /// Roles for a host that runs with this flag: it has its own Lease.
-    #[arg(
-        long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = ArgAction::Set
-    )]
-    pub beside_kube_controller_manager: bool,
-
-    /// Class of the host, part of the default name of its Lease.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]
-    pub plugin_class: String,
-
-    /// Service account of the host.
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/pintle")]
-    pub service_account: String,
-
-    /// Kubeconfig of a cluster whose discovery gives the resource names of custom kinds. Without it they are guessed from the kinds.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig. Default: the current context.
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
-    pub context: Option<String>,
-
-    /// Output format.
-    #[arg(short, long, value_enum, default_value_t = RbacOutput::Yaml)]
-    pub output: RbacOutput,
-}
-
-/// Output formats of objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RbacOutput {
-    /// One document for each object.
-    Yaml,
-    /// One `List`.
-    Json,
 }
 
 /// Arguments of `pintle inspect`.

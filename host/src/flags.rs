@@ -12,11 +12,14 @@ pub(crate) mod upstream;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::http::Uri;
 use pintle_core::contract::manifest::{Limits, is_label};
 
 use pintle_core::serving::access::AllowedPaths;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
+
+use crate::serve::pages::EMULATES;
 
 /// Parses limits of runs: `NAME=NUMBER`, separated by commas.
 ///
@@ -140,6 +143,71 @@ pub(crate) fn header(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the address of an API server.
+///
+/// # Errors
+/// The valid form.
+pub(crate) fn server(text: &str) -> Result<Uri, String> {
+    let uri = text.parse::<Uri>().ok();
+    let is_whole = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    uri.filter(is_whole).ok_or_else(|| "write https://HOST:PORT".to_owned())
+}
+
+/// Parses the form of objects in requests, of which there is one.
+///
+/// # Errors
+/// It is another one.
+pub(crate) fn content_type(text: &str) -> Result<String, String> {
+    match text {
+        "application/json" => Ok(text.to_owned()),
+        _ => Err("Pintle reads and writes JSON: write application/json, or leave it out".to_owned()),
+    }
+}
+
+/// Parses the name of a metric.
+///
+/// # Errors
+/// It is not the name of a metric.
+pub(crate) fn metric(text: &str) -> Result<String, String> {
+    let is_name = |text: &str| {
+        let mut letters = text.chars();
+        letters.next().is_some_and(|first| first.is_ascii_alphabetic() || matches!(first, '_' | ':'))
+            && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':'))
+    };
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("write the names of metrics, for example workqueue_depth".to_owned()),
+    }
+}
+
+/// Parses the version whose hidden metrics are shown, which can only be the previous one.
+///
+/// # Errors
+/// It is another version.
+///
+/// # Source
+/// `ValidateShowHiddenMetricsVersion` in k8s.io/component-base/metrics.
+pub(crate) fn previous_version(text: &str) -> Result<String, String> {
+    let minor = EMULATES.split_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok()).unwrap_or(1);
+    let previous = format!("1.{}", minor.saturating_sub(1));
+    if text == previous {
+        Ok(previous)
+    } else {
+        Err(format!("write {previous}, the previous version, or leave it out"))
+    }
+}
+
+/// Parses a flag of profiling, which there is none of.
+///
+/// # Errors
+/// It is not `false`.
+pub(crate) fn no_profiling(text: &str) -> Result<bool, String> {
+    match text {
+        "false" => Ok(false),
+        _ => Err("Pintle has no profiling endpoints: write false, or leave it out".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +271,24 @@ mod tests {
         }
         for text in ["", ".", "a..b", "A", "a/b", &["a".repeat(63).as_str(); 5].join(".")] {
             assert!(object_name(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_one_valid_value_names_it() {
+        assert!(server("https://api.example.com:6443").is_ok() && server("http://[::1]:8080").is_ok());
+        for wrong in ["", "api.example.com", "api.example.com:6443", "ftp://a", "/a", "https://"] {
+            assert_eq!(server(wrong), Err("write https://HOST:PORT".to_owned()), "{wrong}");
+        }
+        assert!(content_type("application/json").is_ok());
+        assert!(content_type("application/vnd.kubernetes.protobuf").unwrap_err().contains("write application/json"));
+        assert_eq!(no_profiling("false"), Ok(false));
+        assert!(no_profiling("true").unwrap_err().contains("no profiling endpoints"));
+        assert_eq!(previous_version("1.35"), Ok("1.35".to_owned()));
+        assert_eq!(previous_version("1.34"), Err("write 1.35, the previous version, or leave it out".to_owned()));
+        assert!(metric("workqueue_depth").is_ok() && metric("a:b").is_ok());
+        for wrong in ["", "1a", "a b", "a{b=\"c\"}"] {
+            assert!(metric(wrong).is_err(), "{wrong}");
         }
     }
 

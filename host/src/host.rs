@@ -95,7 +95,7 @@ impl Host {
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
             control.started(&name, base);
         }
-        let serving = Serving::start(ports, &manager, connection).await?;
+        let serving = Serving::start(ports, &manager, connection, args.effective.clone()).await?;
         manager.set_process_facts(process::facts());
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));

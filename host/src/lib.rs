@@ -1,6 +1,6 @@
 //! The `pintle` binary: arguments and wiring.
 //!
-//! *Flow*: [`cli`] parses, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
+//! *Flow*: [`cli`] has the arguments, [`config`] parses them with the file of `--config`, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
 //! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] and [`types`] those for authors,
@@ -13,6 +13,7 @@ mod beside;
 mod builtins;
 pub mod cli;
 mod complete;
+pub mod config;
 mod dev;
 mod flags;
 mod host;
@@ -49,7 +50,10 @@ use crate::cli::{Cli, Command};
 pub fn execute(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
-        Command::Run(args) => on_runtime(run::run(args)),
+        Command::Run(args) => {
+            let of_file = args.of_file.clone();
+            on_runtime(run::run(args)).map_err(|why| of_file.explain(why))
+        }
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),
         Command::Top(args) => on_runtime(top::top(&args)),
         Command::Crd => output::line(pintle_sources::resource::crd::YAML.trim_end()),
@@ -66,7 +70,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Verify(args) => on_runtime(oci::within(&args.wait, &args.what, oci::verify(&args))),
         Command::Keygen(args) => oci::keygen(&args),
         Command::Inspect(args) => on_runtime(author::inspect(&args)),
-        Command::Rbac(args) => on_runtime(rbac::rbac(&args)),
+        Command::Rbac(args) => on_runtime(rbac::rbac(&args)).map_err(|why| args.of_file.explain(why)),
         Command::Version(args) => version::version(&args),
         Command::Completion(args) => complete::completion(&args),
         Command::Man(args) => complete::man(&args),

@@ -34,7 +34,7 @@ fn subscriber<W>(args: &LogArgs, colours: bool, writer: W) -> anyhow::Result<Box
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(format!("{NOISE},{}", args.log)).with_context(|| {
+    let filter = EnvFilter::try_new(format!("{NOISE},{}{}", args.log, more(args.verbosity))).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
@@ -44,6 +44,15 @@ where
         }
         LogFormat::Json => Box::new(builder.json().with_writer(PrintableJson(writer)).finish()),
     })
+}
+
+/// What a level of `-v` adds to the filter.
+fn more(verbosity: u32) -> &'static str {
+    match verbosity {
+        0..=3 => "",
+        4..=7 => ",pintle=debug",
+        _ => ",debug",
+    }
 }
 
 /// The format of fields that is the library's default, with printable values.
@@ -102,7 +111,7 @@ impl<W: Write> Write for PrintableWriter<W> {
 /// # Errors
 /// A log is already installed.
 pub(crate) fn quiet() -> anyhow::Result<()> {
-    install(&LogArgs { log: "off,pintle::plugin=warn".to_owned(), log_format: LogFormat::Text })
+    install(&LogArgs::new("off,pintle::plugin=warn", LogFormat::Text))
 }
 
 #[cfg(test)]
@@ -126,12 +135,31 @@ mod tests {
 
     /// What is logged of these events.
     fn logged(log: &str, log_format: LogFormat, colours: bool, events: fn()) -> String {
+        let args = LogArgs::new(log, log_format);
+        logged_with(&args, colours, events)
+    }
+
+    fn logged_with(args: &LogArgs, colours: bool, events: fn()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let args = LogArgs { log: log.to_owned(), log_format };
-        let subscriber = subscriber(&args, colours, move || writer.clone()).unwrap();
+        let subscriber = subscriber(args, colours, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, events);
         String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn a_level_of_kubernetes_adds_debug_messages() {
+        let lines = |verbosity| {
+            let args = LogArgs { verbosity, ..LogArgs::new("warn", LogFormat::Text) };
+            let text = logged_with(&args, false, || {
+                tracing::info!(target: "pintle_runtime::x", "a");
+                tracing::debug!(target: "pintle_runtime::x", "b");
+                tracing::debug!(target: "hyper::x", "c");
+                tracing::warn!(target: "hyper::x", "d");
+            });
+            text.lines().filter_map(|line| line.chars().last()).collect::<String>()
+        };
+        assert_eq!([0, 3, 4, 7, 8, 99].map(lines), ["d", "d", "abd", "abd", "abcd", "abcd"]);
     }
 
     #[test]

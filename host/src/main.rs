@@ -2,17 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 /// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = match pintle::cli::Cli::try_parse() {
+    let cli = match pintle::config::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(why) => return pintle::output::usage(&why),
+        Err(why) => return why.report(),
     };
     match pintle::execute(cli) {
         Ok(()) => ExitCode::SUCCESS,

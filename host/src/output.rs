@@ -1,5 +1,6 @@
 //! Output to the terminal.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -65,27 +66,38 @@ pub fn progress(text: &str) {
 }
 
 /// Prints what the parser returns instead of a command: help and version unchanged, an error in one line.
-pub fn usage(why: &clap::Error) -> ExitCode {
+/// `given`: the command line.
+pub fn usage(why: &clap::Error, given: &[OsString]) -> ExitCode {
     let asked = !why.use_stderr();
     if asked || why.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Without a terminal there is no place left for messages.
         let _ = why.print();
         return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let _ = writeln!(io::stderr(), "pintle: {}", refused(why));
+    let _ = writeln!(io::stderr(), "pintle: {}", refused(why, given));
     ExitCode::FAILURE
 }
 
-fn refused(why: &clap::Error) -> String {
-    of_upstream(why).unwrap_or_else(|| mistake(&why.to_string()))
+/// The error in one line.
+pub(crate) fn refused(why: &clap::Error, given: &[OsString]) -> String {
+    of_upstream(why, given).unwrap_or_else(|| mistake(&why.to_string()))
 }
 
-/// Reports a flag of kube-controller-manager that this host does not have.
-fn of_upstream(why: &clap::Error) -> Option<String> {
-    match (why.kind(), why.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag),
-        _ => None,
+/// Reports the flags of kube-controller-manager that this host does not have, all that the command line has at once.
+fn of_upstream(why: &clap::Error, given: &[OsString]) -> Option<String> {
+    let first = match (why.kind(), why.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag)?,
+        _ => return None,
+    };
+    let flags = given.iter().filter_map(|word| word.to_str()?.starts_with("--").then_some(word.to_str()?));
+    let flags = flags.map(|word| word.split('=').next().unwrap_or(word));
+    let mut all: Vec<String> = Vec::new();
+    for refusal in flags.filter_map(upstream::refusal) {
+        if !all.contains(&refusal) {
+            all.push(refusal);
+        }
     }
+    Some(if all.contains(&first) { all.join("; ") } else { first })
 }
 
 /// The error and the remedy in one line, with the command whose help tells more.
@@ -142,7 +154,7 @@ mod tests {
     fn a_flag_of_a_controller_that_is_not_built_yet_is_rejected_with_its_name() {
         let refused = |argument: &str| {
             let why = crate::cli::Cli::try_parse_from(["pintle", "run", argument, "5"]).unwrap_err();
-            super::refused(&why)
+            super::refused(&why, &[])
         };
         let (flag, controller) = upstream::any();
         let expected =
@@ -154,16 +166,57 @@ mod tests {
 
     #[test]
     fn a_flag_of_kube_controller_manager_itself_is_rejected_with_what_to_do() {
-        let why = crate::cli::Cli::try_parse_from(["pintle", "run", "-v=2"]).unwrap_err();
-        expect![[r#"-v is a flag of kube-controller-manager that Pintle does not have: write --log LEVEL, for example --log debug or --log info,pintle_runtime=debug"#]]
-            .assert_eq(&super::refused(&why));
+        let why = crate::cli::Cli::try_parse_from(["pintle", "run", "--cluster-name=a"]).unwrap_err();
+        expect!["--cluster-name is a flag of kube-controller-manager that Pintle does not have: only controllers of cloud providers read it: leave it out"].assert_eq(&super::refused(&why, &[]));
+    }
+
+    /// Those of a manifest of kubeadm, and some that operators add.
+    const KUBEADM: [&str; 22] = [
+        "--allocate-node-cidrs=true",
+        "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--bind-address=127.0.0.1",
+        "--client-ca-file=/etc/kubernetes/pki/ca.crt",
+        "--cluster-cidr=10.244.0.0/16",
+        "--cluster-name=kubernetes",
+        "--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt",
+        "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key",
+        "--controllers=*,bootstrapsigner,tokencleaner",
+        "--feature-gates=AllAlpha=false",
+        "--kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--leader-elect=true",
+        "--node-cidr-mask-size-ipv4=24",
+        "--profiling=false",
+        "--requestheader-client-ca-file=/etc/kubernetes/pki/front-proxy-ca.crt",
+        "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+        "--service-account-private-key-file=/etc/kubernetes/pki/sa.key",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--tls-min-version=VersionTLS12",
+        "--use-service-account-credentials=true",
+        "--v=2",
+    ];
+
+    #[test]
+    fn all_flags_of_a_manifest_of_kubeadm_that_are_not_there_are_reported_at_once() {
+        let words = ["pintle", "run"].into_iter().chain(KUBEADM).map(OsString::from);
+        let words: Vec<OsString> = words.filter(|word| !word.to_string_lossy().starts_with("--root-ca")).collect();
+        let why = crate::cli::Cli::try_parse_from(&words).unwrap_err();
+        expect![[r#"
+            --allocate-node-cidrs is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
+            --cluster-cidr is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
+            --cluster-name is a flag of kube-controller-manager that Pintle does not have: only controllers of cloud providers read it: leave it out;
+            --cluster-signing-cert-file is a flag of certificatesigningrequest-signing-controller, which is not part of this Pintle yet; leave it out;
+            --cluster-signing-key-file is a flag of certificatesigningrequest-signing-controller, which is not part of this Pintle yet; leave it out;
+            --node-cidr-mask-size-ipv4 is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
+            --service-account-private-key-file is a flag of serviceaccount-token-controller, which is not part of this Pintle yet; leave it out;
+            --service-cluster-ip-range is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out"#]].assert_eq(&super::refused(&why, &words).replace("; --", ";\n--"));
     }
 
     #[test]
     fn a_mistake_is_one_sentence_with_the_command_that_helps() {
         let check = |arguments: &[&str], expected: Expect| {
             let why = crate::cli::Cli::try_parse_from([&["pintle"], arguments].concat()).unwrap_err();
-            expected.assert_eq(&super::refused(&why));
+            expected.assert_eq(&super::refused(&why, &[]));
         };
         check(
             &["plugin", "describe"],

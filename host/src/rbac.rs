@@ -10,7 +10,7 @@ use pintle_oci::{self as oci, Fetcher};
 use serde_json::json;
 
 use crate::builtins::Catalogue;
-use crate::cli::{RbacArgs, RbacOutput};
+use crate::cli::rbac::{RbacArgs, RbacOutput};
 use crate::{output, plugins};
 
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! `pintle run`.
 
+use anyhow::Context as _;
+use pintle_core::contract::settings::{self, SettingsError};
 use pintle_kube::{Connection, Source};
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
@@ -9,18 +11,25 @@ use crate::cli::RunArgs;
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::leader::Candidacy;
-use crate::serve::{Ports, Serving};
+use crate::plugins::Chosen;
+use crate::serve::{self, Ports, Serving};
 use crate::stop::Signals;
-use crate::{beside, logging, plugins, unattended};
+use crate::{beside, logging, output, plugins, unattended};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     args.plugins.plugins.append(&mut args.more_plugins);
-    let source = match args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty()) {
-        Some(path) => Source::File { path: path.clone(), context: args.context.clone() },
-        None => Source::InCluster,
-    };
     args.leader.times()?;
+    if args.check {
+        return check(&args).await;
+    }
+    let kubeconfig = args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty());
+    let file = kubeconfig.map(|path| Source::File { path: path.clone(), context: args.context.clone() });
+    let source = match (&args.master, file) {
+        (Some(server), of) => Source::At { server: server.clone(), of: of.map(Box::new) },
+        (None, Some(file)) => file,
+        (None, None) => Source::InCluster,
+    };
     // Errors of components are reported before the cluster is contacted.
     let mut choice = plugins::choose(&args.plugins).await?;
     let sources = PluginSources::new(&args.plugins)?;
@@ -66,4 +75,19 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         election.stop().await;
     }
     Ok(())
+}
+
+/// `pintle run --check`: everything that a start does before it contacts the cluster.
+async fn check(args: &RunArgs) -> anyhow::Result<()> {
+    serve::check(&args.serving).await?;
+    let choice = plugins::choose(&args.plugins).await?;
+    for Chosen { guest, settings, .. } in &choice.plugins {
+        let manifest = guest.manifest();
+        match settings::resolve(&manifest.config, settings) {
+            // The cluster has the values of some.
+            Ok(_) | Err(SettingsError::Missing(_)) => {}
+            Err(why) => return Err(why).with_context(|| format!("configure plugin {}", manifest.name)),
+        }
+    }
+    output::yaml(&args.plugins.effective.file(true))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod pages;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::pages::HostPages;
 use crate::cli::serve::ServeArgs;
+use crate::config::effective::Effective;
 
 /// What a command serves.
 #[derive(Clone, Copy)]
@@ -51,9 +53,14 @@ impl Serving {
         ports: Ports<'_>,
         manager: &Arc<Manager>,
         connection: &Connection,
+        effective: Arc<Effective>,
     ) -> anyhow::Result<Self> {
         let checks = checks(manager);
-        let pages = Arc::new(HostPages::new(manager.clone()));
+        let disabled = match ports {
+            Ports::Dev(_) => BTreeSet::new(),
+            Ports::Run(args) => args.disabled_metrics.iter().cloned().collect(),
+        };
+        let pages = Arc::new(HostPages::new(manager.clone(), effective, disabled));
         let (plain, scope) = match ports {
             Ports::Dev(address) => (Some(address), Scope::All),
             Ports::Run(args) => (args.serve, Scope::Metrics),
@@ -171,6 +178,19 @@ fn tls_options(args: &ServeArgs) -> anyhow::Result<TlsOptions> {
         http2: !args.disable_http2_serving,
         addresses: vec![args.bind_address],
     })
+}
+
+/// Checks what flags say about the certificate of HTTPS, and makes nothing.
+///
+/// # Errors
+/// A file cannot be read or is not valid.
+pub(crate) async fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    let options = tls_options(args)?;
+    // A folder may have to be filled.
+    if args.secure_port != 0 && !matches!(options.certificate, CertificateSource::Folder(_)) {
+        Tls::open(options).await.context("serve HTTPS (--secure-port)")?;
+    }
+    Ok(())
 }
 
 /// The host's own checks, and one for each plugin.

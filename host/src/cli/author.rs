@@ -44,13 +44,15 @@ pub struct SchemaArgs {
     pub document: Document,
 }
 
-/// A kind of file that authors write.
+/// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Document {
     /// `manifest.yaml`.
     Manifest,
     /// The input of a test case: the first document of `cases/NAME.yaml`.
     Case,
+    /// The configuration of a host: the file of `pintle run --config`.
+    Host,
 }
 
 impl Document {
@@ -59,6 +61,7 @@ impl Document {
         match self {
             Self::Manifest => "manifest",
             Self::Case => "case",
+            Self::Host => "host",
         }
     }
 }

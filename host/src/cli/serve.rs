@@ -146,6 +146,28 @@ pub struct ServeArgs {
     /// Beginnings of the names of headers with other facts about the user.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-extra-", value_parser = flags::header)]
     pub requestheader_extra_headers_prefix: Vec<String>,
+
+    /// Metrics that are not served, by their names, for example `workqueue_depth`.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::metric)]
+    pub disabled_metrics: Vec<String>,
+
+    /// Has no effect: no metric is hidden. Only the previous version of Kubernetes is valid.
+    #[arg(long, value_name = "VERSION", value_parser = flags::previous_version)]
+    pub show_hidden_metrics_for_version: Option<String>,
+
+    /// `false` only: there are no profiling endpoints.
+    #[arg(
+        long, value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, value_parser = flags::no_profiling
+    )]
+    pub profiling: bool,
+
+    /// `false` only: there are no profiling endpoints.
+    #[arg(
+        long, value_name = "BOOL", default_value = "false", default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, value_parser = flags::no_profiling
+    )]
+    pub contention_profiling: bool,
 }
 
 impl ServeArgs {

@@ -29,7 +29,7 @@ use crate::flags::gates::{self, FeatureGates};
 pub struct ControllerFlags {
     /// Given values by flag name.
     given: BTreeMap<String, Given>,
-    gates: FeatureGates,
+    pub(crate) gates: FeatureGates,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,8 @@ fn feature_gates(catalogue: &Catalogue) -> Arg {
         ))
 }
 
-fn argument(carried: &'static CarriedFlag) -> Arg {
+/// The argument of a flag that a manifest declares.
+pub(crate) fn argument(carried: &'static CarriedFlag) -> Arg {
     let CarriedFlag { plugin, flag, underscored } = carried;
     let default = match &flag.default {
         Some(Value::String(text)) => format!(" [default: {text}]"),

@@ -7,6 +7,7 @@ mod architecture;
 mod bad_input;
 mod behaviour;
 mod cases;
+mod configuration;
 mod controlplane;
 mod crash;
 mod defaults;

@@ -18,8 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
 /// A host's HTTPS port.
-struct Port {
+pub(super) struct Port {
     url: String,
+    port: u16,
     certificate: PathBuf,
     key: PathBuf,
     flags: Vec<String>,
@@ -28,7 +29,7 @@ struct Port {
 }
 
 impl Port {
-    fn new(folder: &Path) -> Result<Port> {
+    pub(super) fn new(folder: &Path) -> Result<Port> {
         let held = TcpSocket::new_v4()?;
         held.set_reuseaddr(true)?;
         held.set_reuseport(true)?;
@@ -43,11 +44,16 @@ impl Port {
             format!("--tls-cert-file={}", certificate.display()),
             format!("--tls-private-key-file={}", key.display()),
         ];
-        Ok(Port { url: format!("https://127.0.0.1:{port}"), certificate, key, flags, _held: held })
+        Ok(Port { url: format!("https://127.0.0.1:{port}"), port, certificate, key, flags, _held: held })
+    }
+
+    /// The flag for it.
+    pub(super) fn secure_port(&self) -> String {
+        format!("--secure-port={}", self.port)
     }
 
     /// Replaces the certificate; returns it.
-    fn renew(&self) -> Result<String> {
+    pub(super) fn renew(&self) -> Result<String> {
         let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
         let pem = issued.cert.pem();
         fs::write(&self.key, issued.signing_key.serialize_pem())?;
@@ -55,12 +61,12 @@ impl Port {
         Ok(pem)
     }
 
-    fn client(&self, token: Option<&str>, authority: &str) -> ApiClient {
+    pub(super) fn client(&self, token: Option<&str>, authority: &str) -> ApiClient {
         ApiClient::new(&self.url, token, Some(authority))
     }
 }
 
-async fn get(client: &ApiClient, path: &str) -> Result<(u16, String)> {
+pub(super) async fn get(client: &ApiClient, path: &str) -> Result<(u16, String)> {
     let answer = client.request("GET", path, &[("accept", "*/*")], None).await?;
     Ok((answer.status, answer.text()))
 }
@@ -243,8 +249,8 @@ async fn every_page_is_served_and_plain_http_has_probes_and_metrics_alone() -> R
     let status = page("/statusz").await?;
     ensure!(status.contains("\nEmulation version: 1.36\nPaths: /configz /debug"), "{status}");
     let config: Value = serde_json::from_str(&page("/configz").await?)?;
-    let controllers = &config["pintle.dev"]["controllers"];
-    ensure!(controllers[0]["queues"] == json!([{"name": "replicaset", "workers": 5}]), "{config}");
+    let plugins = &config["plugins.pintle.dev"]["plugins"];
+    ensure!(plugins[0]["queues"] == json!([{"name": "replicaset", "workers": 5}]), "{config}");
     let queues: Value = serde_json::from_str(&page("/debug/controllers/replicaset-controller").await?)?;
     let empty = json!({
         "name": "replicaset", "ready": 0, "delayed": 0, "running": 0, "held": 0, "workers": 5, "keys": [],

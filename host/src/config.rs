@@ -1,0 +1,166 @@
+//! The configuration file of `pintle run`, and the configuration that a host has in the end.
+//!
+//! *Flow*: [`parse`] reads the command line. With `--config`, [`read`] reads the file, [`arguments`] makes arguments of its fields, and
+//! the command line is parsed again with both. [`effective`] shows the result in the form of the file; [`schema`] describes the form.
+//!
+//! *Invariants*:
+//! 1. A field is a flag: the parser, the default and the description of the flag are those of the field ([`fields`]).
+//! 2. A flag of the command line takes precedence over the field, and the field over environment variables. Maps (`featureGates`,
+//!    settings of controllers) are merged by key.
+//! 3. Relative paths begin at the folder of the file.
+//!
+//! *Source*: `kubelet --config` (KubeletConfiguration), whose flags take precedence over its file in the same way.
+
+pub(crate) mod arguments;
+pub(crate) mod effective;
+pub(crate) mod fields;
+pub(crate) mod read;
+pub(crate) mod schema;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+
+use self::arguments::Argument;
+use self::effective::Effective;
+use self::read::File;
+use crate::builtins::Catalogue;
+use crate::cli::{self, Cli};
+use crate::output;
+
+/// A command line that names no command, or a file that is not right.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The command line, and what is wrong with it.
+    Usage(clap::Error, Vec<OsString>),
+    /// The file.
+    File(anyhow::Error),
+}
+
+impl Refusal {
+    /// Prints it; the answer is the exit code of the process, which is a success if help was asked for.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Self::Usage(why, given) => output::usage(why, given),
+            Self::File(why) => {
+                output::error(why);
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// What a file has set, for errors.
+#[derive(Clone, Debug, Default)]
+pub struct OfFile {
+    name: String,
+    arguments: Vec<Argument>,
+}
+
+impl OfFile {
+    /// The error, with the fields of the file that it means.
+    pub(crate) fn explain(&self, why: anyhow::Error) -> anyhow::Error {
+        match arguments::remark(&output::one_line(&why), &self.name, &self.arguments) {
+            Some(remark) => anyhow::anyhow!("{}; {remark}", output::one_line(&why)),
+            None => why,
+        }
+    }
+}
+
+/// Parses a command line, the program first, with the file that `--config` names.
+///
+/// # Errors
+/// [`Refusal`]; a retry helps only after a change of the command line or the file.
+pub fn parse(given: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
+    let given: Vec<OsString> = given.into_iter().collect();
+    let mut command = Cli::command();
+    let first = command.try_get_matches_from_mut(&given);
+    let file = match &first {
+        Ok(matches) => named(matches),
+        // What is missing may be in the file.
+        Err(why) if why.kind() == ErrorKind::MissingRequiredArgument => {
+            let lenient = Cli::command().ignore_errors(true).try_get_matches_from(&given);
+            lenient.ok().and_then(|matches| named(&matches))
+        }
+        Err(_) => None,
+    };
+    let Some((name, of_command, file)) = file else {
+        let matches = first.map_err(|why| Refusal::Usage(why, given))?;
+        return cli(&command, &matches, OfFile::default());
+    };
+    let run = command.find_subcommand("run").cloned().unwrap_or_default();
+    let fields = fields::all(&run, Catalogue::carried());
+    let file = File::read(Path::new(&file)).map_err(Refusal::File)?;
+    let mut arguments =
+        arguments::translate(&file, &fields, &run).map_err(|problems| Refusal::File(wrong(&file.name, &problems)))?;
+    let target = command.find_subcommand(&name).cloned().unwrap_or_default();
+    let target = without_cluster(&name, target);
+    let merged = arguments::merge(&given, &of_command, &target, &mut arguments);
+    let of_file = OfFile { name: file.name, arguments };
+    let matches = command.try_get_matches_from_mut(merged).map_err(|why| of_both(&why, &of_file, &fields))?;
+    cli(&command, &matches, of_file)
+}
+
+/// The command with `--config`, its arguments, and the file.
+fn named(matches: &ArgMatches) -> Option<(String, ArgMatches, OsString)> {
+    let (name, matches) = matches.subcommand()?;
+    Some((name.to_owned(), matches.clone(), arguments::named(matches)?.to_owned()))
+}
+
+/// The cluster of `pintle rbac` is the one that its own flags name: it prints roles without any.
+fn without_cluster(name: &str, command: Command) -> Command {
+    if name == "run" {
+        return command;
+    }
+    let args: Vec<_> = command
+        .get_arguments()
+        .filter(|arg| !matches!(arg.get_long(), Some("kubeconfig" | "context")))
+        .cloned()
+        .collect();
+    args.into_iter().fold(Command::new("rbac"), Command::arg)
+}
+
+fn cli(command: &Command, matches: &ArgMatches, of_file: OfFile) -> Result<Cli, Refusal> {
+    let mut cli = Cli::from_arg_matches(matches).map_err(|why| Refusal::Usage(why, Vec::new()))?;
+    let effective = || Arc::new(Effective::of(command, matches));
+    match &mut cli.command {
+        cli::Command::Run(args) => {
+            args.plugins.effective = effective();
+            args.of_file = Arc::new(of_file);
+        }
+        cli::Command::Dev(args) => args.plugins.effective = effective(),
+        cli::Command::Rbac(args) => args.of_file = Arc::new(of_file),
+        _ => {}
+    }
+    Ok(cli)
+}
+
+fn wrong(name: &str, problems: &[String]) -> anyhow::Error {
+    match problems {
+        [problem] => anyhow::anyhow!("{name}: {problem}"),
+        all => anyhow::anyhow!("{name}: {} errors: {}", all.len(), all.join("; ")),
+    }
+}
+
+/// An error of the command line and the file together: something that one of them needs is in neither.
+fn of_both(why: &clap::Error, of_file: &OfFile, fields: &[fields::Field]) -> Refusal {
+    let text = output::refused(why, &[]);
+    let missing: Vec<Argument> = fields
+        .iter()
+        .map(|field| Argument { field: field.shown(), flag: field.flag().to_owned(), value: String::new() })
+        .collect();
+    let remark = arguments::remark(&text, &of_file.name, &missing);
+    Refusal::File(anyhow::anyhow!(
+        "{}: {text}{}",
+        of_file.name,
+        remark.map_or_else(String::new, |remark| format!("; {remark}"))
+    ))
+}
