@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::Body;
 use parking_lot::Mutex;
 use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriteFence, WriterIdentity};
+use pintle_core::ports::trace::SpanRef;
 
 use crate::account::Account;
 use crate::error;
@@ -118,6 +119,8 @@ pub struct Connection {
     limit: Arc<Limit>,
     /// Bounds requests in time; only writes have one.
     fence: Option<Arc<dyn WriteFence>>,
+    /// The header `traceparent` of requests that belong to a span.
+    pub(crate) traceparent: Option<HeaderValue>,
     url: String,
     /// Host and port, the label of the request metrics.
     pub(crate) host: String,
@@ -146,7 +149,18 @@ impl Connection {
         let root_ca = root_ca(&config);
         let observer = Arc::default();
         let (accounts, limit) = (Arc::default(), Arc::default());
-        Ok(Self { transport, account: None, accounts, limit, fence: None, url, host, root_ca, observer })
+        Ok(Self {
+            transport,
+            account: None,
+            accounts,
+            limit,
+            fence: None,
+            traceparent: None,
+            url,
+            host,
+            root_ca,
+            observer,
+        })
     }
 
     /// This connection with a new rate limit, and, if the identity has an account, authenticated as that service account of
@@ -161,6 +175,11 @@ impl Connection {
     /// This connection for requests that are sent only while the fence is open.
     pub(crate) fn fenced(&self, fence: Option<Arc<dyn WriteFence>>) -> Self {
         Self { fence, ..self.clone() }
+    }
+
+    /// This connection for requests that belong to a span. They share everything else, the rate limit included.
+    pub(crate) fn traced(&self, span: SpanRef) -> Self {
+        Self { traceparent: HeaderValue::try_from(span.to_string()).ok(), ..self.clone() }
     }
 
     /// Waits until the rate limit admits a request, and reports the delay.

@@ -1,11 +1,12 @@
 //! Lists, watches and single reads.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use http::{Method, Request, header};
+use http::{HeaderName, Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::object::id::ObjectKey;
@@ -13,6 +14,7 @@ use pintle_core::ports::api::{
     ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WATCH_DURATION, WatchFrame,
     WatchStart, WatchStream,
 };
+use pintle_core::ports::trace::SpanRef;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,6 +25,9 @@ use crate::{discover, error};
 const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// Header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// User agent of reads.
 const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informers");
@@ -80,8 +85,11 @@ impl Connection {
 
     /// Sends a request in its turn; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported
     /// to the observer.
-    pub(crate) async fn send(&self, request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, Failed> {
+    pub(crate) async fn send(&self, mut request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, Failed> {
         let method = method_name(request.method());
+        if let Some(span) = &self.traceparent {
+            request.headers_mut().insert(TRACEPARENT, span.clone());
+        }
         self.wait_for_turn(method).await;
         let answer = self.answer(request).await;
         if !matches!(answer, Err(Unanswered::NotSent(_))) {
@@ -319,6 +327,10 @@ impl ApiReader for Connection {
 
     fn turn(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.wait_for_turn("GET"))
+    }
+
+    fn traced(&self, span: SpanRef) -> Option<Arc<dyn ApiReader>> {
+        Some(Arc::new(Connection::traced(self, span)))
     }
 }
 

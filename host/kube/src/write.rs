@@ -12,6 +12,7 @@ use pintle_core::contract::outcome::{PatchType, Preconditions, Propagation};
 use pintle_core::ports::api::{
     ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
 };
+use pintle_core::ports::trace::SpanRef;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -29,6 +30,7 @@ const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 const ACCEPT_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Writes of one identity. All identities share the connection pool; each has a separate rate limit and user agent.
+#[derive(Clone)]
 struct Writer {
     connection: Connection,
     user_agent: String,
@@ -62,6 +64,10 @@ impl ApiWriter for Writer {
             }
             parse_written(&body)
         })
+    }
+
+    fn traced(&self, span: SpanRef) -> Option<Arc<dyn ApiWriter>> {
+        Some(Arc::new(Self { connection: self.connection.traced(span), ..self.clone() }))
     }
 }
 

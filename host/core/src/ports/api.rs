@@ -11,6 +11,7 @@ use futures::stream::BoxStream;
 
 use crate::contract::outcome::{PatchType, Preconditions, Propagation, Refusal};
 use crate::object::id::{Kind, ObjectKey};
+use crate::ports::trace::SpanRef;
 
 /// A resource of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,10 @@ pub trait ApiReader: Send + Sync {
     fn turn(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+    /// This reader, for requests that belong to a span: they carry `traceparent`. None if they cannot.
+    fn traced(&self, _span: SpanRef) -> Option<Arc<dyn ApiReader>> {
+        None
+    }
 }
 
 /// A write request that has passed the check of grants.
@@ -195,6 +200,10 @@ pub trait ApiWriter: Send + Sync {
     /// # Cancel safety
     /// Dropping the future after the first poll leaves open whether the write happened.
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>>;
+    /// This writer, for requests that belong to a span: they carry `traceparent`. None if they cannot.
+    fn traced(&self, _span: SpanRef) -> Option<Arc<dyn ApiWriter>> {
+        None
+    }
 }
 
 /// Says at each moment whether writes may leave this process: while it leads. It is asked right before a request is sent.

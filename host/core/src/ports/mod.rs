@@ -3,4 +3,5 @@
 pub mod api;
 pub mod guest;
 pub mod review;
+pub mod trace;
 pub mod view;
