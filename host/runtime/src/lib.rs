@@ -20,6 +20,7 @@ pub mod overview;
 mod reach;
 mod recorder;
 mod throttle;
+mod traces;
 mod writer;
 
 use pintle_cache::panic_text;

@@ -35,6 +35,7 @@ use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
 use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriteFence, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
+use pintle_core::ports::trace::RunTracer;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -89,6 +90,8 @@ pub struct ManagerConfig {
     /// Bounds the writes of plugins in time. With one, the host starts on standby: see [`Manager::lead`]. Default: none, so that
     /// plugins run from the start.
     pub fence: Option<Arc<dyn WriteFence>>,
+    /// Records runs as traces. Default: none.
+    pub tracer: Option<Arc<dyn RunTracer>>,
     /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
     /// limit.
     pub tune: Tune,
@@ -116,6 +119,7 @@ impl Default for ManagerConfig {
             accounts: None,
             carries: Arc::new(|_| false),
             fence: None,
+            tracer: None,
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -362,6 +366,7 @@ impl Manager {
             last_writes: self.last_writes.clone(),
             supervisor: self.caches.supervisor().clone(),
             idle_signal: self.idle_signal.clone(),
+            tracer: self.config.tracer.clone(),
             changes: self.changes.clone(),
         };
         let controller = Controller::new(parts, version);
@@ -536,6 +541,9 @@ impl Manager {
         let _writing = self.metrics.writing();
         self.metrics.count_panics(&self.caches.supervisor().panics());
         self.metrics.refresh(&self.caches.stats());
+        if let Some(tracer) = &self.config.tracer {
+            self.metrics.count_spans(tracer.counts());
+        }
         for plugin in self.plugins.lock().by_name.values() {
             plugin.controller.refresh_metrics();
         }

@@ -6,6 +6,7 @@
 //! | `api::ApiWriter`, `api::ApiWriters` | [`FakeWriter`], [`FakeWriters`] |
 //! | `guest::Guest` | [`FakeGuest`] |
 //! | `view::View` | [`FakeView`] |
+//! | `trace::RunTracer` | [`FakeTracer`] |
 //!
 //! [`Gate`] is a load balancer for clients of real servers.
 
@@ -14,6 +15,7 @@
 mod gate;
 mod guest;
 pub mod server;
+mod tracer;
 mod view;
 mod writer;
 
@@ -31,6 +33,7 @@ use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource};
 pub use self::gate::Gate;
 pub use self::guest::{FakeGuest, GuestResult};
 pub use self::server::FakeServer;
+pub use self::tracer::FakeTracer;
 pub use self::view::FakeView;
 pub use self::writer::{FakeWriter, FakeWriters};
 

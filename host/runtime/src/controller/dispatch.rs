@@ -34,8 +34,9 @@ use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::queue::ControllerQueue;
 use super::run::RunResult;
-use super::{Controller, ControllerState, KeptFailures, Version};
+use super::{Controller, ControllerState, KeptFailures, StaleWait, Version};
 use crate::panic_text;
+use crate::traces::RunTrace;
 use crate::writer::{NOT_GRANTED, NOT_LEADING};
 
 /// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. Without it, a plugin that
@@ -173,13 +174,14 @@ impl Controller {
         loop {
             let started = now();
             let version = self.version();
-            let run = AssertUnwindSafe(self.run(&version, &taken.key)).catch_unwind().await;
+            let trace = self.begin_trace(taken.waited);
+            let run = AssertUnwindSafe(self.run(&version, &taken.key, trace.as_ref())).catch_unwind().await;
             // A panic here is a bug of the host. It costs the key a fault's backoff, and affects nothing else.
             let run_result = run.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 RunResult::Fault(PluginFault { kind: FaultKind::HostCall, message })
             });
-            let finish = AssertUnwindSafe(|| self.finish(queue, &version, &taken.key, run_result, started));
+            let finish = AssertUnwindSafe(|| self.finish(queue, &version, &taken.key, run_result, started, trace));
             match std::panic::catch_unwind(finish) {
                 Ok(Some(next)) => taken = next,
                 Ok(None) => break,
@@ -222,12 +224,14 @@ impl Controller {
         key: &Key,
         mut run_result: RunResult,
         started: Instant,
+        trace: Option<RunTrace>,
     ) -> Option<Taken<Key>> {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
         version.declared.ran(run_result.code(), took);
         let cache = self.cache();
+        let mut traced = trace.map(|trace| (trace, run_result.end()));
         let (mut writes, probes) = run_result.take_writes();
         let mut probes = self.relevant(probes);
         probes.extend(self.unclear(&*cache, &mut writes));
@@ -240,6 +244,11 @@ impl Controller {
             // What became of the run is the next leader's business.
             if let Some(own) = inner.queues.get_mut(queue) {
                 own.work_queue.done(key, now);
+            }
+            let attempt = inner.attempt(key);
+            drop(inner);
+            if let Some((trace, end)) = traced {
+                self.end_trace(trace, end, version, key, attempt);
             }
             return None;
         }
@@ -256,6 +265,9 @@ impl Controller {
         self.metrics.reconciled(result, took);
         inner.runs.count(result);
         inner.latency.observe(took);
+        if let Some((_, end)) = &mut traced {
+            (end.result, end.waits_for_caches) = (result, hold.is_some());
+        }
         tracing::debug!(plugin = %self.name, %key, attempt, ?took, result, n_writes, n_probes, "reconciled");
         if let Some(id) = hold.filter(|_| !probes.is_empty()) {
             let key = key.clone();
@@ -267,7 +279,8 @@ impl Controller {
         let own = queues.get_mut(queue)?;
         let worked = if hold.is_some() {
             self.metrics.stale_waits.inc();
-            stale.begun.insert(key.clone(), now);
+            let traced = traced.as_ref().map(|(trace, _)| (trace.span, trace.begun_at + took));
+            stale.begun.insert(key.clone(), StaleWait { begun: now, traced });
             own.work_queue.hold(key, now)
         } else {
             own.work_queue.done(key, now)
@@ -277,6 +290,9 @@ impl Controller {
         let concluded = inner.history.has_concluded();
         let next = inner.take(queue, now);
         self.wake_dispatcher(inner);
+        if let Some((trace, end)) = traced {
+            self.end_trace(trace, end, version, key, attempt);
+        }
         if concluded {
             self.follow_probation();
         }
@@ -461,8 +477,10 @@ impl ControllerState {
 
     /// Lets a key run again whose writes the caches show.
     pub(super) fn release(&mut self, key: &Key) {
-        if let Some(begun) = self.stale.begun.remove(key) {
-            self.stale.duration.observe(now().saturating_duration_since(begun).as_secs_f64());
+        if let Some(wait) = self.stale.begun.remove(key) {
+            let now = now();
+            self.stale.duration.observe(now.saturating_duration_since(wait.begun).as_secs_f64());
+            wait.end(now, self.stale.tracer.as_ref());
         }
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name == key.queue) {
             queue.work_queue.release(key);

@@ -28,6 +28,7 @@ mod shadow;
 mod state;
 mod status;
 mod swap;
+mod traced;
 mod version;
 
 use std::collections::HashMap;
@@ -43,6 +44,7 @@ use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::pending::Pending;
 use pintle_core::ports::api::ApiReader;
+use pintle_core::ports::trace::RunTracer;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -62,6 +64,7 @@ pub use contents::{KeyContents, MAX_KEYS, QueueContents};
 pub(crate) use fields::published;
 pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
+use traced::StaleWait;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 
 /// The parts of a controller, besides its first version.
@@ -81,6 +84,8 @@ pub(crate) struct ControllerParts {
     pub(crate) supervisor: Arc<Supervisor>,
     /// Notified whenever work may have finished.
     pub(crate) idle_signal: Arc<Notify>,
+    /// Records runs as traces; none if they are not recorded.
+    pub(crate) tracer: Option<Arc<dyn RunTracer>>,
     /// Counts significant status changes of all plugins.
     pub(crate) changes: watch::Sender<u64>,
 }
@@ -119,6 +124,7 @@ pub(crate) struct Controller {
     /// Wakes the dispatcher.
     wake: Notify,
     idle_signal: Arc<Notify>,
+    tracer: Option<Arc<dyn RunTracer>>,
     changes: watch::Sender<u64>,
     stopped: CancellationToken,
     /// The dispatcher, the task that processes changes, the mapping and the workers.
@@ -142,9 +148,9 @@ impl KeptFailures {
 
 /// How long keys wait for the caches to show their writes.
 struct StaleWaits {
-    /// When each wait began.
-    begun: HashMap<Key, Instant>,
+    begun: HashMap<Key, StaleWait>,
     duration: Histogram,
+    tracer: Option<Arc<dyn RunTracer>>,
 }
 
 /// Mutable state under one lock.
@@ -187,7 +193,11 @@ impl Controller {
             inner: Mutex::new(ControllerState {
                 queues,
                 pending: Pending::new(),
-                stale: StaleWaits { begun: HashMap::new(), duration: parts.metrics.stale_wait_duration.clone() },
+                stale: StaleWaits {
+                    begun: HashMap::new(),
+                    duration: parts.metrics.stale_wait_duration.clone(),
+                    tracer: parts.tracer.clone(),
+                },
                 failures: HashMap::new(),
                 held_keys: held.open(),
                 object_bytes: 0,
@@ -221,6 +231,7 @@ impl Controller {
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             idle_signal: parts.idle_signal,
+            tracer: parts.tracer,
             changes: parts.changes,
             tasks: TaskTracker::new(),
         };

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::PluginCache;
 use crate::held::{Account, Held};
 use crate::throttle::patiently;
+use crate::traces::RunTrace;
 use crate::writer::{Members, Rights, quote};
 
 /// Maximum concurrent reads of one round.
@@ -45,6 +47,8 @@ pub(crate) struct Source<'a> {
     pub(crate) stopped: &'a CancellationToken,
     /// Called before a read is repeated.
     pub(crate) repeated: &'a (dyn Fn() + Sync),
+    /// The record of the run, if it is recorded.
+    pub(crate) trace: Option<&'a RunTrace>,
 }
 
 /// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
@@ -148,13 +152,7 @@ pub(crate) async fn perform(
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
         .map(|(need, denied)| async move {
-            let answer = match denied {
-                Some(denial) => Err(denial),
-                None => match tokio::time::timeout(READ_DEADLINE, read(&need, source)).await {
-                    Ok(answer) => answer,
-                    Err(_) => Err(too_slow()),
-                },
-            };
+            let answer = traced_read(&need, denied, source).await;
             (need, answer)
         })
         .buffered(MAX_PARALLEL);
@@ -205,6 +203,28 @@ fn nothing_has(object: &ObjectKey) -> NeedError {
 
 fn too_long(limit: usize) -> NeedError {
     NeedError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {limit} bytes") }
+}
+
+/// Performs a read, if it is not denied, and notes it if the run is recorded.
+async fn traced_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>) -> Result<String, NeedError> {
+    let Some(trace) = source.trace else { return bounded_read(need, denied, source).await };
+    let (part, n_resent, is_sent) = (trace.part(), AtomicU32::new(0), denied.is_none());
+    let repeated = || {
+        n_resent.fetch_add(1, Ordering::Relaxed);
+        (source.repeated)();
+    };
+    let reader = source.reader.traced(part.span);
+    let of_span = Source { reader: reader.as_deref().unwrap_or(source.reader), repeated: &repeated, ..*source };
+    let answer = bounded_read(need, denied, &of_span).await;
+    trace.read(part, need, answer.as_ref().map(|_| ()), is_sent.then_some(&n_resent));
+    answer
+}
+
+async fn bounded_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>) -> Result<String, NeedError> {
+    match denied {
+        Some(denial) => Err(denial),
+        None => tokio::time::timeout(READ_DEADLINE, read(need, source)).await.unwrap_or_else(|_| Err(too_slow())),
+    }
 }
 
 async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
@@ -319,7 +339,7 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: server, cache: &*cache, stopped: &stopped, repeated: &|| () };
+        let source = Source { reader: server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
         let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
         perform(needs, answered, &source, &rights).await?;
         let text = |answer: &Result<Arc<str>, NeedError>| match answer {
@@ -347,7 +367,7 @@ mod tests {
         let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| () };
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
         let account = Account::new(1 << 20);
         perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
         assert_eq!((server.requests(), cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
@@ -402,7 +422,7 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| () };
+        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
         let kind: Kind = "v1/Secret".parse().unwrap();
         let of = |n_bytes: usize| Need::LiveObject {
             kind: kind.clone(),
@@ -469,7 +489,7 @@ mod tests {
         let mut answered = Answered::new(&Account::new(1 << 20));
         let cache = FakeCache::new();
         let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
-        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped, repeated: &|| () };
+        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
         assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
         let lines: Vec<String> = answered
             .answers

@@ -23,13 +23,14 @@ use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::PendingWrite;
-use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault};
+use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault, Run};
 use pintle_core::ports::view::View;
 
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version};
 use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
+use crate::traces::{CountingView, RunTrace};
 use crate::writer::{NOT_GRANTED, Report, Rights, WriteProbe, kind_of};
 
 /// Maximum calls of one run, including the first.
@@ -120,14 +121,19 @@ impl Controller {
     ///
     /// # Cancel safety
     /// Must be polled to completion.
-    pub(super) async fn run(self: &Arc<Self>, version: &Arc<Version>, key: &Key) -> RunResult {
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        key: &Key,
+        trace: Option<&RunTrace>,
+    ) -> RunResult {
         // A version that takes keys has a subscription; only a later version ends it, permanently.
         let Some(cache) = version.cache() else {
             return RunResult::Retry { message: "another version has taken over".into(), after: None };
         };
         let mut sample = self.sample();
         let mut last = None;
-        let result = self.rounds(version, &cache, key, &mut sample, &mut last).await;
+        let result = self.rounds(version, &cache, key, &mut sample, &mut last, trace).await;
         if let Some((last, (failure, message))) = last.zip(result.failure()) {
             self.keep_failed(version, key, last, failure, message);
         }
@@ -150,14 +156,16 @@ impl Controller {
         key: &Key,
         sample: &mut Option<Sample>,
         last: &mut Option<LastCall>,
+        trace: Option<&RunTrace>,
     ) -> RunResult {
         let mut answered = Answered::new(&self.held);
         let repeated = || self.metrics.repeated("GET");
-        let source = Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped, repeated: &repeated };
+        let source =
+            Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped, repeated: &repeated, trace };
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone());
             let (view, beside) = views(&**cache, context, sample.as_ref());
-            let run = version.guest.reconcile(key, view.clone()).await;
+            let run = call(version, key, view.clone(), trace).await;
             self.metrics.used(run.usage, &version.limits);
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
                 sample.round(beside, &run.result);
@@ -171,7 +179,7 @@ impl Controller {
             };
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**cache, &rights, outcome).await;
+                return self.carry_out(version, &**cache, &rights, outcome, trace).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
@@ -241,6 +249,7 @@ impl Controller {
         cache: &dyn PluginCache,
         rights: &Rights<'_>,
         outcome: Outcome,
+        trace: Option<&RunTrace>,
     ) -> RunResult {
         // A run that sees no more dependents removes finalizers, so that the missing ones would be lost.
         if let Some(kind) = rights.view.incomplete_dependents() {
@@ -271,9 +280,18 @@ impl Controller {
         if n_dropped > 0 {
             tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
         }
-        let report = self.writer.carry_out(plan).await;
+        let report = self.writer.carry_out(plan, trace).await;
         RunResult::Done { requeue_after: outcome.requeue_after, report }
     }
+}
+
+/// Calls the guest, and notes what it read if the run is recorded.
+async fn call(version: &Version, key: &Key, view: Arc<dyn View>, trace: Option<&RunTrace>) -> Run {
+    let Some(trace) = trace else { return version.guest.reconcile(key, view).await };
+    let (part, view) = (trace.part(), CountingView::new(view));
+    let run = version.guest.reconcile(key, view.clone()).await;
+    trace.called(part, &run, &view);
+    run
 }
 
 /// The view of the run, and the view for a version that shadows it.

@@ -5,6 +5,7 @@ mod containment;
 mod leading;
 mod lost;
 mod swapping;
+mod traced;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,6 +44,15 @@ impl Fixture {
     }
 
     fn with_reader(guest: FakeGuest, api: Arc<FakeWriter>, reader: Arc<FakeServer>) -> Self {
+        Self::with_parts(guest, api, reader, |_| ())
+    }
+
+    fn with_parts(
+        guest: FakeGuest,
+        api: Arc<FakeWriter>,
+        reader: Arc<FakeServer>,
+        change: impl FnOnce(&mut ControllerParts),
+    ) -> Self {
         let metrics = Metrics::new();
         let idle_signal = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();
@@ -54,7 +64,7 @@ impl Fixture {
             idle_signal: idle_signal.clone(),
         };
         let (recorder, _) = Recorder::start(events.clone(), config, plugin.events());
-        let parts = ControllerParts {
+        let mut parts = ControllerParts {
             reader: reader.clone(),
             live: reader,
             writer: Writer {
@@ -71,8 +81,10 @@ impl Fixture {
             last_writes: Arc::default(),
             supervisor: Supervisor::new(),
             idle_signal: idle_signal.clone(),
+            tracer: None,
             changes: watch::Sender::new(0),
         };
+        change(&mut parts);
         let controller = Controller::new(parts, version(guest, &metrics));
         Self { controller, cache: FakeCache::new(), api, metrics, idle_signal, events }
     }

@@ -29,6 +29,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use pintle_cache::InformerStats;
 use pintle_core::contract::manifest::Manifest;
+use pintle_core::ports::trace::SpanCounts;
 use pintle_core::serving::metrics::*;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -94,6 +95,8 @@ pub(crate) struct Metrics {
     quarantines: Counters<1>,
     shadow_runs: Counters<2>,
     task_panics: Counters<1>,
+    spans_exported: Counters<0>,
+    spans_dropped: Counters<1>,
     leads: Gauges<1>,
     slow_renewals: Counters<1>,
     features: Gauges<2>,
@@ -129,6 +132,8 @@ impl Metrics {
             slow_renewals: made!(Counters, LEADS_SLOWLY),
             features: made!(Gauges, FEATURES),
             task_panics: made!(Counters, TASK_PANICS),
+            spans_exported: made!(Counters, TRACE_SPANS_EXPORTED),
+            spans_dropped: made!(Counters, TRACE_SPANS_DROPPED),
             depth: made!(Gauges, WORKQUEUE_DEPTH, of_queues),
             adds: made!(Counters, WORKQUEUE_ADDS, of_queues),
             queue_duration: made!(Histograms, WORKQUEUE_QUEUE_DURATION, of_queues),
@@ -213,6 +218,17 @@ impl Metrics {
     pub(crate) fn count_panics(&self, panics: &[(&'static str, u64)]) {
         for (task, n) in panics {
             let counter = self.task_panics.of([*task]);
+            counter.inc_by(n.saturating_sub(counter.get()));
+        }
+    }
+
+    /// Sets the numbers of spans so far.
+    pub(crate) fn count_spans(&self, SpanCounts { exported, queue_full, export_failed }: SpanCounts) {
+        for (counter, n) in [
+            (self.spans_exported.of::<&str>([]), exported),
+            (self.spans_dropped.of(["queue_full"]), queue_full),
+            (self.spans_dropped.of(["export_failed"]), export_failed),
+        ] {
             counter.inc_by(n.saturating_sub(counter.get()));
         }
     }

@@ -26,6 +26,7 @@ mod rights;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
 use crate::throttle::patiently;
+use crate::traces::{MutationTrace, RunTrace};
 use plan::{Go, Planned, PlannedStep, Planner};
 use probe::{may_have_happened, probe};
 use request::{WriteTarget, as_conflict};
@@ -139,92 +141,112 @@ impl Writer {
         plan
     }
 
-    /// Carries out a plan.
+    /// Carries out a plan, and notes each mutation in the record of the run, if there is one.
     ///
     /// # Cancel safety
     /// If dropped, each write may or may not have happened.
-    pub(crate) async fn carry_out(&self, plan: Plan) -> Report {
+    pub(crate) async fn carry_out(&self, plan: Plan, trace: Option<&RunTrace>) -> Report {
         let mut report = Report { n_denied: plan.n_denied, only_conflicts: true, ..Report::default() };
         for step in plan.steps {
             if report.failures.is_empty() || step.always {
-                self.step(step, &mut report).await;
+                self.step(step, &mut report, trace).await;
             }
         }
         report.only_conflicts &= !report.failures.is_empty();
         report
     }
 
-    async fn step(&self, step: PlannedStep, report: &mut Report) {
+    async fn step(&self, step: PlannedStep, report: &mut Report, trace: Option<&RunTrace>) {
         let n_failed_before = report.n_failed;
         match step.order {
             Order::Sequential => {
                 for planned in &step.mutations {
-                    let done = self.one(planned).await;
+                    let done = self.one(planned, trace).await;
                     report.take_in(done);
                     if report.n_failed > n_failed_before {
                         return;
                     }
                 }
             }
-            Order::Parallel => self.batch(&step.mutations, report).await,
+            Order::Parallel => self.batch(&step.mutations, report, trace).await,
             Order::SlowStart => {
                 let mut rest = &step.mutations[..];
                 let mut size = 1;
                 while size < MAX_PARALLEL && !rest.is_empty() && report.n_failed == n_failed_before {
                     let (batch, after) = rest.split_at(size.min(rest.len()));
-                    self.batch(batch, report).await;
+                    self.batch(batch, report, trace).await;
                     rest = after;
                     size *= 2;
                 }
                 if report.n_failed == n_failed_before {
-                    self.stream(rest, Stop::AtFailure, report).await;
+                    self.stream(rest, Stop::AtFailure, report, trace).await;
                 }
             }
         }
     }
 
-    async fn batch(&self, batch: &[Planned], report: &mut Report) {
-        self.stream(batch, Stop::AtEnd, report).await;
+    async fn batch(&self, batch: &[Planned], report: &mut Report, trace: Option<&RunTrace>) {
+        self.stream(batch, Stop::AtEnd, report, trace).await;
     }
 
     /// Carries out mutations, at most [`MAX_PARALLEL`] at a time.
-    async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report) {
+    async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report, trace: Option<&RunTrace>) {
         let (n_failed_before, n_kept_before) = (report.n_failed, report.failures.len());
         let mut rest = mutations.iter();
-        let mut under_way: FuturesUnordered<_> = rest.by_ref().take(MAX_PARALLEL).map(|one| self.one(one)).collect();
+        let mut under_way: FuturesUnordered<_> =
+            rest.by_ref().take(MAX_PARALLEL).map(|one| self.one(one, trace)).collect();
         while let Some(done) = under_way.next().await {
             report.take_in(done);
             let go_on = stop == Stop::AtEnd || report.n_failed == n_failed_before;
             if go_on && let Some(next) = rest.next() {
-                under_way.push(self.one(next));
+                under_way.push(self.one(next, trace));
             }
         }
         // The order of answers has no meaning for the plugin.
         report.failures[n_kept_before..].sort_by_key(|failure| failure.position);
     }
 
-    async fn one(&self, planned: &Planned) -> Done {
-        let action = &planned.mutation.action;
+    async fn one(&self, planned: &Planned, trace: Option<&RunTrace>) -> Done {
         let Some((target, go)) = &planned.write else {
-            if let Action::Event(event) = action {
+            if let Action::Event(event) = &planned.mutation.action {
                 self.recorder.record(event.clone());
             }
             return Done::Nothing;
         };
+        let mut noted = MutationTrace::begin(trace, || target.traced());
+        let n_resent = AtomicU32::new(0);
+        let done = self.write(planned, target, go, &n_resent, &mut noted).await;
+        noted.end(n_resent.into_inner());
+        done
+    }
+
+    async fn write(
+        &self,
+        planned: &Planned,
+        target: &WriteTarget,
+        go: &Go,
+        n_resent: &AtomicU32,
+        noted: &mut MutationTrace<'_>,
+    ) -> Done {
+        let action = &planned.mutation.action;
         let error = match go {
             Go::Send { request, pinned } => {
                 let label = request.resource.kind.to_string();
                 let started = Instant::now();
-                let result = patiently(
-                    &self.stopped,
-                    || self.metrics.repeated(method_of(&request.verb)),
-                    || self.api.write(request),
-                )
-                .await;
+                let method = method_of(&request.verb);
+                noted.sent(method);
+                let of_span = noted.span().and_then(|span| self.api.traced(span));
+                let api = of_span.as_ref().unwrap_or(&self.api);
+                let repeated = || {
+                    n_resent.fetch_add(1, Ordering::Relaxed);
+                    self.metrics.repeated(method);
+                };
+                let result = patiently(&self.stopped, repeated, || api.write(request)).await;
                 self.metrics.write_duration(target.verb, started.elapsed());
                 match result {
                     Ok(written) => {
                         self.metrics.mutation(target.verb, &label, "ok");
+                        noted.result("ok");
                         self.record(&planned.mutation.on_success, name_of(target, &written), "");
                         return match pending(target, &written) {
                             Some(write) => Done::Written(write),
@@ -234,17 +256,22 @@ impl Writer {
                     // NotFound is the goal of a delete. No event: nothing was deleted.
                     Err(error) if error.class == ApiErrorClass::NotFound && matches!(action, Action::Delete { .. }) => {
                         self.metrics.mutation(target.verb, &label, "gone");
+                        noted.result("gone");
+                        noted.failed(&error, true);
                         return pending(target, &Written::default()).map_or(Done::Nothing, Done::Written);
                     }
                     Err(error) => {
                         let error = as_conflict(action, *pinned, error);
-                        self.metrics.mutation(target.verb, &label, result_label(&error, &planned.mutation.tolerate));
+                        let result = result_label(&error, &planned.mutation.tolerate);
+                        self.metrics.mutation(target.verb, &label, result);
+                        noted.result(result);
                         error
                     }
                 }
             }
             Go::NoKind => {
                 self.metrics.mutation(target.verb, "unknown", "not_found");
+                noted.result("not_found");
                 ApiError {
                     class: ApiErrorClass::NotFound,
                     code: 404,
@@ -255,11 +282,14 @@ impl Writer {
             }
             Go::Impossible(error) => {
                 let label = target.kind.to_string();
-                self.metrics.mutation(target.verb, &label, result_label(error, &planned.mutation.tolerate));
+                let result = result_label(error, &planned.mutation.tolerate);
+                self.metrics.mutation(target.verb, &label, result);
+                noted.result(result);
                 error.clone()
             }
             Go::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
+                noted.denied();
                 self.metrics.fault(FaultKind::Grant);
                 let error = denial.message(&self.name);
                 let error = cut(&error, MAX_ERROR_BYTES);
@@ -271,7 +301,9 @@ impl Writer {
                 return Done::Failed { failure, class: None, retry_after: None, probe: None };
             }
         };
-        if planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal)) {
+        let is_tolerated = planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal));
+        noted.failed(&error, is_tolerated);
+        if is_tolerated {
             return Done::Nothing;
         }
         // The event could not be created in that namespace either. Upstream's controllers record none.

@@ -12,6 +12,7 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::version::Uid;
 use pintle_core::policy::grants::{Access, is_path_segment};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest, WriteVerb};
+use pintle_core::ports::trace::TracedRequest;
 use serde_json::value::RawValue;
 
 use super::edit::{Members, quote};
@@ -31,6 +32,23 @@ pub(crate) struct WriteTarget {
 }
 
 impl WriteTarget {
+    /// As a part of a recorded run.
+    pub(crate) fn traced(&self) -> TracedRequest {
+        TracedRequest {
+            verb: self.verb,
+            method: None,
+            kind: Some(self.kind.clone()),
+            object: self.object.clone(),
+            path: None,
+            subresource: self.subresource.clone(),
+            code: None,
+            result: "ok",
+            reason: None,
+            is_tolerated: false,
+            n_resent: 0,
+        }
+    }
+
     pub(crate) fn access(&self) -> Access<'_> {
         Access {
             verb: if self.verb == "delete-collection" { "deletecollection" } else { self.verb },

@@ -72,7 +72,7 @@ impl Fixture {
     }
 
     async fn carry_out(&self, steps: Vec<Step>) -> Report {
-        self.writer.carry_out(self.plan(steps).unwrap()).await
+        self.writer.carry_out(self.plan(steps).unwrap(), None).await
     }
 
     /// The messages of all recorded events.

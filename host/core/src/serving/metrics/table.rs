@@ -181,6 +181,10 @@ metrics! {
         "Runs of new versions beside the present one, by result: same, differs, fault, skipped";
     TASK_PANICS: "pintle_task_panics_total" Counter, ["task"], Pintle,
         "Panics of the host's own tasks, which then start again; several within ten minutes fail liveness";
+    TRACE_SPANS_EXPORTED: "pintle_trace_spans_exported_total" Counter, [], Pintle,
+        "Spans of traced runs that the collector accepted";
+    TRACE_SPANS_DROPPED: "pintle_trace_spans_dropped_total" Counter, ["reason"], Pintle,
+        "Spans of traced runs that never reached the collector, by reason: queue_full, export_failed";
 }
 
 /// What kube-controller-manager 1.36 serves and a host does not.

@@ -1,0 +1,85 @@
+//! What a recorded run reports: its beginning, its end, and the wait of its key for the caches.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use pintle_core::object::id::Key;
+use pintle_core::ports::trace::{RunEnd, RunTracer, SpanRef, TracedRun, TracedWait};
+
+use super::run::RunResult;
+use super::{Controller, Version};
+use crate::traces::RunTrace;
+use crate::writer::{NOT_GRANTED, Report};
+
+impl Controller {
+    /// The record of a run that begins now, if it is recorded.
+    pub(super) fn begin_trace(&self, waited: std::time::Duration) -> Option<RunTrace> {
+        RunTrace::begin(self.tracer.as_ref(), waited, || (self.clock)().into())
+    }
+
+    /// Reports a recorded run.
+    pub(super) fn end_trace(&self, trace: RunTrace, end: RunEnd, version: &Version, key: &Key, attempt: u32) {
+        let (span, begun, waited) = (trace.span, trace.begun_at, trace.waited);
+        trace.end(|noted| TracedRun {
+            span,
+            plugin: self.name.clone(),
+            version: version.manifest().version.clone(),
+            digest: version.digest().to_owned(),
+            key: key.clone(),
+            attempt,
+            begun,
+            waited,
+            took: noted.took,
+            end,
+            parts: noted.parts,
+            n_omitted: noted.n_omitted,
+            n_mutations: noted.n_mutations,
+            n_live_reads: noted.n_live_reads,
+        });
+    }
+}
+
+impl RunResult {
+    /// What a recorded run reports of its result. What the queue makes of it is added later.
+    pub(super) fn end(&self) -> RunEnd {
+        let error = match self {
+            Self::Done { report, .. } => {
+                let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
+                denied.or(report.failures.first()).map(|failure| failure.reason.clone())
+            }
+            Self::Retry { .. } => Some("retry".to_owned()),
+            Self::Terminal(_) => Some("terminal".to_owned()),
+            Self::Fault(fault) => Some(fault.kind.as_str().to_owned()),
+        };
+        let (requeue_after, report) = match self {
+            Self::Done { requeue_after, report } => (*requeue_after, Some(report)),
+            Self::Retry { after, .. } => (*after, None),
+            Self::Terminal(_) | Self::Fault(_) => (None, None),
+        };
+        RunEnd {
+            // Until the queue has the result, the run's is what remains if it never gets it.
+            result: "not_leading",
+            error,
+            n_failed: report.map_or(0, |report: &Report| report.n_failed),
+            n_denied: report.map_or(0, |report| report.n_denied),
+            requeue_after,
+            waits_for_caches: false,
+        }
+    }
+}
+
+/// A wait of a key for the caches.
+pub(super) struct StaleWait {
+    pub(super) begun: Instant,
+    /// The run before it, if it is recorded, and when the wait began.
+    pub(super) traced: Option<(SpanRef, SystemTime)>,
+}
+
+impl StaleWait {
+    /// Reports the wait, which ends now, if its run is recorded.
+    pub(super) fn end(&self, now: Instant, tracer: Option<&Arc<dyn RunTracer>>) {
+        if let (Some((run, begun)), Some(tracer)) = (self.traced, tracer) {
+            tracer.record_wait(TracedWait { run, begun, took: now.saturating_duration_since(self.begun) });
+        }
+    }
+}
