@@ -10,6 +10,7 @@ pub mod rbac;
 pub mod serve;
 pub mod test;
 pub mod top;
+pub mod tracing;
 pub mod types;
 
 use std::net::SocketAddr;
@@ -306,6 +307,10 @@ pub struct DevArgs {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
+    pub tracing: tracing::TracingArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
     pub log: LogArgs,
 }
 
@@ -375,6 +380,10 @@ pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub plugins: PluginArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub tracing: tracing::TracingArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]

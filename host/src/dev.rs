@@ -8,7 +8,7 @@ mod ready;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pintle_author::BuildSandbox;
@@ -25,12 +25,16 @@ use self::access::Access;
 use self::kubeconfig::Kubeconfig;
 use self::ready::{Ready, Started};
 use crate::cli::{DevArgs, PluginArgs};
-use crate::host::Host;
+use crate::host::{Host, Wiring};
 use crate::inputs::Inputs;
 use crate::serve::Ports;
 use crate::stop::Signals;
+use crate::traces::Traces;
 use crate::unattended::Unattended;
 use crate::{logging, output, plugins};
+
+/// The sampling rate by default.
+const ALL_RUNS: u32 = 1_000_000;
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
@@ -42,6 +46,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;
+    // An author runs few keys, and looks at each.
+    let traces = Traces::open(&args.tracing, ALL_RUNS)?;
     // The default socket needs no option in hints.
     let socket =
         sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
@@ -63,7 +69,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), false, None).await?;
+    let wiring = Wiring { tracer: traces.tracer(), ..Wiring::default() };
+    let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), wiring).await?;
     unattended.by(&host.manager);
     let serving = host.serving.plain_address().context("nothing is served")?;
     let nodes = SimNodes::start(SimNodesConfig {
@@ -82,6 +89,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         output::line(line)?;
     }
     let about = ready::about(args, &cluster.base_url(), serving, sources.socket());
+    let mut stopping = None;
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
@@ -113,8 +121,10 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
                 () = signals.requested() => {}
                 () = stdin_ends => tracing::info!("stopping: standard input has ended (--stop-with-stdin)"),
             }
+            stopping = Some(Instant::now());
         })
         .await;
+    traces.close(stopping, args.plugins.controller_shutdown_timeout).await;
     nodes.stop().await;
     cluster.shutdown().await;
     // The cluster has ended, so its kubeconfig is useless.

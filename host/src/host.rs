@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::Spec;
 use pintle_core::ports::api::WriteFence;
+use pintle_core::ports::trace::RunTracer;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
@@ -21,6 +22,17 @@ use crate::plugins::{Choice, Chosen};
 use crate::process;
 use crate::serve::pages::EMULATES;
 use crate::serve::{Ports, Serving};
+
+/// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
+#[derive(Default)]
+pub(crate) struct Wiring {
+    /// Whether plugins have their own service accounts.
+    pub(crate) own_accounts: bool,
+    /// Bounds the writes of plugins in time.
+    pub(crate) fence: Option<Arc<dyn WriteFence>>,
+    /// Records runs.
+    pub(crate) tracer: Option<Arc<dyn RunTracer>>,
+}
 
 /// A host that is wired to an API server and not running yet.
 pub(crate) struct Host {
@@ -43,8 +55,7 @@ impl Host {
         claims: &Claims,
         args: &PluginArgs,
         ports: Ports<'_>,
-        own_accounts: bool,
-        fence: Option<Arc<dyn WriteFence>>,
+        Wiring { own_accounts, fence, tracer }: Wiring,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -59,6 +70,7 @@ impl Host {
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
             shutdown_grace: args.controller_shutdown_timeout,
             fence,
+            tracer,
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()
         };

@@ -32,6 +32,7 @@ mod slow;
 mod sources;
 mod stop;
 mod top;
+mod traces;
 mod types;
 mod unattended;
 mod version;

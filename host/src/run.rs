@@ -1,5 +1,7 @@
 //! `pintle run`.
 
+use std::time::Instant;
+
 use anyhow::Context as _;
 use pintle_core::contract::settings::{self, SettingsError};
 use pintle_kube::{Connection, Source};
@@ -8,12 +10,14 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::field::display;
 
 use crate::cli::RunArgs;
-use crate::host::Host;
+use crate::cli::tracing::DEFAULT_RATE;
+use crate::host::{Host, Wiring};
 use crate::inputs::Inputs;
 use crate::leader::Candidacy;
 use crate::plugins::Chosen;
 use crate::serve::{self, Ports, Serving};
 use crate::stop::Signals;
+use crate::traces::Traces;
 use crate::{beside, logging, output, plugins, unattended};
 
 pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
@@ -30,6 +34,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         (None, Some(file)) => file,
         (None, None) => Source::InCluster,
     };
+    let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
     // Errors of components are reported before the cluster is contacted.
     let mut choice = plugins::choose(&args.plugins).await?;
     let sources = PluginSources::new(&args.plugins)?;
@@ -49,9 +54,12 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     }
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let ports = Ports::Run(&args.serving);
-    let own_accounts = args.use_service_account_credentials;
-    let fence = candidacy.as_ref().map(Candidacy::fence);
-    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, own_accounts, fence).await?;
+    let wiring = Wiring {
+        own_accounts: args.use_service_account_credentials,
+        fence: candidacy.as_ref().map(Candidacy::fence),
+        tracer: traces.tracer(),
+    };
+    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, wiring).await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     let Serving { https, metrics, .. } = &host.serving;
     let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
@@ -65,15 +73,18 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     );
     let _unattended = replaces.then(|| AbortOnDropHandle::new(tokio::spawn(unattended)));
     let election = candidacy.map(|candidacy| candidacy.start(host.manager.clone(), &host.serving.checks));
+    let mut stopping = None;
     host.manager
         .run(async {
             let _open = sources.open(&host, &connection);
             signals.requested().await;
+            stopping = Some(Instant::now());
         })
         .await;
     if let Some(election) = election {
         election.stop().await;
     }
+    traces.close(stopping, args.plugins.controller_shutdown_timeout).await;
     Ok(())
 }
 

@@ -15,6 +15,7 @@
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
 //! | [`author_times`], [`standby_times`] | what `cargo xtask bench` measures besides throughput and memory |
 //! | [`hostile_objects`] | objects that would harm a controller which trusts them |
+//! | [`collector`] | a collector of OpenTelemetry |
 //! | [`prometheus`], [`dashboard`] | a real Prometheus, and the committed dashboard |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
 //!
@@ -27,6 +28,7 @@ pub mod authors;
 pub mod behaviour;
 pub mod browser;
 pub mod cluster;
+pub mod collector;
 pub mod components;
 pub mod controlplane;
 pub mod crash;

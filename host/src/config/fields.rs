@@ -82,6 +82,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("logging.format", "log-format"),
     ("logging.verbosity", "v"),
     ("metrics.disabledMetrics", "disabled-metrics"),
+    ("tracing.endpoint", "tracing-endpoint"),
+    ("tracing.samplingRatePerMillion", "tracing-sampling-rate-per-million"),
 ];
 
 /// Flags without a field, by their long names, and why.

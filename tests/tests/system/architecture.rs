@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("host/wasm", &["host/core"]),
     ("host/oci", &["host/core"]),
     ("host/serve", &["host/core"]),
+    ("host/trace", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/client", &["host/core", "host/sources"]),
     ("host/sim", &["host/core", "host/crd"]),
@@ -63,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "host/author",
             "host/client",
             "host/types",
+            "host/trace",
         ],
     ),
     ("sdk", &["sdk"]),
@@ -77,10 +79,13 @@ const ARROWS: [(&str, &[&str]); 22] = [
 const FOR_TESTS: [&str; 2] = ["host/xtask", "host/testing"];
 
 /// Crate, and the folders whose packages alone may use it.
-const ONLY_IN: [(&str, &[&str]); 4] = [
+const ONLY_IN: [(&str, &[&str]); 7] = [
     ("wasmtime", &["host/wasm"]),
     ("kube", &["host/kube"]),
     ("k8s-openapi", &["host/kube"]),
+    ("opentelemetry", &["host/trace"]),
+    ("opentelemetry_sdk", &["host/trace"]),
+    ("opentelemetry-otlp", &["host/trace"]),
     ("wit-bindgen", &["sdk", "tests/guests"]),
 ];
 

@@ -38,6 +38,7 @@ mod settle;
 mod silence;
 mod swap;
 mod top;
+mod traces;
 mod types;
 mod unattended;
 mod words;
