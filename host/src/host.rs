@@ -19,7 +19,6 @@ use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::plugins;
 use crate::plugins::{Choice, Chosen};
-use crate::process;
 use crate::serve::pages::EMULATES;
 use crate::serve::{Ports, Serving};
 
@@ -108,7 +107,6 @@ impl Host {
             control.started(&name, base);
         }
         let serving = Serving::start(ports, &manager, connection, args.effective.clone()).await?;
-        manager.set_process_facts(process::facts());
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
         Ok(Self { manager, control, fetcher: choice.fetcher, serving, _observing: observing })

@@ -24,7 +24,6 @@ mod oci;
 pub mod output;
 mod plugin;
 mod plugins;
-mod process;
 mod rbac;
 mod run;
 mod serve;

@@ -550,10 +550,11 @@ impl Manager {
         self.metrics.text()
     }
 
-    /// Sets what the metrics tell of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
+    /// Sets what metrics and overviews tell of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
     /// controllers read, each with the word of its stage (empty for general availability) and its value.
     pub fn describe(&self, version: &str, kubernetes: &str, features: &[(&str, &str, bool)]) {
         self.metrics.report_build(version, kubernetes);
+        self.observations.set_version(version);
         for (name, stage, is_on) in features {
             self.metrics.report_feature(name, stage, *is_on);
         }

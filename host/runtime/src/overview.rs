@@ -32,23 +32,13 @@ pub struct PluginDetail {
     pub queues: Vec<QueueContents>,
 }
 
-/// Facts about the process, which only the binary knows.
-#[derive(Clone, Debug, Default)]
-pub struct ProcessFacts {
-    /// Version of Pintle.
-    pub version: String,
-    /// Resident memory; none if the system does not report it.
-    pub resident_bytes: Option<u64>,
-}
-
-type ReadFacts = Box<dyn Fn() -> ProcessFacts + Send + Sync>;
-
 /// What a manager keeps for overviews.
 pub(crate) struct Observations {
     started: Instant,
     history: Mutex<History>,
     last: Mutex<Option<(Instant, Overview)>>,
-    facts: OnceLock<ReadFacts>,
+    /// Version of the host.
+    version: OnceLock<String>,
     elections: Mutex<Vec<(String, watch::Receiver<Standing>)>>,
 }
 
@@ -58,7 +48,7 @@ impl Observations {
             started: Instant::now(),
             history: Mutex::default(),
             last: Mutex::default(),
-            facts: OnceLock::new(),
+            version: OnceLock::new(),
             elections: Mutex::default(),
         }
     }
@@ -77,8 +67,10 @@ impl Observations {
         shown.collect()
     }
 
-    fn facts(&self) -> ProcessFacts {
-        self.facts.get().map(|read| read()).unwrap_or_default()
+    /// Sets the version of the host. Only the first call counts.
+    pub(crate) fn set_version(&self, version: &str) {
+        // A second one is of the same program.
+        let _ = self.version.set(version.to_owned());
     }
 
     fn now(&self) -> Duration {
@@ -87,19 +79,13 @@ impl Observations {
 }
 
 impl Manager {
-    /// Sets how facts about the process are read; they are read for each sample and each overview. Only the first call counts.
-    pub fn set_process_facts(&self, read: impl Fn() -> ProcessFacts + Send + Sync + 'static) {
-        // A second one has the same process.
-        let _ = self.observations.facts.set(Box::new(read));
-    }
-
     /// Takes samples of the plugins for the last minutes of overviews, without end.
     ///
     /// # Cancel safety
     /// Safe: no more samples are taken.
     pub async fn observe(&self) {
         loop {
-            let resident_bytes = self.observations.facts().resident_bytes.unwrap_or_default();
+            let resident_bytes = self.metrics.resident_bytes().unwrap_or_default();
             let counters = self.counters();
             self.observations.history.lock().record(self.observations.now(), &counters, resident_bytes);
             tokio::time::sleep(SAMPLE_INTERVAL).await;
@@ -116,12 +102,12 @@ impl Manager {
             return overview.clone();
         }
         let counters = self.counters();
-        let (now, facts) = (observations.now(), observations.facts());
+        let now = observations.now();
         let elections = observations.elections();
         let host = HostOverview {
-            version: facts.version,
+            version: observations.version.get().cloned().unwrap_or_default(),
             up_seconds: now.as_secs(),
-            resident_bytes: facts.resident_bytes,
+            resident_bytes: self.metrics.resident_bytes(),
             api_server_problem: self.api_server_answers().err(),
             leads: self.leads(),
             elections,

@@ -239,6 +239,11 @@ impl Metrics {
         self.caches.refresh(informers);
     }
 
+    /// Resident memory of this process; none if the system does not tell.
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        self.process.resident_bytes()
+    }
+
     /// To be held while gauges are set and the text is written.
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()

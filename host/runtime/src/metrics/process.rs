@@ -54,6 +54,15 @@ impl ProcessMetrics {
         metrics
     }
 
+    /// Resident memory of this process now; none if the system does not tell.
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        let mut system = self.system.lock();
+        let (system, pid) = system.as_mut()?;
+        let what = ProcessRefreshKind::nothing().with_memory();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[*pid]), false, what);
+        system.process(*pid).map(sysinfo::Process::memory).filter(|bytes| *bytes > 0)
+    }
+
     /// Measures this process. Values that the system does not tell stay as they are.
     pub(super) fn refresh(&self) {
         let mut system = self.system.lock();
@@ -98,5 +107,16 @@ mod tests {
         assert!(metrics.open_files.get() >= 3 && metrics.max_files.get() > metrics.open_files.get());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         assert!((0..3600).contains(&(gauge(now) - metrics.started.get())), "{}", metrics.started.get());
+    }
+
+    #[test]
+    fn the_memory_of_this_process_is_known_and_follows_it() {
+        let metrics = ProcessMetrics::new(&mut Registry::default());
+        let before = metrics.resident_bytes().unwrap();
+        let mut taken = vec![1_u8; 64 << 20];
+        taken.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
+        let after = metrics.resident_bytes().unwrap();
+        assert!(after > before + (32 << 20), "{before} {after}");
+        drop(taken);
     }
 }
