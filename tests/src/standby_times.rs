@@ -4,15 +4,14 @@
 //! Deployment, and the other one takes the Lease when it expires. Both times are from the audit log of kube-apiserver: when the update
 //! of the Lease was received, and when the first write of a workload after it.
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::api::PatchKind;
-use crate::controlplane::ControlPlane;
+use crate::controlplane::{ControlPlane, TimedEntry};
 use crate::scenarios::Subject;
 use crate::scenarios::subject::Running;
 use crate::{ApiClient, eventually};
@@ -85,25 +84,20 @@ async fn settled(first: &Running, second: &Running) -> Result<()> {
 
 /// The writes of controllers that succeeded, in the order of their arrival.
 fn writes(plane: &ControlPlane) -> Result<Vec<Write>> {
-    let text = fs::read_to_string(plane.folder().join("audit.log")).context("read the audit log")?;
-    // The log goes on where it was before it was cleared, and its last line may be incomplete.
-    let entries = text.lines().filter_map(|line| serde_json::from_str(line.trim_start_matches('\0')).ok());
-    let mut writes: Vec<Write> = entries.filter_map(|entry: Value| write_of(&entry)).collect();
+    let mut writes: Vec<Write> = plane.timed_audit_log()?.iter().filter_map(write_of).collect();
     writes.sort_by_key(|write| write.at);
     Ok(writes)
 }
 
-fn write_of(entry: &Value) -> Option<Write> {
-    let is_user = entry["userAgent"].as_str().is_some_and(|agent| agent.starts_with("pintle-tests"));
-    let is_done = entry["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
-    if is_user || !is_done {
+fn write_of(TimedEntry { entry, received, .. }: &TimedEntry) -> Option<Write> {
+    if entry.user_agent.starts_with("pintle-tests") || !entry.succeeded() {
         return None;
     }
-    let is_lease = match entry["objectRef"]["resource"].as_str()? {
+    let is_lease = match &*entry.object_ref.resource {
         // API servers have Leases, too.
-        "leases" if entry["objectRef"]["name"] == "kube-controller-manager" => true,
+        "leases" if entry.object_ref.name == "kube-controller-manager" => true,
         "deployments" | "replicasets" | "pods" => false,
         _ => return None,
     };
-    Some(Write { at: entry["requestReceivedTimestamp"].as_str()?.parse().ok()?, is_lease })
+    Some(Write { at: *received, is_lease })
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Which requests are logged.
@@ -30,6 +32,21 @@ pub struct AuditEntry {
     pub object_ref: AuditObject,
     /// The answer.
     pub response_status: AuditStatus,
+}
+
+/// A request with its times.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimedEntry {
+    /// The request and its answer.
+    #[serde(flatten)]
+    pub entry: AuditEntry,
+    /// When kube-apiserver received it.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub received: Timestamp,
+    /// When it was answered.
+    #[serde(rename = "stageTimestamp")]
+    pub answered: Timestamp,
 }
 
 /// Who sent a request.
@@ -64,6 +81,13 @@ pub struct AuditStatus {
     pub message: String,
 }
 
+impl AuditEntry {
+    /// Whether it was carried out.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.response_status.code)
+    }
+}
+
 impl Audit {
     /// Writes the policy into a folder; returns the flags that have kube-apiserver log there.
     pub(super) fn flags(self, folder: &Path) -> Result<Vec<String>> {
@@ -87,7 +111,7 @@ fn log(folder: &Path) -> PathBuf {
     folder.join("audit.log")
 }
 
-pub(super) fn read(folder: &Path) -> Result<Vec<AuditEntry>> {
+pub(super) fn read<T: DeserializeOwned>(folder: &Path) -> Result<Vec<T>> {
     let text = fs::read_to_string(log(folder)).context("read the audit log")?;
     // The last line may be half written.
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);

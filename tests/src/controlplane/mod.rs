@@ -32,7 +32,7 @@ use crate::process::Guarded;
 use crate::target_dir;
 use pki::Pki;
 
-pub use audit::{Audit, AuditEntry, AuditObject, AuditStatus, AuditUser};
+pub use audit::{Audit, AuditEntry, AuditObject, AuditStatus, AuditUser, TimedEntry};
 pub use xtask::controlplane::ensure as ensure_binary;
 
 /// How long kube-apiserver may take until it is ready. It takes 4 to 6 s on two idle cores; the rest
@@ -287,6 +287,14 @@ impl ControlPlane {
     /// # Errors
     /// It logs none, or the log cannot be read.
     pub fn audit_log(&self) -> Result<Vec<AuditEntry>> {
+        audit::read(&self.run.path)
+    }
+
+    /// The requests that kube-apiserver has logged, with their times.
+    ///
+    /// # Errors
+    /// It logs none, or the log cannot be read.
+    pub fn timed_audit_log(&self) -> Result<Vec<TimedEntry>> {
         audit::read(&self.run.path)
     }
 

@@ -326,7 +326,8 @@ async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
     Ok(seen)
 }
 
-fn by_id(left: &Value) -> BTreeMap<Id, Value> {
+/// The objects of [`Stage::settle`], by their plural and uid.
+pub fn by_id(left: &Value) -> BTreeMap<Id, Value> {
     let mut all = BTreeMap::new();
     for plural in stage::COMPARED {
         for object in left[plural].as_array().into_iter().flatten() {

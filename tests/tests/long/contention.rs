@@ -188,9 +188,9 @@ impl Contest {
 
     /// Waits until a Pod is created or deleted by a contender that is none of these.
     async fn somebody_writes(&self, none_of: &[&str]) -> Result<()> {
-        let seen = Writes::read(self.plane.folder())?.len();
+        let seen = Writes::read(&self.plane)?.len();
         eventually(PATIENCE, "a contender to write", async || {
-            let writes = Writes::read(self.plane.folder())?;
+            let writes = Writes::read(&self.plane)?;
             Ok(writes.after(seen).any(|write| write.is_of_pods() && !none_of.contains(&write.user())).then_some(()))
         })
         .await
@@ -212,7 +212,7 @@ impl Contest {
             Ok(Some(()))
         })
         .await?;
-        let writes = Writes::read(self.plane.folder())?;
+        let writes = Writes::read(&self.plane)?;
         let overlaps = writes.overlaps();
         let (of_kcm, of_pintle): (Vec<_>, Vec<_>) = overlaps.into_iter().partition(|overlap| overlap.user == "kcm");
         ensure!(of_pintle.is_empty(), "writes without the Lease: {of_pintle:#?}");

@@ -13,9 +13,9 @@ use anyhow::{Context, Result, ensure};
 use pintle_tests::controlplane::{KubeControllerManager, SUBJECT};
 use pintle_tests::proxy::{Attempt, Proxy, Trouble, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
-use pintle_tests::scenarios::stage::{COMPARED, Stage, deployment};
+use pintle_tests::scenarios::stage::{Stage, deployment};
 use pintle_tests::scenarios::subject::CONTROLLERS;
-use pintle_tests::scenarios::{UserActions, rules};
+use pintle_tests::scenarios::{UserActions, by_id, rules};
 use pintle_tests::{HostProcess, TestCluster};
 use serde_json::json;
 use tokio::time::{Instant, interval};
@@ -169,16 +169,7 @@ impl Fixture {
     /// All that has happened has kept the rules.
     async fn check(&self, recorder: &Recorder) -> Result<()> {
         let settled = self.stage.settle().await?;
-        let mut last = BTreeMap::new();
-        for plural in COMPARED {
-            for object in settled[plural].as_array().into_iter().flatten() {
-                last.insert(
-                    (plural, object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()),
-                    object.clone(),
-                );
-            }
-        }
-        let history = recorder.until(&last).await?;
+        let history = recorder.until(&by_id(&settled)).await?;
         // Events that cannot be sent are dropped, as in client-go.
         let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
         ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use pintle_tests::controlplane::SUBJECT;
 use pintle_tests::proxy::{Proxy, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
-use pintle_tests::scenarios::stage::{COMPARED, Stage, replica_set};
-use pintle_tests::scenarios::{UserActions, rules};
+use pintle_tests::scenarios::stage::{Stage, replica_set};
+use pintle_tests::scenarios::{UserActions, by_id, rules};
 use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, eventually};
 use serde_json::{Value, json};
 
@@ -156,11 +156,7 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
     stage.scale("replicasets", "web", REPLICAS + 4).await?;
     stage.until_all("pods", "be there", count(REPLICAS + 4)).await?;
     let settled = stage.settle().await?;
-    let ids = COMPARED.into_iter().flat_map(|plural| {
-        let objects = settled[plural].as_array().into_iter().flatten();
-        objects.map(move |object| ((plural, object["metadata"]["uid"].as_str().unwrap().to_owned()), object.clone()))
-    });
-    let history = recorder.until(&ids.collect()).await?;
+    let history = recorder.until(&by_id(&settled)).await?;
     let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     second.stop().await;

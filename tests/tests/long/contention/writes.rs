@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use jiff::Timestamp;
+use pintle_tests::ControlPlane;
+use pintle_tests::controlplane::{AuditEntry, AuditObject, TimedEntry};
 
 /// A write that the API server has carried out.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     user: String,
     what: String,
-    /// RFC 3339 with microseconds, UTC: such texts compare as times.
-    received: String,
-    answered: String,
+    received: Timestamp,
+    answered: Timestamp,
     is_of_lease: bool,
     is_of_pods: bool,
 }
@@ -39,10 +40,10 @@ impl Write {
 pub(super) struct Overlap {
     pub(super) user: String,
     what: String,
-    received: String,
+    received: Timestamp,
     /// Who had taken the Lease, and when.
     holder: String,
-    since: String,
+    since: Timestamp,
 }
 
 /// All writes that succeeded, in the order of their answers.
@@ -50,12 +51,9 @@ pub(super) struct Writes(Vec<Write>);
 
 impl Writes {
     /// Reads the audit log of a control plane.
-    pub(super) fn read(folder: &Path) -> Result<Self> {
-        let text = fs::read_to_string(folder.join("audit.log")).unwrap_or_default();
-        // The last line may be incomplete.
-        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut writes: Vec<Write> = entries.filter_map(|entry| write_of(&entry)).collect();
-        writes.sort_by(|a, b| a.answered.cmp(&b.answered));
+    pub(super) fn read(plane: &ControlPlane) -> Result<Self> {
+        let mut writes: Vec<Write> = plane.timed_audit_log()?.into_iter().filter_map(write_of).collect();
+        writes.sort_by_key(|write| write.answered);
         Ok(Self(writes))
     }
 
@@ -92,9 +90,9 @@ impl Writes {
                 overlaps.push(Overlap {
                     user: write.user.clone(),
                     what: write.what.clone(),
-                    received: write.received.clone(),
+                    received: write.received,
                     holder: holder.user.clone(),
-                    since: holder.answered.clone(),
+                    since: holder.answered,
                 });
             }
         }
@@ -103,19 +101,17 @@ impl Writes {
 }
 
 /// Only what succeeded, and no Events: those about the Lease are written after a term.
-fn write_of(entry: &Value) -> Option<Write> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let code = entry["responseStatus"]["code"].as_u64()?;
-    let (verb, resource) = (text(&entry["verb"]), text(&entry["objectRef"]["resource"]));
+fn write_of(TimedEntry { entry, received, answered }: TimedEntry) -> Option<Write> {
+    let succeeded = entry.succeeded();
+    let AuditEntry { verb, user, object_ref: AuditObject { resource, name, .. }, .. } = entry;
     let is_write = matches!(&*verb, "create" | "update" | "patch" | "delete" | "deletecollection");
-    if !is_write || !(200..300).contains(&code) || resource == "events" {
+    if !is_write || !succeeded || resource == "events" {
         return None;
     }
-    let name = text(&entry["objectRef"]["name"]);
     Some(Write {
-        user: text(&entry["user"]["username"]),
-        received: text(&entry["requestReceivedTimestamp"]),
-        answered: text(&entry["stageTimestamp"]),
+        user: user.username,
+        received,
+        answered,
         is_of_lease: resource == "leases" && name == "kube-controller-manager",
         is_of_pods: resource == "pods" && matches!(&*verb, "create" | "delete"),
         what: format!("{verb} {resource} {name}"),
