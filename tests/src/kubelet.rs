@@ -137,10 +137,10 @@ impl<'a> Kubelets<'a> {
         };
         container.restart_if_ended()?;
         let is_ready = container.is_ready().await;
-        let said = pod["status"]["containerStatuses"][0]["ready"].as_bool();
-        if said != Some(is_ready) {
+        let reported = pod["status"]["containerStatuses"][0]["ready"].as_bool();
+        if reported != Some(is_ready) {
             let status = json!({"status": container.status(pod, is_ready)});
-            // It is said again in the next look.
+            // The next look reports it again.
             let _ = self.client.patch(&format!("{}/status", path_of(pod)), PatchKind::Merge, &status).await;
         }
         Ok(())

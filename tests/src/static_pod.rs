@@ -50,7 +50,7 @@ pub async fn kube_controller_manager(plane: &ControlPlane, file: &Path) -> Resul
     loop {
         let text = read()?;
         let (controllers, flags) = command(&text)?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(OURS).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let mut running = plane.start_kcm(&[&controllers], &flags).await?;
         let changes = async || Ok((read()? != text).then_some(()));
         eventually(UNCHANGED, "a change of the file", changes).await?;
@@ -61,7 +61,7 @@ pub async fn kube_controller_manager(plane: &ControlPlane, file: &Path) -> Resul
 /// As [`kube_controller_manager`], also while there is no file: then nothing runs.
 ///
 /// # Errors
-/// It does not start, or the file says something else.
+/// It does not start, or the file is no Pod that runs it.
 ///
 /// # Cancel safety
 /// Dropping the future ends it.
@@ -70,7 +70,7 @@ pub async fn follow(plane: &ControlPlane, file: PathBuf) -> Result<()> {
         let there = async || Ok(std::fs::read_to_string(&file).ok());
         let text = eventually(UNCHANGED, "the file", there).await?;
         let (controllers, flags) = command(&text)?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(OURS).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let mut running = plane.start_kcm_in_background(&[&controllers], &flags)?;
         let changes = async || Ok((std::fs::read_to_string(&file).ok().as_ref() != Some(&text)).then_some(()));
         eventually(UNCHANGED, "a change of the file", changes).await?;
@@ -78,12 +78,12 @@ pub async fn follow(plane: &ControlPlane, file: PathBuf) -> Result<()> {
     }
 }
 
-/// The value of `--controllers`, and the other flags.
+/// The value of `--controllers`, and the other flags with those of this machine.
 fn command(text: &str) -> Result<(String, Vec<String>)> {
     let pod: Value = serde_norway::from_str(text).context("read the static Pod")?;
     let words = pod["spec"]["containers"][0]["command"].as_array().context("no command")?;
     let flags = words.iter().skip(1).filter_map(Value::as_str);
     let (controllers, others): (Vec<&str>, Vec<&str>) = flags.partition(|flag| flag.starts_with("--controllers="));
     let controllers = controllers.first().and_then(|flag| flag.split_once('=')).context("no --controllers")?.1;
-    Ok((controllers.to_owned(), others.into_iter().map(str::to_owned).collect()))
+    Ok((controllers.to_owned(), others.into_iter().chain(OURS).map(str::to_owned).collect()))
 }

@@ -232,7 +232,7 @@ impl Drop for Container {
 }
 
 fn start(command: &[String], environment: &[(String, String)], log: &Path) -> Result<Guarded> {
-    // The variables are those of the container, its PATH too: the script finds what it needs by itself.
+    // The environment is that of the container, PATH included, so the script finds its programs by itself.
     let unshare = ["/usr/bin/unshare", "/bin/unshare"].into_iter().find(|file| Path::new(file).exists());
     let mut run = Command::new(unshare.context("there is no unshare on this machine")?);
     run.args(["--mount", "--uts", "--propagation", "private", "/bin/sh", "-c", SET_UP, "container"]).args(command);

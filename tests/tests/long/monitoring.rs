@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Scrapes before the dashboard is drawn.
+const N_POINTS: f64 = 30.0;
 
 /// Metrics that a host under ordinary load does not serve, because nothing that they count happens: requests that are repeated, and
 /// panics. Unit tests of `host/runtime` show them.
@@ -297,9 +299,14 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
             Ok(Some(()))
         });
         full.await?;
-        // So that the picture has some minutes.
-        tokio::time::sleep(Duration::from_secs(20)).await;
-        Ok::<_, anyhow::Error>(())
+        // A picture of a few points would show nothing.
+        eventually(PATIENCE, format!("{N_POINTS} scrapes"), async || {
+            let series = prometheus.last("count_over_time(up[1h])", 60.0).await?;
+            let n = series.iter().flat_map(|one| &one.points).map(|(_, value)| *value).fold(0.0, f64::max);
+            ensure!(n >= N_POINTS, "there are {n}");
+            Ok(Some(()))
+        })
+        .await
     };
     tokio::select! {
         watched = watched => watched.with_context(|| host.log_tail())?,

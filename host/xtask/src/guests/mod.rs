@@ -58,12 +58,13 @@ pub struct Component {
 }
 
 /// A folder that becomes a component.
-struct Source {
-    folder: PathBuf,
+pub(crate) struct Source {
+    pub(crate) folder: PathBuf,
     folder_name: String,
     /// Stem of the output file.
-    name: String,
-    manifest: Vec<u8>,
+    pub(crate) name: String,
+    /// As JSON.
+    pub(crate) manifest: Vec<u8>,
 }
 
 /// Builds every component of a set whose inputs have changed, and removes those whose source is gone.
@@ -107,7 +108,7 @@ pub fn build_named(sets: &[Set], names: &[String]) -> anyhow::Result<Vec<Compone
     Ok(built)
 }
 
-fn sources(set: Set) -> anyhow::Result<Vec<Source>> {
+pub(crate) fn sources(set: Set) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     let folder = set.sources();
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(sources) };

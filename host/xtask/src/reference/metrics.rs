@@ -8,6 +8,7 @@ use pintle_core::contract::manifest::{Manifest, Metric, MetricType};
 use pintle_core::serving::metrics::{ALL, MAX_KINDS, MetricInfo, MetricKind, NOT_SERVED, Origin};
 
 use super::cell;
+use crate::guests::{self, Source};
 
 const HEAD: &str = "# Metrics
 
@@ -112,17 +113,10 @@ fn declared(plugins: &[Manifest]) -> BTreeMap<&str, (&Metric, Vec<&str>)> {
 /// # Errors
 /// One cannot be read.
 pub(super) fn built_in() -> anyhow::Result<Vec<Manifest>> {
-    let mut manifests = Vec::new();
-    for entry in std::fs::read_dir(crate::root().join("plugins"))? {
-        let file = entry?.path().join("manifest.yaml");
-        if file.is_file() {
-            let (json, _) = pintle_build::manifest_json(&file)?;
-            let manifest = Manifest::parse(&json).with_context(|| format!("read {}", file.display()))?;
-            manifests.push(manifest);
-        }
-    }
-    manifests.sort_by(|a: &Manifest, b| a.name.cmp(&b.name));
-    Ok(manifests)
+    let parsed = guests::sources(guests::Set::Plugins)?.into_iter().map(|Source { name, manifest, .. }| {
+        Manifest::parse(&manifest).with_context(|| format!("read the manifest of {name}"))
+    });
+    parsed.collect()
 }
 
 fn names(names: &[&str]) -> String {

@@ -9,9 +9,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Target, VERSION, image};
+use crate::guests::{self, Set, Source};
 use crate::{process, root};
 
 /// Crates by the id that cargo gives them.
@@ -46,7 +48,7 @@ impl Workspace {
         }
         let root = text(&metadata["workspace_root"]);
         let lock = fs::read_to_string(Path::new(&root).join("Cargo.lock")).context("read Cargo.lock")?;
-        Ok(Self { crates, edges, checksums: checksums(&lock) })
+        Ok(Self { crates, edges, checksums: checksums(&lock)? })
     }
 
     fn id_of(&self, name: &str) -> anyhow::Result<&str> {
@@ -98,18 +100,31 @@ fn reference(package: &Value) -> String {
     format!("pkg:cargo/{}@{}", text("name"), text("version"))
 }
 
-fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
-    let mut found = BTreeMap::new();
-    for part in lock.split("[[package]]") {
-        let value = |field: &str| {
-            let start = format!("{field} = \"");
-            part.lines().find_map(|line| line.strip_prefix(&*start)?.strip_suffix('"').map(str::to_owned))
-        };
-        if let (Some(name), Some(version), Some(checksum)) = (value("name"), value("version"), value("checksum")) {
-            found.insert((name, version), checksum);
-        }
-    }
-    found
+/// A lock file of Cargo.
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Locked>,
+}
+
+/// A crate in a lock file.
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    version: String,
+    /// Absent for crates of the workspace.
+    checksum: Option<String>,
+}
+
+/// The checksums of crates by name and version.
+fn checksums(lock: &str) -> anyhow::Result<BTreeMap<(String, String), String>> {
+    let lock: Lock = toml::from_str(lock).context("read Cargo.lock")?;
+    let of = |Locked { name, version, checksum }: Locked| Some(((name, version), checksum?));
+    Ok(lock.package.into_iter().filter_map(of).collect())
+}
+
+/// A component; `cargo xtask guests` builds it.
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(file).with_context(|| format!("read {}; `cargo xtask guests` builds it", file.display()))
 }
 
 /// The document for a binary, as JSON. The same binary gives the same bytes.
@@ -132,18 +147,16 @@ pub(super) fn of(target: Target, binary: &Path) -> anyhow::Result<Vec<u8>> {
     };
     let of_host = add(&host, host.id_of("pintle")?)?;
     let mut carried = Vec::new();
-    for file in carried_components()? {
-        let name = file.file_stem().context("a file without a name")?.to_string_lossy().into_owned();
-        let folder = name.trim_end_matches("-controller");
-        let id = plugins.crates.iter().find(|(_, package)| {
-            package["source"].is_null()
-                && package["manifest_path"]
-                    .as_str()
-                    .is_some_and(|path| path.ends_with(&format!("plugins/{folder}/Cargo.toml")))
-        });
+    for Source { folder, name, .. } in guests::sources(Set::Plugins)? {
+        let file = Set::Plugins.output().join(format!("{name}.wasm"));
+        let manifest = folder.join("Cargo.toml");
+        let id = plugins
+            .crates
+            .iter()
+            .find(|(_, package)| package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest));
         let crate_of = add(&plugins, id.with_context(|| format!("there is no crate of {name}"))?.0)?;
         let of = format!("component:{name}");
-        carried.push((of, name, image::sha256(&fs::read(&file)?), crate_of));
+        carried.push((of, name, image::sha256(&read(&file)?), crate_of));
     }
     ensure!(!carried.is_empty(), "the binary carries no component");
     let main = format!("pintle-linux-{}", target.architecture());
@@ -176,20 +189,6 @@ pub(super) fn of(target: Target, binary: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The files that the build script of the host puts into the binary.
-fn carried_components() -> anyhow::Result<Vec<std::path::PathBuf>> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), std::path::PathBuf::from);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(target.join("plugins")).context("read target/plugins; `cargo xtask guests` fills it")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "wasm") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
 #[cfg(test)]
 mod tests {
     use anyhow::Result;
@@ -205,10 +204,11 @@ mod tests {
         let components = document["components"].as_array().context("no components")?;
         let names: Vec<&str> = components.iter().filter_map(|component| component["name"].as_str()).collect();
         // Linked by the host; by a component; a component; a crate of a component.
-        for name in
-            ["wasmtime", "pintle-core", "tikv-jemallocator", "serde", "deployment-controller", "plugin-deployment"]
-        {
+        for name in ["wasmtime", "pintle-core", "tikv-jemallocator", "serde", "pintle-sdk"] {
             ensure!(names.contains(&name), "{name} is missing");
+        }
+        for Source { name, .. } in guests::sources(Set::Plugins)? {
+            ensure!(names.contains(&&*name), "{name} is missing");
         }
         // Of tests, of builds, a macro.
         for name in ["proptest", "expect-test", "serde_derive", "plugin-tests", "xtask"] {
