@@ -64,6 +64,11 @@ impl Catalogue {
         self.by_name.get(plugin)?.built_in.as_ref()
     }
 
+    /// The manifests.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.by_name.values()
+    }
+
     /// Whether a built-in controller has this name.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         self.by_name.contains_key(plugin)

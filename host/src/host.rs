@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::Spec;
-use pintle_core::ports::api::WriteFence;
+use pintle_core::ports::api::Fences;
 use pintle_core::ports::trace::RunTracer;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
@@ -28,7 +28,7 @@ pub(crate) struct Wiring {
     /// Whether plugins have their own service accounts.
     pub(crate) own_accounts: bool,
     /// Bounds the writes of plugins in time.
-    pub(crate) fence: Option<Arc<dyn WriteFence>>,
+    pub(crate) fences: Option<Fences>,
     /// Records runs.
     pub(crate) tracer: Option<Arc<dyn RunTracer>>,
 }
@@ -47,14 +47,14 @@ pub(crate) struct Host {
 
 impl Host {
     /// Wires the parts and starts to serve probes and metrics. Plugins whose names are claimed are not added: they run when the source
-    /// that claims their name releases it. With a fence, the host starts on standby.
+    /// that claims their name releases it. With fences, the host starts on standby.
     pub(crate) async fn new(
         connection: &Connection,
         choice: Choice,
         claims: &Claims,
         args: &PluginArgs,
         ports: Ports<'_>,
-        Wiring { own_accounts, fence, tracer }: Wiring,
+        Wiring { own_accounts, fences, tracer }: Wiring,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -68,7 +68,7 @@ impl Host {
             carries: Arc::new(plugins::carries),
             tune: Arc::new(move |manifest| options(&tuning, manifest, limit)),
             shutdown_grace: args.controller_shutdown_timeout,
-            fence,
+            fences,
             tracer,
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()

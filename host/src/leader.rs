@@ -3,31 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
+use futures::future::join_all;
 use jiff::Timestamp;
-use pintle_core::ports::api::WriteFence;
+use pintle_core::ports::api::{Fences, WriteFence};
 use pintle_core::serving::health::Probe;
-use pintle_runtime::election::{Election, ElectionConfig, Leadership};
-use pintle_runtime::manager::Manager;
+use pintle_runtime::election::{
+    CandidateConfig, Election, ElectionConfig, Leadership, Sharing, Standing, keep_candidate,
+};
+use pintle_runtime::manager::{Manager, WallClock};
 use pintle_serve::{Check, Checks};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::cli::leader::LeaderElectArgs;
+use crate::cli::RunArgs;
+use crate::serve::pages::EMULATES;
 
 /// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
-/// An election that is configured and not running yet.
+/// Elections that are configured and not running yet: one for each group of plugins.
 pub(crate) struct Candidacy {
-    config: ElectionConfig,
-    leadership: Arc<Leadership>,
+    elections: Vec<(ElectionConfig, Arc<Leadership>)>,
+    fences: Fences,
+    /// Of an election that the API server holds.
+    candidate: Option<CandidateConfig>,
+    clock: WallClock,
 }
 
-/// An election that runs.
+/// Elections that run.
 pub(crate) struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Candidacy {
@@ -35,52 +43,106 @@ impl Candidacy {
     ///
     /// # Errors
     /// The flag that is wrong, and its valid values.
-    pub(crate) fn new(args: &LeaderElectArgs, replaces: bool, class: &str) -> anyhow::Result<Option<Self>> {
-        let times = args.times()?;
-        if !args.lease.is_on() {
+    pub(crate) fn new(args: &RunArgs, replaces: bool) -> anyhow::Result<Option<Self>> {
+        let (lease, class) = (&args.leader.lease, &args.plugins.plugin_class);
+        let times = args.leader.times()?;
+        let groups = lease.groups(replaces)?;
+        let coordinated = args.plugins.controller_flags.coordinates_elections();
+        if coordinated && groups.count() > 1 {
+            bail!(
+                "--leader-elect-group: with --feature-gates=CoordinatedLeaderElection=true the API server elects one host for all; leave one of the two out"
+            );
+        }
+        if !lease.is_on() {
+            if groups.count() > 1 {
+                bail!("--leader-elect-group: groups need an election; leave --leader-elect=false out");
+            }
             return Ok(None);
         }
-        let (namespace, name) = args.lease.of_host(replaces, class);
+        let (namespace, name) = lease.of_host(replaces, class);
         let uuid = Uuid::new_v4();
         // As kube-controller-manager's.
         let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
-        let config =
-            ElectionConfig { identity: format!("{host}_{uuid}"), namespace, name, times, seed: uuid.as_u64_pair().0 };
-        Ok(Some(Self { config, leadership: Leadership::new(Arc::new(Timestamp::now)) }))
+        let identity = format!("{host}_{uuid}");
+        let candidate = coordinated.then(|| CandidateConfig {
+            identity: identity.clone(),
+            namespace: namespace.clone(),
+            lease: name.clone(),
+            kubernetes: EMULATES.to_owned(),
+        });
+        let clock: WallClock = Arc::new(Timestamp::now);
+        let sharing = Sharing::new(&identity, groups.count());
+        let elections: Vec<_> = groups
+            .ids()
+            .map(|group| {
+                let config = ElectionConfig {
+                    identity: identity.clone(),
+                    namespace: namespace.clone(),
+                    name: groups.lease(group, &name),
+                    times,
+                    group,
+                    sharing: sharing.clone(),
+                    coordinated,
+                    seed: uuid.as_u64_pair().0.wrapping_add(group.index() as u64),
+                };
+                (config, Leadership::new(clock.clone()))
+            })
+            .collect();
+        let fences = Fences::of_groups(groups, |group| {
+            let fence: Arc<dyn WriteFence> = elections[group.index()].1.clone();
+            fence
+        });
+        Ok(Some(Self { elections, fences, candidate, clock }))
     }
 
-    /// The bound of writes.
-    pub(crate) fn fence(&self) -> Arc<dyn WriteFence> {
-        self.leadership.clone()
+    /// The bounds of writes.
+    pub(crate) fn fences(&self) -> Fences {
+        self.fences.clone()
     }
 
-    /// Starts the election, whose leader runs `manager`, and adds its check to those of the probes.
-    pub(crate) fn start(self, manager: Arc<Manager>, checks: &Checks) -> Running {
-        let (stop, stopped) = oneshot::channel();
-        let (lease, patience) = (self.config.name.clone(), self.config.times.lease_duration + UNHEALTHY_AFTER);
-        let election = Election::new(self.config, self.leadership, manager);
-        let standing = election.standing();
-        // client-go's `HealthzAdaptor`: a leader that neither renews nor stops hangs.
-        checks.add(Check::new("leaderElection", &[Probe::Healthz], move || {
-            match standing.borrow().renewed.filter(|renewed| renewed.elapsed() > patience) {
-                Some(_) => Err(format!("failed election to renew leadership on lease {lease}")),
-                None => Ok(()),
-            }
-        }));
-        let task = tokio::spawn(election.run(async {
+    /// Starts the elections, whose leader runs the plugins of `manager`, and adds their check to those of the probes.
+    pub(crate) fn start(self, manager: &Arc<Manager>, checks: &Checks) -> Running {
+        let stop = watch::Sender::new(false);
+        let stopped = || {
+            let mut stop = stop.subscribe();
             // The sender is dropped or used only after the last write.
-            let _ = stopped.await;
-        }));
-        Running { stop, task }
+            async move { drop(stop.wait_for(|stops| *stops).await) }
+        };
+        let mut standings = Vec::new();
+        let mut tasks = Vec::new();
+        for (config, leadership) in self.elections {
+            let (lease, patience) = (config.name.clone(), config.times.lease_duration + UNHEALTHY_AFTER);
+            let election = Election::new(config, leadership, manager.clone());
+            standings.push((lease, patience, election.standing()));
+            tasks.push(tokio::spawn(election.run(stopped())));
+        }
+        if let Some(config) = self.candidate {
+            tasks.push(tokio::spawn(keep_candidate(config, manager.clone(), self.clock, stopped())));
+        }
+        // client-go's `HealthzAdaptor`: a leader that neither renews nor stops hangs.
+        checks.add(Check::new("leaderElection", &[Probe::Healthz], move || health(&standings)));
+        Running { stop, tasks }
     }
 }
 
+/// Whether each Lease that this host holds was renewed in time. `standings`: names of Leases, and how long a renewal may take.
+fn health(standings: &[(String, Duration, watch::Receiver<Standing>)]) -> Result<(), String> {
+    for (lease, patience, standing) in standings {
+        if standing.borrow().renewed.is_some_and(|renewed| renewed.elapsed() > *patience) {
+            return Err(format!("failed election to renew leadership on lease {lease}"));
+        }
+    }
+    Ok(())
+}
+
 impl Running {
-    /// Releases the Lease, if this host holds it. Call it after the last write.
+    /// Releases the Leases that this host holds. Call it after the last write.
     pub(crate) async fn stop(self) {
-        let _ = self.stop.send(());
-        if let Err(error) = self.task.await {
-            tracing::error!(%error, "the leader election failed; other hosts can take the Lease when it expires");
+        self.stop.send_replace(true);
+        for ended in join_all(self.tasks).await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "the leader election failed; other hosts can take the Lease when it expires");
+            }
         }
     }
 }
@@ -112,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_election_is_on_unless_it_is_turned_off_and_its_times_are_checked_in_any_case() {
-        let candidacy = |flags: &[&str]| Candidacy::new(&args(flags).leader, true, "default");
+        let candidacy = |flags: &[&str]| Candidacy::new(&args(flags), true);
         assert!(candidacy(&[]).unwrap().is_some() && candidacy(&["--leader-elect"]).unwrap().is_some());
         assert!(candidacy(&["--leader-elect=false"]).unwrap().is_none());
         for flags in
@@ -120,8 +182,49 @@ mod tests {
         {
             assert!(candidacy(flags).err().unwrap().to_string().contains("--leader-elect-re"), "{flags:?}");
         }
-        let one = candidacy(&[]).unwrap().unwrap().config.identity;
-        let other = candidacy(&[]).unwrap().unwrap().config.identity;
+        let identity = || candidacy(&[]).unwrap().unwrap().elections[0].0.identity.clone();
+        let (one, other) = (identity(), identity());
         assert!(one != other && one.split_once('_').is_some(), "{one} {other}");
+    }
+
+    #[test]
+    fn each_group_has_a_lease_and_the_plugins_that_it_names_by_any_of_their_names() {
+        let flags = ["--leader-elect-group=gc=garbagecollector,namespace", "--leader-elect-group", "mine=a, b"];
+        let candidacy = Candidacy::new(&args(&flags), false).unwrap().unwrap();
+        let leases: Vec<&str> = candidacy.elections.iter().map(|(config, _)| config.name.as_str()).collect();
+        assert_eq!(leases, ["pintle", "pintle-gc", "pintle-mine"]);
+        let group = |plugin: &str| candidacy.fences.groups().of(plugin).index();
+        assert_eq!([group("garbage-collector-controller"), group("b"), group("deployment-controller")], [1, 2, 0]);
+    }
+
+    #[test]
+    fn groups_that_cannot_be_are_refused_with_what_to_do() {
+        let gc = "--leader-elect-group=gc=garbagecollector";
+        for (flags, replaces, why) in [
+            (&[gc][..], true, "start it with --beside-kube-controller-manager"),
+            (&[gc, "--leader-elect=false"], false, "groups need an election"),
+            (&[gc, "--feature-gates=CoordinatedLeaderElection=true"], false, "the API server elects one host for all"),
+            (&[gc, "--leader-elect-group=gc=namespace"], false, "the group gc is given twice"),
+            (&[gc, "--leader-elect-group=b=garbage-collector-controller"], false, "is in the groups gc and b"),
+        ] {
+            let error = Candidacy::new(&args(flags), replaces).err().unwrap().to_string();
+            assert!(error.contains(why) && error.starts_with("--leader-elect-group: "), "{error}");
+        }
+        for wrong in ["gc", "GC=a", "gc="] {
+            let parsed = Cli::try_parse_from(["pintle", "run", "--leader-elect-group", wrong]);
+            assert!(parsed.is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_api_server_elects_with_its_gate_on() {
+        let gate = |on: bool| format!("--feature-gates=CoordinatedLeaderElection={on}");
+        let coordinated = |flags: &[&str]| {
+            let candidacy = Candidacy::new(&args(flags), true).unwrap().unwrap();
+            assert_eq!(candidacy.candidate.is_some(), candidacy.elections[0].0.coordinated);
+            candidacy.candidate.map(|candidate| candidate.lease)
+        };
+        assert_eq!(coordinated(&[&gate(true)]).as_deref(), Some("kube-controller-manager"));
+        assert_eq!((coordinated(&[]), coordinated(&[&gate(false)])), (None, None));
     }
 }

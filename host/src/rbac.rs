@@ -2,7 +2,7 @@
 //! `kubectl apply` and `kubectl auth reconcile` take.
 
 use anyhow::{Context as _, bail};
-use pintle_author::rbac::{self, Account, Host, Names};
+use pintle_author::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_kube::{Connection, Source};
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::builtins::Catalogue;
 use crate::cli::rbac::{RbacArgs, RbacOutput};
+use crate::flags::gates::COORDINATED_LEADER_ELECTION;
 use crate::{output, plugins};
 
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
@@ -36,10 +37,17 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let accounts = Catalogue::carried().accounts();
     let is_built_in = chosen.iter().any(|manifest| accounts.is_built_in(&manifest.name));
     let replaces = is_built_in && !args.beside_kube_controller_manager;
+    let groups = args.lease.groups(replaces)?;
+    let election = args.lease.is_on().then(|| {
+        let (namespace, name) = args.lease.of_host(replaces, &args.plugin_class);
+        let leases = groups.ids().map(|group| groups.lease(group, &name)).collect();
+        let coordinated = args.feature_gates.is_on(COORDINATED_LEADER_ELECTION);
+        ElectionNames { namespace, leases, coordinated }
+    });
     let host = Host {
         account,
         own_accounts: args.use_service_account_credentials,
-        lease: args.lease.is_on().then(|| args.lease.of_host(replaces, &args.plugin_class)),
+        election,
         looks_for_kube_controller_manager: replaces,
     };
     let objects = rbac::objects(&chosen, &names, &host, &accounts)?;

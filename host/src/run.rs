@@ -44,7 +44,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let of_kube_controller_manager = choice.of_kube_controller_manager();
     // Whether nobody else runs controllers of kube-controller-manager.
     let replaces = !args.beside_kube_controller_manager && !of_kube_controller_manager.is_empty();
-    let candidacy = Candidacy::new(&args.leader, replaces, &args.plugins.plugin_class)?;
+    let candidacy = Candidacy::new(&args, replaces)?;
     // Who asks for an election has said that this host may take over.
     if replaces && args.leader.lease.leader_elect != Some(true) {
         beside::check(&*connection.reader(), &of_kube_controller_manager, candidacy.is_some()).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let ports = Ports::Run(&args.serving);
     let wiring = Wiring {
         own_accounts: args.use_service_account_credentials,
-        fence: candidacy.as_ref().map(Candidacy::fence),
+        fences: candidacy.as_ref().map(Candidacy::fences),
         tracer: traces.tracer(),
     };
     let host = Host::new(&connection, choice, &claims, &args.plugins, ports, wiring).await?;
@@ -72,7 +72,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         |why| tracing::warn!("{why}; this cluster has such objects"),
     );
     let _unattended = replaces.then(|| AbortOnDropHandle::new(tokio::spawn(unattended)));
-    let election = candidacy.map(|candidacy| candidacy.start(host.manager.clone(), &host.serving.checks));
+    let election = candidacy.map(|candidacy| candidacy.start(&host.manager, &host.serving.checks));
     let mut stopping = None;
     host.manager
         .run(async {

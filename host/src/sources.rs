@@ -23,7 +23,7 @@ impl From<&Host> for Running {
             fetcher: host.fetcher.clone(),
             builtins: plugins::builtins().collect(),
             save_run: cases::save,
-            fence: host.manager.fence(),
+            fences: host.manager.fences(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. No plugin runs before [`Manager::run`], or after it has returned.
-//! 2. With a fence ([`ManagerConfig::fence`]), plugins run only between [`Manager::lead`] and [`Manager::stand_by`].
+//! 2. With fences ([`ManagerConfig::fences`]), the plugins of a group run only between [`Manager::lead`] and [`Manager::stand_by`].
 //! 3. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
 //!
 //! Not here: who leads (`election`), compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are in `apply`.
@@ -29,11 +29,11 @@ use pintle_core::lifecycle::{ShadowReport, Spec};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::overview::Counters;
 use pintle_core::policy::account::Accounts;
-use pintle_core::policy::election::LastWrites;
+use pintle_core::policy::election::{GroupId, LastWrites};
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
-use pintle_core::ports::api::{ApiReader, ApiWriters, RequestObserver, WriteFence, WriterIdentity};
+use pintle_core::ports::api::{ApiReader, ApiWriters, Fences, RequestObserver, WriteFence, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
 use pintle_core::ports::trace::RunTracer;
 use rand::rngs::StdRng;
@@ -87,9 +87,9 @@ pub struct ManagerConfig {
     pub accounts: Option<Accounts>,
     /// Whether the host carries this component, by its bytes: then its deletions are not bounded while it is new. Default: none.
     pub carries: Carries,
-    /// Bounds the writes of plugins in time. With one, the host starts on standby: see [`Manager::lead`]. Default: none, so that
+    /// Bounds the writes of plugins in time. With them, the host starts on standby: see [`Manager::lead`]. Default: none, so that
     /// plugins run from the start.
-    pub fence: Option<Arc<dyn WriteFence>>,
+    pub fences: Option<Fences>,
     /// Records runs as traces. Default: none.
     pub tracer: Option<Arc<dyn RunTracer>>,
     /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
@@ -118,7 +118,7 @@ impl Default for ManagerConfig {
             grant_requested: false,
             accounts: None,
             carries: Arc::new(|_| false),
-            fence: None,
+            fences: None,
             tracer: None,
             tune: Arc::new(|_| PluginOptions::default()),
         }
@@ -227,12 +227,12 @@ pub struct Manager {
     resource_uids: Mutex<BTreeMap<String, String>>,
     /// Digests of components that a host before this one ran without a bound on deletions, by plugin.
     proven: Mutex<BTreeMap<String, String>>,
-    /// Records events about plugins that do not run.
-    recorder: OnceLock<Recorder>,
+    /// Record events about plugins that do not run, by their groups.
+    recorders: Vec<OnceLock<Recorder>>,
     idle_signal: Arc<Notify>,
     failures: Arc<Failures>,
-    /// Of this term.
-    last_writes: Arc<Mutex<LastWrites>>,
+    /// Of the present term of each group.
+    last_writes: Vec<Arc<Mutex<LastWrites>>>,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
     loader: Mutex<Option<Arc<dyn Loader>>>,
@@ -245,8 +245,8 @@ pub struct Manager {
 struct Plugins {
     running: bool,
     stopping: bool,
-    /// Whether plugins may run.
-    leads: bool,
+    /// Whether the plugins of each group may run.
+    leads: Vec<bool>,
     by_name: BTreeMap<String, Plugin>,
 }
 
@@ -259,7 +259,8 @@ impl Manager {
     /// Creates a host without plugins. Sends nothing yet.
     pub fn new(reader: Arc<dyn ApiReader>, writers: Arc<dyn ApiWriters>, config: ManagerConfig) -> Self {
         let metrics = Metrics::new();
-        let leads = config.fence.is_none();
+        let n_groups = config.fences.as_ref().map_or(1, |fences| fences.groups().count());
+        let leads = vec![config.fences.is_none(); n_groups];
         let caches = Caches::new(reader.clone(), config.caches.clone());
         Self {
             reach: Reach::new(metrics.clone(), Arc::downgrade(&caches)),
@@ -272,10 +273,10 @@ impl Manager {
             beginning: Mutex::default(),
             resource_uids: Mutex::default(),
             proven: Mutex::default(),
-            recorder: OnceLock::new(),
+            recorders: (0..n_groups).map(|_| OnceLock::new()).collect(),
             idle_signal: Arc::new(Notify::new()),
             failures: Failures::new(failures::MAX_BYTES),
-            last_writes: Arc::default(),
+            last_writes: (0..n_groups).map(|_| Arc::default()).collect(),
             plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
             n_added: AtomicU64::new(0),
             loader: Mutex::new(None),
@@ -316,7 +317,7 @@ impl Manager {
     fn insert(&self, plugins: &mut Plugins, version: Arc<Version>, rate_limit: Option<RateLimit>) {
         let name = version.manifest().name.clone();
         let plugin = self.plugin(version, rate_limit);
-        if !plugins.leads {
+        if !plugins.leads[self.group(&name).index()] {
             plugin.controller.begin_on_standby();
         }
         if plugins.running {
@@ -329,6 +330,7 @@ impl Manager {
     fn plugin(&self, version: Arc<Version>, rate_limit: Option<RateLimit>) -> Plugin {
         let manifest = version.manifest();
         let name = manifest.name.clone();
+        let group = self.group(&name);
         let limit = rate_limit.unwrap_or(RateLimit { qps: self.config.qps, burst: self.config.burst });
         let account = self.config.accounts.as_ref().map(|accounts| accounts.of(&name));
         let identity = WriterIdentity {
@@ -336,7 +338,7 @@ impl Manager {
             qps: limit.qps,
             burst: limit.burst,
             account,
-            fence: self.config.fence.clone(),
+            fence: self.fence(&name),
         };
         let metrics = self.metrics.plugin(&name);
         let recorder = RecorderConfig {
@@ -363,7 +365,7 @@ impl Manager {
             clock: self.config.clock.clone(),
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
-            last_writes: self.last_writes.clone(),
+            last_writes: self.last_writes[group.index()].clone(),
             supervisor: self.caches.supervisor().clone(),
             idle_signal: self.idle_signal.clone(),
             tracer: self.config.tracer.clone(),
@@ -437,30 +439,38 @@ impl Manager {
         futures::future::join_all(plugins.into_values().map(|plugin| self.stop(plugin))).await;
     }
 
-    /// Starts a term of leadership: every plugin runs, as after a restart but with warm caches. Does nothing during a term.
-    pub fn lead(&self) {
+    /// Starts a term of leadership: every plugin of the group runs, as after a restart but with warm caches. Does nothing during a term.
+    pub fn lead(&self, group: GroupId) {
         let mut plugins = self.plugins.lock();
-        plugins.leads = true;
-        *self.last_writes.lock() = LastWrites::default();
-        plugins.by_name.values().for_each(|plugin| plugin.controller.lead());
+        plugins.leads[group.index()] = true;
+        *self.last_writes[group.index()].lock() = LastWrites::default();
+        self.of_group(&plugins, group).for_each(|plugin| plugin.controller.lead());
     }
 
-    /// Ends the term: plugins start no more runs. Returns when those in flight have ended.
+    /// Ends the term: the plugins of the group start no more runs. Returns when those in flight have ended.
     ///
     /// # Cancel safety
-    /// No run starts even if the future is dropped, but [`Manager::lead`] must not be called then.
-    pub async fn stand_by(&self) {
+    /// No run starts even if the future is dropped, but [`Manager::lead`] must not be called for the group then.
+    pub async fn stand_by(&self, group: GroupId) {
         let controllers: Vec<Arc<Controller>> = {
             let mut plugins = self.plugins.lock();
-            plugins.leads = false;
-            plugins.by_name.values().map(|plugin| plugin.controller.clone()).collect()
+            plugins.leads[group.index()] = false;
+            self.of_group(&plugins, group).map(|plugin| plugin.controller.clone()).collect()
         };
         futures::future::join_all(controllers.iter().map(|controller| controller.stand_by())).await;
     }
 
-    /// What the plugins have written last in this term, for the next leader.
-    pub(crate) fn last_writes(&self) -> LastWrites {
-        self.last_writes.lock().clone()
+    fn of_group<'a>(&'a self, plugins: &'a Plugins, group: GroupId) -> impl Iterator<Item = &'a Plugin> {
+        plugins.by_name.iter().filter(move |(name, _)| self.group(name) == group).map(|(_, plugin)| plugin)
+    }
+
+    fn group(&self, plugin: &str) -> GroupId {
+        self.config.fences.as_ref().map_or(GroupId::REST, |fences| fences.groups().of(plugin))
+    }
+
+    /// What the plugins of the group have written last in this term, for the next leader.
+    pub(crate) fn last_writes(&self, group: GroupId) -> LastWrites {
+        self.last_writes[group.index()].lock().clone()
     }
 
     /// Whether the caches of the plugins show these writes of another host. Plugins and kinds that this host does not have count as shown.
@@ -471,14 +481,23 @@ impl Manager {
             .all(|(plugin, write)| plugins.by_name.get(plugin).is_none_or(|plugin| plugin.controller.sees(write)))
     }
 
-    /// Whether plugins may run: without an election always.
+    /// Whether any plugins may run: without an election always.
     pub fn leads(&self) -> bool {
-        self.plugins.lock().leads
+        self.plugins.lock().leads.contains(&true)
     }
 
-    /// The bound of writes that only a leader may send; none without an election.
-    pub fn fence(&self) -> Option<Arc<dyn WriteFence>> {
-        self.config.fence.clone()
+    /// Whether a plugin of this name may run here.
+    pub fn may_run(&self, plugin: &str) -> bool {
+        self.plugins.lock().leads[self.group(plugin).index()]
+    }
+
+    /// The bounds of writes that only a leader may send; none without an election.
+    pub fn fences(&self) -> Option<Fences> {
+        self.config.fences.clone()
+    }
+
+    fn fence(&self, plugin: &str) -> Option<Arc<dyn WriteFence>> {
+        self.config.fences.as_ref().map(|fences| fences.of(plugin))
     }
 
     fn start(&self, controller: &Arc<Controller>) {

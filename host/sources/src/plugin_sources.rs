@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use pintle_cache::Caches;
-use pintle_core::ports::api::{ApiWriter, ApiWriters as _, WriteFence, WriterIdentity};
+use pintle_core::ports::api::{ApiWriter, ApiWriters as _, Fences, WriteFence, WriterIdentity};
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use crate::claims::Claims;
 use crate::control::Control;
 use crate::folder::{self, PluginFolder};
 use crate::resource;
-use crate::resource::{Parts, WRITER, Watcher};
+use crate::resource::{Parts, WRITER, Watcher, WritersOfPlugins};
 
 /// The sources that an operator configures.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ pub struct Running {
     pub builtins: BTreeMap<String, &'static [u8]>,
     /// Converts failed runs to cases.
     pub save_run: SaveRun,
-    /// Bounds the writes of statuses in time; no bound if absent.
-    pub fence: Option<Arc<dyn WriteFence>>,
+    /// Bound the writes of statuses in time; no bound if absent.
+    pub fences: Option<Fences>,
 }
 
 /// The configured sources: checked, and the socket bound.
@@ -91,12 +91,12 @@ impl PluginSources {
 
     /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
-        let Running { control, caches, fetcher, builtins, save_run, fence } = host.into();
+        let Running { control, caches, fetcher, builtins, save_run, fences } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
             caches: caches.clone(),
-            writer: writer(connection, fence),
+            writers: writers(connection, fences),
             control: control.clone(),
             folder: self.folder.clone(),
             folder_changed: changed.subscribe(),
@@ -117,6 +117,17 @@ impl PluginSources {
         }
         Open { _socket: self.socket.map(|socket| admin::serve(socket, control.clone(), save_run)), _tasks: tasks }
     }
+}
+
+/// The host's own writes about plugins: one writer for each group of them.
+fn writers(connection: &Connection, fences: Option<Fences>) -> WritersOfPlugins {
+    let Some(fences) = fences else {
+        let writer = writer(connection, None);
+        return Box::new(move |_| writer.clone());
+    };
+    let of_groups: Vec<_> =
+        fences.groups().ids().map(|group| writer(connection, Some(fences.of_group(group)))).collect();
+    Box::new(move |plugin| of_groups[fences.groups().of(plugin).index()].clone())
 }
 
 /// The host's own writes.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{ArgAction, Args, ValueEnum};
-use pintle_core::policy::election::Times;
+use pintle_core::policy::election::{Groups, Times};
 
-use crate::flags;
+use crate::builtins::Catalogue;
+use crate::flags::{self, upstream};
 
 /// Which Lease.
 #[derive(Debug, Clone, Args)]
@@ -26,6 +28,42 @@ pub struct LeaseArgs {
     /// Namespace of the Lease.
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", value_parser = flags::class)]
     pub leader_elect_resource_namespace: String,
+
+    /// A group of controllers that is led separately, so that several hosts share the controllers: each group has a Lease, whose name
+    /// is that of the host's Lease with `-NAME`, and hosts hand groups over until they lead equally many. Controllers that no group
+    /// names are one more group. Repeatable. The hosts need the same groups. Not for a host that excludes kube-controller-manager by its
+    /// Lease: such a host needs --beside-kube-controller-manager.
+    #[arg(long = "leader-elect-group", value_name = "NAME=CONTROLLER,...", value_parser = group)]
+    pub leader_elect_groups: Vec<Group>,
+}
+
+/// A group of controllers with a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    name: String,
+    controllers: Vec<String>,
+}
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.name, self.controllers.join(","))
+    }
+}
+
+fn group(text: &str) -> Result<Group, String> {
+    let (name, controllers) =
+        text.split_once('=').ok_or("write NAME=CONTROLLER,..., for example gc=garbagecollector,namespace")?;
+    let controllers = controllers.split(',').map(str::trim).filter(|controller| !controller.is_empty());
+    let group = Group { name: name.to_owned(), controllers: controllers.map(full_name).collect() };
+    Groups::new([(group.name.clone(), group.controllers.clone())]).map(|_| group)
+}
+
+/// The name of a controller of kube-controller-manager for one of its other names; any other name as it is.
+fn full_name(name: &str) -> String {
+    let built_in = Catalogue::carried().manifests().map(|manifest| (manifest.name.as_str(), &manifest.aliases[..]));
+    let mut all = built_in.chain(upstream::controllers());
+    let found = all.find(|(_, aliases)| aliases.iter().any(|alias| alias == name));
+    found.map_or(name, |(full, _)| full).to_owned()
 }
 
 /// How several hosts agree which one runs the controllers.
@@ -63,6 +101,21 @@ impl LeaseArgs {
     /// Whether there is an election.
     pub fn is_on(&self) -> bool {
         self.leader_elect != Some(false)
+    }
+
+    /// The groups that are led separately. `replaces`: as for [`LeaseArgs::of_host`].
+    ///
+    /// # Errors
+    /// The flag that is wrong, and what to do.
+    pub fn groups(&self, replaces: bool) -> anyhow::Result<Groups> {
+        if replaces && !self.leader_elect_groups.is_empty() {
+            bail!(
+                "--leader-elect-group: this host and kube-controller-manager exclude each other by one Lease, so the host cannot have more; \
+                 start it with --beside-kube-controller-manager, and kube-controller-manager without the controllers of this host"
+            );
+        }
+        let named = self.leader_elect_groups.iter().map(|group| (group.name.clone(), group.controllers.clone()));
+        Groups::new(named).map_err(|why| anyhow::anyhow!("--leader-elect-group: {why}"))
     }
 
     /// Namespace and name of the Lease. `replaces`: whether the host runs kube-controller-manager's controllers in its place; `class`:

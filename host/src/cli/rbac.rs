@@ -9,7 +9,7 @@ use pintle_sources::resource::DEFAULT_CLASS;
 
 use super::{leader, oci};
 use crate::config::OfFile;
-use crate::flags;
+use crate::flags::{self, gates::FeatureGates};
 
 /// Arguments of `pintle rbac`.
 #[derive(Debug, Args)]
@@ -53,6 +53,10 @@ pub struct RbacArgs {
         require_equals = true, action = ArgAction::Set
     )]
     pub beside_kube_controller_manager: bool,
+
+    /// Roles for a host that runs with these feature gates: with CoordinatedLeaderElection it has a LeaseCandidate.
+    #[arg(long, value_name = "GATE=BOOL,...", value_parser = flags::gates::parse, default_value = "", hide_default_value = true)]
+    pub feature_gates: FeatureGates,
 
     /// Class of the host, part of the default name of its Lease.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]

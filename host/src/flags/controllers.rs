@@ -155,6 +155,11 @@ fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
 }
 
 impl ControllerFlags {
+    /// Whether the API server elects the leader.
+    pub(crate) fn coordinates_elections(&self) -> bool {
+        self.gates.is_on(gates::COORDINATED_LEADER_ELECTION)
+    }
+
     /// Reads the files of file flags.
     ///
     /// # Errors
@@ -278,9 +283,10 @@ impl Tuning {
         by_flags.chain(gates.filter_map(|(gate, value)| set(&gate.sets, value.map(Value::from)))).collect()
     }
 
-    /// Gates of `--feature-gates` that no controller of the binary reads.
+    /// Gates of `--feature-gates` that neither the host nor a controller of the binary reads.
     pub(crate) fn gates_without_effect(&self) -> Vec<&str> {
-        let read: Vec<&str> = self.catalogue.gates().map(|gate| gate.name.as_str()).collect();
+        let of_controllers = self.catalogue.gates().map(|gate| gate.name.as_str());
+        let read: Vec<&str> = of_controllers.chain([gates::COORDINATED_LEADER_ELECTION]).collect();
         self.gates.without_effect(&read)
     }
 }

@@ -20,9 +20,12 @@ use serde::Deserialize;
 /// The gates of kube-controller-manager, by their stages.
 const TABLE: &str = include_str!("../../../plugins/feature-gates.yaml");
 
+/// The gate that the host itself reads: the API server elects the leader, by LeaseCandidates (KEP-4355).
+pub(crate) const COORDINATED_LEADER_ELECTION: &str = "CoordinatedLeaderElection";
+
 /// Values that `--feature-gates` gives, by the gates' names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FeatureGates(BTreeMap<String, bool>);
+pub struct FeatureGates(BTreeMap<String, bool>);
 
 /// A gate of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +155,11 @@ impl FeatureGates {
             self.0.iter().find(|(name, _)| group(name) == Some(gate.stage)).map(|(_, value)| *value)
         };
         self.0.get(name).copied().or_else(of_stage)
+    }
+
+    /// Whether a gate of Kubernetes is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.value(name).or_else(|| known(name).map(|gate| gate.default)).unwrap_or_default()
     }
 
     /// Gates that the flag names and that none of `read` is: they have no effect.

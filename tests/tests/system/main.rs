@@ -35,6 +35,7 @@ mod rbac;
 mod scenarios;
 mod serving;
 mod settle;
+mod sharing;
 mod silence;
 mod swap;
 mod top;

@@ -31,6 +31,17 @@ impl Account {
     }
 }
 
+/// The objects of a leader election.
+#[derive(Clone, Debug)]
+pub struct ElectionNames {
+    /// Namespace of the Leases.
+    pub namespace: String,
+    /// Names of the Leases.
+    pub leases: Vec<String>,
+    /// Whether the API server elects, by LeaseCandidates.
+    pub coordinated: bool,
+}
+
 /// The host that needs the roles.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -38,8 +49,8 @@ pub struct Host {
     pub account: Account,
     /// Whether each plugin writes as its own service account.
     pub own_accounts: bool,
-    /// Namespace and name of the Lease of its leader election; none without an election.
-    pub lease: Option<(String, String)>,
+    /// Its leader election; none without one.
+    pub election: Option<ElectionNames>,
     /// Whether it looks for a kube-controller-manager when it starts.
     pub looks_for_kube_controller_manager: bool,
 }
@@ -69,10 +80,16 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
         // Whether kube-controller-manager runs the same controllers.
         of_host.add(account::NAMESPACE, LEASES, "leases", &["kube-controller-manager".to_owned()], &["get"]);
     }
-    if let Some((namespace, name)) = &host.lease {
-        of_host.add(namespace, LEASES, "leases", std::slice::from_ref(name), &["get", "list", "watch", "update"]);
-        // RBAC cannot limit a create to a name.
-        of_host.add(namespace, LEASES, "leases", &[], &["create"]);
+    if let Some(ElectionNames { namespace, leases, coordinated }) = &host.election {
+        of_host.add(namespace, LEASES, "leases", leases, &["get", "list", "watch", "update"]);
+        if *coordinated {
+            // Their names have a random part.
+            let verbs = ["get", "list", "watch", "create", "update", "delete"];
+            of_host.add(namespace, LEASES, "leasecandidates", &[], &verbs);
+        } else {
+            // RBAC cannot limit a create to a name.
+            of_host.add(namespace, LEASES, "leases", &[], &["create"]);
+        }
     }
     if own_accounts {
         let named: Vec<String> = manifests.iter().map(|manifest| accounts.of(&manifest.name)).collect();

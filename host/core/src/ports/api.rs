@@ -11,6 +11,7 @@ use futures::stream::BoxStream;
 
 use crate::contract::outcome::{PatchType, Preconditions, Propagation, Refusal};
 use crate::object::id::{Kind, ObjectKey};
+use crate::policy::election::{GroupId, Groups};
 use crate::ports::trace::SpanRef;
 
 /// A resource of the API server.
@@ -215,6 +216,41 @@ pub trait WriteFence: Send + Sync {
     /// # Cancel safety
     /// Safe.
     fn closed(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The bounds of the writes of all plugins: those of one group share one.
+#[derive(Clone)]
+pub struct Fences {
+    groups: Arc<Groups>,
+    fences: Arc<[Arc<dyn WriteFence>]>,
+}
+
+impl Fences {
+    /// One for all plugins.
+    pub fn one(fence: Arc<dyn WriteFence>) -> Self {
+        Self { groups: Arc::default(), fences: Arc::from([fence]) }
+    }
+
+    /// One for each group.
+    pub fn of_groups(groups: Groups, mut fence: impl FnMut(GroupId) -> Arc<dyn WriteFence>) -> Self {
+        let fences = groups.ids().map(&mut fence).collect();
+        Self { groups: Arc::new(groups), fences }
+    }
+
+    /// The groups.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// That of a plugin.
+    pub fn of(&self, plugin: &str) -> Arc<dyn WriteFence> {
+        self.of_group(self.groups.of(plugin))
+    }
+
+    /// That of a group.
+    pub fn of_group(&self, group: GroupId) -> Arc<dyn WriteFence> {
+        self.fences[group.index()].clone()
+    }
 }
 
 /// Identity of a writer.

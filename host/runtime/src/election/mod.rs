@@ -12,7 +12,10 @@
 //!
 //! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API server).
 
+mod candidate;
+mod leadership;
 mod lock;
+mod object;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +24,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use pintle_core::contract::outcome::Event;
-use pintle_core::policy::election::{Action, Candidate, LAST_WRITES, LastWrites, Lease, Moment, Term, Times};
+use pintle_core::policy::election::{
+    Action, Candidate, GroupId, LAST_WRITES, LastWrites, Lease, RESERVED_FOR, Times, WANTED_BY,
+};
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteFence, WriteVerb, WriterIdentity, Written,
+    ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteFence as _, WriteVerb, WriterIdentity, Written,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -34,11 +37,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+pub use self::candidate::{CandidateConfig, keep_candidate};
+pub use self::leadership::{Leadership, Sharing};
 use self::lock::Lock;
 pub use self::lock::read_lease;
 use crate::manager::Manager;
 use crate::metrics::Metrics;
-use crate::recorder::{Recorder, RecorderConfig, WallClock};
+use crate::recorder::{Recorder, RecorderConfig};
 
 /// The name under which the host takes Leases, part of its user agent; kube-controller-manager's.
 const CLIENT: &str = "leader-election";
@@ -51,56 +56,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long it may take for the event about that.
 const EVENT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether this process leads, by its clocks.
-pub struct Leadership {
-    term: Mutex<Option<Term>>,
-    /// Signals that `term` has changed.
-    changes: watch::Sender<()>,
-    clock: WallClock,
-}
-
-impl Leadership {
-    /// Of a process that does not lead yet. `clock`: the wall clock.
-    pub fn new(clock: WallClock) -> Arc<Self> {
-        Arc::new(Self { term: Mutex::new(None), changes: watch::Sender::new(()), clock })
-    }
-
-    fn moment(&self) -> Moment {
-        Moment { now: Instant::now().into_std(), wall: (self.clock)() }
-    }
-
-    fn set(&self, term: Option<Term>) {
-        *self.term.lock() = term;
-        self.changes.send_replace(());
-    }
-}
-
-impl WriteFence for Leadership {
-    fn is_open(&self) -> bool {
-        let term = *self.term.lock();
-        term.is_some_and(|term| term.holds(self.moment()))
-    }
-
-    fn closed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            let mut changes = self.changes.subscribe();
-            loop {
-                let term = *self.term.lock();
-                let Some(until) = term.filter(|term| term.holds(self.moment())).map(|term| term.until()) else {
-                    return;
-                };
-                tokio::select! {
-                    () = tokio::time::sleep_until(until.into()) => {}
-                    // The sender lives as long as `self`.
-                    _ = changes.changed() => {}
-                }
-            }
-        })
-    }
-}
-
 /// The Lease, and how it is taken.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ElectionConfig {
     /// Identity of this process; no other one may have it, ever.
     pub identity: String,
@@ -110,6 +67,12 @@ pub struct ElectionConfig {
     pub name: String,
     /// The times.
     pub times: Times,
+    /// The plugins that the Lease is for.
+    pub group: GroupId,
+    /// The groups of this host.
+    pub sharing: Arc<Sharing>,
+    /// Whether the API server elects, and this process only renews the Lease.
+    pub coordinated: bool,
     /// Seed of the jitter.
     pub seed: u64,
 }
@@ -146,6 +109,8 @@ pub struct Election {
     unanswered: bool,
     /// The holder that was reported last.
     reported: Option<String>,
+    /// The changes of the shares that this election has not seen.
+    shared: watch::Receiver<()>,
     /// What the last leader has left, and until when this one waits for its caches to show it.
     inherited: Option<(LastWrites, Instant)>,
     watch: Option<WatchStream>,
@@ -166,6 +131,7 @@ impl Election {
         };
         metrics.leads(&config.name, false);
         let candidate = Candidate::new(config.identity.clone(), config.times, &config.namespace, &config.name);
+        let candidate = if config.coordinated { candidate.coordinated() } else { candidate };
         let standing = Standing { identity: config.identity.clone(), holder: None, leads: false, renewed: None };
         let (recorder, recording) = Recorder::start(writer.clone(), recorder, metrics.events(COMPONENT));
         let standing = watch::Sender::new(standing);
@@ -184,6 +150,7 @@ impl Election {
             leads: false,
             unanswered: false,
             reported: None,
+            shared: config.sharing.changes(),
             inherited: None,
             watch: None,
             watch_after: Instant::now(),
@@ -206,6 +173,8 @@ impl Election {
         tracing::info!(lease, identity = self.config.identity, "waiting for the Lease of the leader election");
         tokio::pin!(stopped);
         loop {
+            self.shared.mark_unchanged();
+            self.candidate.set_share(self.config.sharing.share(self.config.group, &self.config.times));
             let action = self.candidate.next(self.leadership.moment());
             self.metrics.renewed_slowly(&self.config.name, self.candidate.take_slow());
             if matches!(action, Action::Stop(_)) {
@@ -219,7 +188,7 @@ impl Election {
                 () = self.act(action) => {}
             }
         }
-        self.release().await;
+        self.release(None).await;
         let Self { recorder, recording, .. } = self;
         recorder.close();
         drop(recorder);
@@ -253,6 +222,24 @@ impl Election {
                 let verb = WriteVerb::Update { body: lease.text() };
                 self.hold(lease, verb, patience).await;
             }
+            Action::Ask(lease) => {
+                let asked = self.lock.write(WriteVerb::Update { body: lease.text() });
+                match tokio::time::timeout(patience, asked).await {
+                    Ok(Ok(Written { resource_version, .. })) => {
+                        let (lease_name, holder) = (self.lock.to_string(), lease.holder().to_owned());
+                        tracing::info!(
+                            lease = lease_name,
+                            holder,
+                            "asked for the Lease, because its holder leads more groups"
+                        );
+                        self.candidate.asked(lease, &resource_version, Instant::now().into_std());
+                        self.report_holder();
+                    }
+                    Ok(Err(error)) => self.failed("ask for", &error),
+                    Err(_) => self.failed("ask for", &late(patience)),
+                }
+            }
+            Action::HandOver(to) => self.hand_over(to.as_deref()).await,
         }
     }
 
@@ -307,6 +294,8 @@ impl Election {
             Some(term) if !self.leads => until.min(term.from().into()),
             _ => until,
         };
+        // A Lease of another group decides whether this one is asked for.
+        let mut shared = self.shared.clone();
         if self.watch.is_none() && Instant::now() >= self.watch_after {
             self.watch_after = Instant::now() + self.config.times.retry_period;
             let opened = tokio::time::timeout_at(until, self.lock.watch(self.candidate.lease())).await;
@@ -317,12 +306,10 @@ impl Election {
                 Err(_) => {}
             }
         }
-        let Some(stream) = &mut self.watch else {
-            tokio::time::sleep_until(until).await;
-            return;
-        };
         let frame = tokio::select! {
-            frame = stream.next() => frame,
+            // Without a watch, the time and the other groups remain.
+            Some(frame) = async { Some(self.watch.as_mut()?.next().await) } => frame,
+            _ = shared.changed() => return,
             () = tokio::time::sleep_until(until) => return,
         };
         let (text, is_deleted) = match frame {
@@ -358,7 +345,7 @@ impl Election {
         tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "became leader");
         self.metrics.leads(&self.config.name, true);
         self.record("became leader");
-        self.manager.lead();
+        self.manager.lead(self.config.group);
         self.publish();
     }
 
@@ -377,16 +364,38 @@ impl Election {
         self.metrics.leads(&self.config.name, false);
         self.publish();
         self.record("stopped leading");
-        self.manager.stand_by().await;
+        self.manager.stand_by(self.config.group).await;
     }
 
-    /// Gives the Lease up, so that the next leader need not wait.
-    async fn release(&mut self) {
+    /// Ends the term in order, while the API server is fine: lets runs and their writes end, and gives the Lease up.
+    async fn hand_over(&mut self, to: Option<&str>) {
+        let lease = self.lock.to_string();
+        let to_whom = to.unwrap_or("a candidate that the API server prefers");
+        tracing::info!(lease, to = to_whom, "hands the Lease over: its plugins stop here");
+        let until = self.candidate.term().map_or_else(Instant::now, |term| term.until().into());
+        if self.leads {
+            let manager = self.manager.clone();
+            let standing_by = manager.stand_by(self.config.group);
+            tokio::pin!(standing_by);
+            let in_time = tokio::time::timeout_at(until, &mut standing_by).await.is_ok();
+            self.leadership.set(None);
+            if !in_time {
+                tracing::warn!(lease, "runs did not end within the term; what they still want to write is dropped");
+                standing_by.await;
+            }
+        }
+        self.release(to).await;
+        // Whatever has become of the release.
+        self.candidate.failed(0.0, Instant::now().into_std());
+    }
+
+    /// Gives the Lease up, so that the next leader need not wait. `to`: the only one that may take it at once, if one is given.
+    async fn release(&mut self, to: Option<&str>) {
         let was_leader = std::mem::take(&mut self.leads);
         self.leadership.set(None);
         self.metrics.leads(&self.config.name, false);
         self.publish();
-        let released = tokio::time::timeout(RELEASE_PATIENCE, self.write_release()).await;
+        let released = tokio::time::timeout(RELEASE_PATIENCE, self.write_release(to)).await;
         match released.unwrap_or_else(|_| Err(late(RELEASE_PATIENCE))) {
             Ok(true) => tracing::info!(lease = self.lock.to_string(), "released the Lease"),
             Ok(false) => {}
@@ -400,9 +409,10 @@ impl Election {
     }
 
     /// Writes that nobody holds the Lease; returns whether this process held it.
-    async fn write_release(&mut self) -> Result<bool, ApiError> {
+    async fn write_release(&mut self, to: Option<&str>) -> Result<bool, ApiError> {
         // If this term ends before it has begun, the next leader inherits the same.
-        let last_writes = self.inherited.take().map_or_else(|| self.manager.last_writes(), |(writes, _)| writes);
+        let of_term = || self.manager.last_writes(self.config.group);
+        let last_writes = self.inherited.take().map_or_else(of_term, |(writes, _)| writes);
         if self.unanswered {
             let present = self.lock.read().await?;
             self.candidate.saw(present, Instant::now().into_std());
@@ -410,6 +420,7 @@ impl Election {
         for is_last in [false, true] {
             let Some(mut lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
             lease.annotate(LAST_WRITES, last_writes.text().as_deref());
+            lease.annotate(RESERVED_FOR, to);
             match self.lock.write(WriteVerb::Update { body: lease.text() }).await {
                 // A renewal was under way.
                 Err(error) if error.class == ApiErrorClass::Conflict && !is_last => {
@@ -446,6 +457,10 @@ impl Election {
     }
 
     fn publish(&self) {
+        let wanted_by = self.candidate.lease().and_then(|lease| lease.annotation(WANTED_BY));
+        if let Some(holder) = self.candidate.holder() {
+            self.config.sharing.saw(self.config.group, holder, wanted_by);
+        }
         let renewed = self.candidate.term().filter(|_| self.leads).map(|term| Instant::from_std(term.renewed()));
         let standing = Standing {
             identity: self.config.identity.clone(),

@@ -1,24 +1,30 @@
+use std::collections::BTreeMap;
+
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use pintle_core::object::id::ObjectKey;
+use pintle_core::policy::election::Groups;
 use pintle_core::ports::api::{
-    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, ListPage, ListWatchTarget, WatchStart,
-    WriteRequest,
+    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, WatchStart,
+    WriteFence, WriteRequest,
 };
 use pintle_testing::refusal;
 use pintle_testing::server::eventually;
 use serde_json::Value;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::manager::ManagerConfig;
+use crate::manager::{ManagerConfig, WallClock};
 
-/// An API server with one Lease.
+/// An API server with Leases.
 struct Server {
-    lease: Mutex<Option<Value>>,
+    leases: Mutex<BTreeMap<String, Value>>,
     version: Mutex<u64>,
-    frames: broadcast::Sender<(Box<str>, bool)>,
+    /// Name and text of each Lease that was written.
+    frames: broadcast::Sender<(String, Box<str>)>,
     /// Does not answer.
     hangs: watch::Sender<bool>,
     no_watch: bool,
@@ -35,7 +41,7 @@ struct Server {
 impl Server {
     fn new(no_watch: bool) -> Arc<Self> {
         Arc::new(Self {
-            lease: Mutex::new(None),
+            leases: Mutex::default(),
             version: Mutex::new(0),
             frames: broadcast::channel(1_000).0,
             hangs: watch::Sender::new(false),
@@ -52,20 +58,29 @@ impl Server {
         let mut version = self.version.lock();
         *version += 1;
         lease["metadata"]["resourceVersion"] = version.to_string().into();
-        let _ = self.frames.send((lease.to_string().into(), false));
-        *self.lease.lock() = Some(lease);
+        let name = lease["metadata"]["name"].as_str().unwrap().to_owned();
+        let _ = self.frames.send((name.clone(), lease.to_string().into()));
+        self.leases.lock().insert(name, lease);
         Written { resource_version: version.to_string(), uid: "u".into(), ..Written::default() }
     }
 
     fn edit(&self, field: &str, value: Value) {
-        let mut lease = self.lease.lock().clone().unwrap();
+        let mut lease = self.lease("lease").unwrap();
         lease["spec"][field] = value;
         self.put(lease);
     }
 
+    fn lease(&self, name: &str) -> Option<Value> {
+        self.leases.lock().get(name).cloned()
+    }
+
     fn holder(&self) -> String {
-        let lease = self.lease.lock();
-        lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)).unwrap_or_default()
+        self.holder_of("lease")
+    }
+
+    fn holder_of(&self, name: &str) -> String {
+        let lease = self.lease(name).unwrap_or_default();
+        lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
     }
 
     async fn answers(&self) {
@@ -88,26 +103,30 @@ impl ApiReader for Server {
     }
 
     fn watch<'a>(&'a self, target: &'a ListWatchTarget, _: WatchStart) -> BoxFuture<'a, Result<WatchStream, ApiError>> {
-        assert_eq!(target.field_selector.as_deref(), Some("metadata.name=lease"));
+        let watched = target.field_selector.as_deref().and_then(|selector| selector.strip_prefix("metadata.name="));
+        let watched = watched.unwrap().to_owned();
         if self.no_watch {
             return Box::pin(std::future::ready(Err(refusal(403))));
         }
-        let frames = futures::stream::unfold(self.frames.subscribe(), |mut frames| async {
-            let (text, is_deleted) = frames.recv().await.ok()?;
-            let frame = if is_deleted { WatchFrame::Deleted(text) } else { WatchFrame::Modified(text) };
-            Some((Ok(frame), frames))
+        let frames = futures::stream::unfold((self.frames.subscribe(), watched), |(mut frames, watched)| async {
+            loop {
+                let (name, text) = frames.recv().await.ok()?;
+                if name == watched {
+                    return Some((Ok(WatchFrame::Modified(text)), (frames, watched)));
+                }
+            }
         });
         Box::pin(std::future::ready(Ok(frames.boxed())))
     }
 
-    fn get<'a>(&'a self, _: &'a ApiResource, _: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn get<'a>(&'a self, _: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async {
             self.answers().await;
             self.log.lock().push((self.start.elapsed().as_millis(), "get", String::new()));
             if *self.refuses.lock() {
                 return Err(refusal(403));
             }
-            self.lease.lock().as_ref().map(|lease| lease.to_string().into()).ok_or_else(|| refusal(404))
+            self.lease(&key.name).map(|lease| lease.to_string().into()).ok_or_else(|| refusal(404))
         })
     }
 
@@ -132,7 +151,8 @@ impl ApiWriter for Server {
             }
             let holder = object["spec"]["holderIdentity"].as_str().unwrap().to_owned();
             self.log.lock().push((self.start.elapsed().as_millis(), verb, holder));
-            let present = self.lease.lock().as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let present = self.lease(name).map(|lease| lease["metadata"]["resourceVersion"].clone());
             let written = match (verb, present) {
                 ("create", None) => Ok(self.put(object)),
                 ("create", Some(_)) => Err(refusal(409)),
@@ -162,30 +182,54 @@ struct Host {
     leadership: Arc<Leadership>,
     manager: Arc<Manager>,
     standing: watch::Receiver<Standing>,
-    stop: Option<oneshot::Sender<()>>,
+    stop: watch::Sender<bool>,
     task: JoinHandle<()>,
+    /// Of the other groups.
+    more: Vec<JoinHandle<()>>,
 }
 
 impl Host {
     fn start(server: &Arc<Server>, identity: &str) -> Self {
+        Self::sharing(server, identity, Groups::default())
+    }
+
+    fn sharing(server: &Arc<Server>, identity: &str, groups: Groups) -> Self {
         let start = Instant::now();
-        let clock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
-        let leadership = Leadership::new(clock);
-        let fence: Arc<dyn WriteFence> = leadership.clone();
-        let config = ManagerConfig { fence: Some(fence), ..ManagerConfig::default() };
+        let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
+        let leaderships: Vec<_> = groups.ids().map(|_| Leadership::new(clock.clone())).collect();
+        let fences = Fences::of_groups(groups.clone(), |group| {
+            let fence: Arc<dyn WriteFence> = leaderships[group.index()].clone();
+            fence
+        });
+        let config = ManagerConfig { fences: Some(fences), ..ManagerConfig::default() };
         let manager = Arc::new(Manager::new(server.clone(), Arc::new(Writers(server.clone())), config));
-        let config = ElectionConfig {
-            identity: identity.to_owned(),
-            namespace: "kube-system".to_owned(),
-            name: "lease".to_owned(),
-            times: Times::DEFAULT,
-            seed: 0,
-        };
-        let election = Election::new(config, leadership.clone(), manager.clone());
-        let standing = election.standing();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(election.run(async { drop(stopped.await) }));
-        Self { leadership, manager, standing, stop: Some(stop), task }
+        let sharing = Sharing::new(identity, groups.count());
+        let stop = watch::Sender::new(false);
+        let (mut tasks, mut standings) = (Vec::new(), Vec::new());
+        for group in groups.ids() {
+            let config = ElectionConfig {
+                identity: identity.to_owned(),
+                namespace: "kube-system".to_owned(),
+                name: groups.lease(group, "lease"),
+                times: Times::DEFAULT,
+                group,
+                sharing: sharing.clone(),
+                coordinated: false,
+                seed: 0,
+            };
+            let election = Election::new(config, leaderships[group.index()].clone(), manager.clone());
+            standings.push(election.standing());
+            let mut stopped = stop.subscribe();
+            tasks.push(tokio::spawn(election.run(async move { drop(stopped.wait_for(|stops| *stops).await) })));
+        }
+        let more = tasks.split_off(1);
+        let (task, standing) = (tasks.remove(0), standings.remove(0));
+        Self { leadership: leaderships[0].clone(), manager, standing, stop, task, more }
+    }
+
+    fn kill(&self) {
+        self.task.abort();
+        self.more.iter().for_each(JoinHandle::abort);
     }
 
     fn leads(&self) -> bool {
@@ -194,9 +238,11 @@ impl Host {
         leads && self.leadership.is_open()
     }
 
-    async fn stop(mut self) {
-        drop(self.stop.take());
-        self.task.await.unwrap();
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        for task in [self.task].into_iter().chain(self.more) {
+            task.await.unwrap();
+        }
     }
 }
 
@@ -219,7 +265,7 @@ async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
     a.stop().await;
     eventually("b to lead", || b.leads()).await;
     assert_eq!(stopped.elapsed(), Duration::ZERO);
-    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+    assert_eq!(server.lease("lease").unwrap()["spec"]["leaseTransitions"], 1);
     eventually("events", || server.events.lock().len() == 3).await;
     assert_eq!(*server.events.lock(), ["a became leader", "a stopped leading", "b became leader"]);
     let text = b.manager.metrics_text();
@@ -267,7 +313,7 @@ async fn a_leader_whose_api_server_hangs_stops_at_its_deadline_and_leads_again_l
     assert_eq!(server.log.lock().len(), n_before);
     server.hangs.send_replace(false);
     eventually("a to lead", || a.leads()).await;
-    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 0, "it held the Lease all along");
+    assert_eq!(server.lease("lease").unwrap()["spec"]["leaseTransitions"], 0, "it held the Lease all along");
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,4 +352,44 @@ async fn a_refused_election_runs_nothing_and_says_so_without_haste() {
     after(100).await;
     let n_tries = server.log.lock().len();
     assert!(!a.manager.leads() && (20..=50).contains(&n_tries), "{n_tries}");
+}
+
+/// Who holds the Leases of three groups.
+fn holders(server: &Server) -> Vec<String> {
+    ["lease", "lease-a", "lease-b"].map(|name| server.holder_of(name)).to_vec()
+}
+
+fn n_held(server: &Server, host: &str) -> usize {
+    holders(server).iter().filter(|holder| *holder == host).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_share_groups_and_take_those_of_a_host_that_goes() {
+    let server = Server::new(false);
+    let groups = || Groups::new(["a", "b"].map(|name| (name.to_owned(), vec![format!("plugin-{name}")]))).unwrap();
+    let one = Host::sharing(&server, "one", groups());
+    eventually("one host to lead all", || n_held(&server, "one") == 3).await;
+    let two = Host::sharing(&server, "two", groups());
+    eventually("two to get a group", || n_held(&server, "two") == 1).await;
+    let three = Host::sharing(&server, "three", groups());
+    after(60).await;
+    assert_eq!(["one", "two", "three"].map(|host| n_held(&server, host)), [1, 1, 1]);
+    let n_updates = server.log.lock().len();
+    after(100).await;
+    // Three renewals in two seconds, and nothing else.
+    let n_updates = server.log.lock().len() - n_updates;
+    assert!((140..=160).contains(&n_updates), "{n_updates}");
+    one.kill();
+    eventually("the others to take over", || n_held(&server, "one") == 0).await;
+    after(30).await;
+    let counts = ["two", "three"].map(|host| n_held(&server, host));
+    assert!(counts == [2, 1] || counts == [1, 2], "two to one is even: {counts:?}");
+    let leads = |host: &Host| ["x", "plugin-a", "plugin-b"].map(|plugin| host.manager.may_run(plugin));
+    for (two, three) in leads(&two).iter().zip(leads(&three)) {
+        assert_ne!(*two, three);
+    }
+    two.stop().await;
+    eventually("the last one to lead all", || n_held(&server, "three") == 3).await;
+    three.stop().await;
+    assert_eq!(holders(&server), [""; 3]);
 }

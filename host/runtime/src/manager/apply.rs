@@ -231,7 +231,7 @@ impl Manager {
         }
         let kind = resource_kind();
         let regarding_uid = self.resource_uids.lock().get(name).cloned().unwrap_or_default();
-        self.own_recorder().record(Event {
+        self.own_recorder(name).record(Event {
             regarding_kind: kind,
             regarding: ObjectKey::new("", name),
             regarding_uid,
@@ -243,17 +243,18 @@ impl Manager {
 
     /// Records an event of the host itself, about any object. Call it within a tokio runtime.
     pub fn record_own_event(&self, event: Event) {
-        self.own_recorder().record(event);
+        self.own_recorder(HOST).record(event);
     }
 
-    fn own_recorder(&self) -> &Recorder {
-        self.recorder.get_or_init(|| {
+    /// The recorder of the host for what concerns a plugin.
+    fn own_recorder(&self, plugin: &str) -> &Recorder {
+        self.recorders[self.group(plugin).index()].get_or_init(|| {
             let identity = WriterIdentity {
                 name: HOST.into(),
                 qps: self.config.qps,
                 burst: self.config.burst,
                 account: None,
-                fence: self.config.fence.clone(),
+                fence: self.fence(plugin),
             };
             let config = RecorderConfig {
                 component: HOST.into(),

@@ -234,9 +234,9 @@ impl Control {
         self.plugins.changes()
     }
 
-    /// Whether plugins run on this host, rather than on another one.
-    pub fn leads(&self) -> bool {
-        self.plugins.leads()
+    /// Whether a plugin of this name runs on this host, rather than on another one.
+    pub fn may_run(&self, name: &str) -> bool {
+        self.plugins.may_run(name)
     }
 
     /// Why `source` may not provide a plugin of this name, if so.

@@ -26,10 +26,13 @@ const WRITE_RETRY: Duration = Duration::from_secs(10);
 /// Least time between two writes of the same status, if somebody else (another host, a user) overwrites it.
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
 
+/// The writer for what concerns a plugin, by the plugin's name.
+pub type WritersOfPlugins = Box<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync>;
+
 /// Writes the statuses of all resources.
 pub(super) struct StatusWriter {
     caches: Arc<Caches>,
-    writer: Arc<dyn ApiWriter>,
+    writers: WritersOfPlugins,
     by_name: BTreeMap<String, Writes>,
     tasks: JoinSet<Written>,
 }
@@ -53,8 +56,8 @@ pub(super) struct Written {
 }
 
 impl StatusWriter {
-    pub(super) fn new(caches: Arc<Caches>, writer: Arc<dyn ApiWriter>) -> Self {
-        Self { caches, writer, by_name: BTreeMap::new(), tasks: JoinSet::new() }
+    pub(super) fn new(caches: Arc<Caches>, writers: WritersOfPlugins) -> Self {
+        Self { caches, writers, by_name: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
     /// Forgets the resources that are gone.
@@ -121,7 +124,7 @@ impl StatusWriter {
             subresource: Some("status".to_owned()),
             verb: WriteVerb::Patch { patch_type: PatchType::Json, body: patch.to_string() },
         };
-        let (writer, name) = (self.writer.clone(), name.clone());
+        let (writer, name) = ((self.writers)(name), name.clone());
         self.tasks.spawn(async move {
             let (last, pause) = match writer.write(&request).await {
                 Ok(_) => (Some((version, status)), WRITE_PAUSE),

@@ -11,7 +11,6 @@ use pintle_cache::{Caches, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::resource_kind;
 use pintle_core::object::id::Kind;
-use pintle_core::ports::api::ApiWriter;
 use pintle_core::ports::view::Query;
 use pintle_oci::{ArtifactRef, Fetcher};
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ use super::pins::Pins;
 use super::proven::Proven;
 use super::source::{Found, Sources, Stamps, get};
 use super::spec::{ControllerPlugin, Source as Place, class_of};
-use super::status::StatusWriter;
+use super::status::{StatusWriter, WritersOfPlugins};
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
@@ -42,7 +41,7 @@ pub struct Parts {
     /// The host's caches.
     pub caches: Arc<Caches>,
     /// Writes statuses.
-    pub writer: Arc<dyn ApiWriter>,
+    pub writers: WritersOfPlugins,
     /// Decides what runs under which name.
     pub control: Arc<Control>,
     /// The plugin folder, if there is one.
@@ -114,7 +113,8 @@ impl ChangeHandler for Wake {
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
     pub fn new(parts: Parts) -> Self {
-        let Parts { caches, writer, control, folder, folder_changed, builtins, fetcher, allow_unpinned, class } = parts;
+        let Parts { caches, writers, control, folder, folder_changed, builtins, fetcher, allow_unpinned, class } =
+            parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
@@ -138,7 +138,7 @@ impl Watcher {
             allow_unpinned,
         };
         let plugins = SourceController::new(source, control.clone());
-        let statuses = StatusWriter::new(caches, writer);
+        let statuses = StatusWriter::new(caches, writers);
         Self {
             control,
             class,
@@ -211,8 +211,7 @@ impl Watcher {
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
         // On standby another host writes the statuses.
-        let leads = self.control.leads();
-        let rewrite = present.iter().filter(|_| leads).filter_map(|(name, plugin)| {
+        let rewrite = present.iter().filter(|(name, _)| self.control.may_run(name)).filter_map(|(name, plugin)| {
             let running = listing.items.iter().find(|running| running.name == *name);
             self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
         });

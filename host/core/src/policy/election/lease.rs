@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::handover::LAST_WRITES;
+use super::share::{RESERVED_FOR, WANTED_BY};
 
 /// Annotation: the identity of the Pintle that took the Lease last. It is not the holder if another program has taken the Lease since.
 pub const HOLDER: &str = "pintle.dev/holder";
@@ -74,6 +75,11 @@ impl Lease {
         self.holder().is_empty() && self.duration() <= Duration::from_secs(1)
     }
 
+    /// Whether the API server wants its holder to end the term, because it prefers another candidate.
+    pub(super) fn is_end_of_term(&self) -> bool {
+        self.0["spec"]["preferredHolder"].as_str().is_some_and(|preferred| !preferred.is_empty())
+    }
+
     /// What the election goes by: everything but the metadata.
     pub(in crate::policy) fn spec(&self) -> &Value {
         &self.0["spec"]
@@ -97,7 +103,16 @@ impl Lease {
             next.set_spec("leaseTransitions", json!(if is_new { 0 } else { transitions + 1 }));
         }
         next.annotate(HOLDER, Some(holder));
-        next.annotate(LAST_WRITES, None);
+        for of_others in [LAST_WRITES, WANTED_BY, RESERVED_FOR] {
+            next.annotate(of_others, None);
+        }
+        next
+    }
+
+    /// As another candidate asks for it.
+    pub(super) fn wanted_by(&self, candidate: &str) -> Self {
+        let mut next = self.clone();
+        next.annotate(WANTED_BY, Some(candidate));
         next
     }
 
@@ -108,7 +123,9 @@ impl Lease {
         next.set_spec("leaseDurationSeconds", json!(1));
         next.set_spec("renewTime", time(now));
         next.set_spec("acquireTime", time(now));
-        next.annotate(HOLDER, None);
+        for of_holder in [HOLDER, WANTED_BY] {
+            next.annotate(of_holder, None);
+        }
         next
     }
 
@@ -141,7 +158,7 @@ impl Lease {
 }
 
 /// A `MicroTime`.
-fn time(at: Timestamp) -> Value {
+pub(super) fn time(at: Timestamp) -> Value {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into()
 }
 

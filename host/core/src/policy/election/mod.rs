@@ -16,8 +16,10 @@
 //! *Source*: `client-go/tools/leaderelection`; different from it: point 3, the wall clock, and that a holder who sees another one stops
 //! at once instead of at its deadline.
 
+mod candidate;
 mod handover;
 mod lease;
+mod share;
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +27,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::object::version::ResourceVersion;
 
+pub use self::candidate::{CANDIDATE_PERIOD, LeaseCandidate};
 pub use self::handover::{LAST_WRITES, LastWrites};
 pub use self::lease::{HOLDER, Lease};
+pub use self::share::{GroupId, Groups, RESERVED_FOR, Share, Shares, WANTED_BY};
 
 /// Pauses between tries are longer by up to this factor, so that candidates do not try at the same time. client-go's value.
 pub const JITTER_FACTOR: f64 = 1.2;
@@ -136,6 +140,10 @@ pub enum Action {
     Wait(Instant),
     /// The term is over, for this reason: stop, then go on.
     Stop(String),
+    /// Update the Lease, which another one holds, to ask for it.
+    Ask(Lease),
+    /// End the term in order: finish what is under way before [`Term::until`], then release the Lease, for this candidate if one is given.
+    HandOver(Option<String>),
 }
 
 /// What was seen of the Lease.
@@ -167,6 +175,11 @@ pub struct Candidate {
     n_failed: u32,
     /// Reads that were needed although this process led.
     n_slow: u64,
+    /// Whether the API server elects ([`Candidate::coordinated`]).
+    is_coordinated: bool,
+    share: Share,
+    /// No question for the Lease before.
+    ask_after: Option<Instant>,
 }
 
 impl Candidate {
@@ -183,7 +196,25 @@ impl Candidate {
             not_before: None,
             n_failed: 0,
             n_slow: 0,
+            is_coordinated: false,
+            share: Share::default(),
+            ask_after: None,
         }
+    }
+
+    /// Takes the Lease only when the API server has written this candidate to it, and ends the term in order when the API server prefers
+    /// another one.
+    ///
+    /// *Source*: KEP-4355, coordinated leader election; `tryCoordinatedRenew` of `client-go/tools/leaderelection`, which lets the Lease
+    /// expire where this one releases it.
+    pub fn coordinated(mut self) -> Self {
+        self.is_coordinated = true;
+        self
+    }
+
+    /// Sets what to take into account besides the Lease, until the next call.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
     }
 
     /// The identity of this process.
@@ -225,12 +256,22 @@ impl Candidate {
             self.n_slow += u64::from(self.term.is_some());
             return Action::Read;
         };
-        if self.term.is_none()
-            && let Some(free) = self.free_at(seen).filter(|free| at.now < *free)
-        {
+        if self.term.is_some() {
+            if let Some(to) = self.hands_over(seen) {
+                return Action::HandOver(to);
+            }
+        } else if self.is_coordinated && !self.is_elected(seen, at.now) {
+            let again = seen.read + self.times.retry_period * 2;
+            return if at.now < again { Action::Wait(again) } else { Action::Read };
+        } else if let Some(free) = self.free_at(seen).filter(|free| at.now < *free) {
+            if let Some(lease) = self.asks(seen, at.now) {
+                return Action::Ask(lease.wanted_by(&self.identity));
+            }
             // A holder renews in every retry period: a watch that shows nothing for longer may be dead.
             let again = seen.read + self.times.retry_period * 2;
             return if at.now < again { Action::Wait(free.min(again)) } else { Action::Read };
+        } else if let Some(later) = self.left_to_others(seen).filter(|later| at.now < *later) {
+            return Action::Wait(later);
         }
         let hold = |lease: &Lease| lease.held_by(&self.identity, self.times.lease_duration, at.wall);
         match &seen.lease {
@@ -251,6 +292,41 @@ impl Candidate {
         // A term that begins later holds no writes yet.
         let begun = Moment { now: at.now.max(term.from), ..at };
         (!term.holds(begun)).then(|| format!("the Lease was not renewed within {:?}", term.deadline))
+    }
+
+    /// Whom the Lease is for now, if the term is to end in order; nobody in particular if the API server decides.
+    fn hands_over(&self, seen: &Seen) -> Option<Option<String>> {
+        if self.is_coordinated {
+            return seen.lease.as_ref()?.is_end_of_term().then_some(None);
+        }
+        self.share.gives_to.clone().map(Some)
+    }
+
+    /// Whether the API server has written this candidate to the Lease, and it has not expired meanwhile.
+    fn is_elected(&self, seen: &Seen, now: Instant) -> bool {
+        let of_this = |lease: &&Lease| lease.holder() == self.identity && !lease.is_end_of_term();
+        seen.lease.as_ref().filter(of_this).is_some_and(|lease| now < self.expiry(lease, seen.since))
+    }
+
+    /// The Lease, if this candidate is to ask for it now.
+    fn asks<'a>(&self, seen: &'a Seen, now: Instant) -> Option<&'a Lease> {
+        let may_ask = self.share.asks && self.ask_after.is_none_or(|after| now >= after);
+        seen.lease.as_ref().filter(|lease| may_ask && !lease.holder().is_empty() && lease.holder() != self.identity)
+    }
+
+    /// Until when this candidate leaves a free Lease to others.
+    fn left_to_others(&self, seen: &Seen) -> Option<Instant> {
+        let since = self.free_at(seen).unwrap_or(seen.since);
+        match seen.lease.as_ref() {
+            // It would have gone on.
+            Some(lease) if lease.holder() == self.identity => None,
+            Some(lease) => match lease.annotation(RESERVED_FOR).filter(|_| lease.is_released()) {
+                Some(other) if other != self.identity => Some(since + self.times.retry_period * 2),
+                Some(_) => None,
+                None => Some(since + self.share.hold_back),
+            },
+            None => Some(since + self.share.hold_back),
+        }
     }
 
     /// Until when the Lease is taken; absent if it is free.
@@ -315,6 +391,13 @@ impl Candidate {
         self.not_before = Some(sent.now + self.times.retry_period);
         self.n_failed = 0;
         is_first
+    }
+
+    /// The write of [`Action::Ask`] has succeeded.
+    pub fn asked(&mut self, lease: Lease, version: &str, now: Instant) {
+        let uid = lease.uid().to_owned();
+        self.saw(Some(lease.stored(version, &uid)), now);
+        self.ask_after = Some(now + self.times.lease_duration);
     }
 
     /// A request has failed. `jitter`: a random number from 0 to 1.

@@ -1,3 +1,5 @@
+mod handing_over;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -79,9 +81,31 @@ fn act(server: &mut Server, candidate: &mut Candidate, at: Moment) -> Vec<String
                 return done;
             }
             Action::Stop(why) => done.push(format!("stop: {why}")),
+            Action::Ask(lease) => match server.write(&lease, false) {
+                Some(version) => {
+                    candidate.asked(lease, &version, at.now);
+                    done.push("ask".to_owned());
+                }
+                None => {
+                    candidate.failed(0.5, at.now);
+                    done.push("conflict".to_owned());
+                }
+            },
+            Action::HandOver(to) => {
+                release_for(server, candidate, to.as_deref(), at);
+                done.push(format!("hand over to {}", to.unwrap_or_default()));
+            }
         }
     }
     panic!("it does not come to rest: {done:?}");
+}
+
+/// Releases the Lease for another candidate, and learns of it by its watch.
+fn release_for(server: &mut Server, candidate: &mut Candidate, to: Option<&str>, at: Moment) {
+    let Some(mut lease) = candidate.release(at) else { return };
+    lease.annotate(RESERVED_FOR, to);
+    server.write(&lease, false);
+    candidate.saw(server.lease.clone(), at.now);
 }
 
 fn holds(candidate: &Candidate, at: Moment) -> bool {
@@ -173,7 +197,7 @@ fn an_api_server_that_only_reads_causes_no_hot_loop() {
             Action::Read => a.saw(server.lease.clone(), at.now),
             Action::Create(_) | Action::Update(_) => a.failed(0.0, at.now),
             Action::Wait(_) => continue,
-            Action::Stop(why) => panic!("{why}"),
+            other => panic!("{other:?}"),
         }
         n_requests += 1;
     }
@@ -316,6 +340,8 @@ enum Fate {
     Delete,
     /// Somebody removes the holder.
     Clear,
+    /// From now on it asks for the Lease, and gives it to the candidate of this position, or neither.
+    Share(bool, Option<usize>),
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -327,6 +353,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         Just(Fate::Die),
         Just(Fate::Delete),
         Just(Fate::Clear),
+        (any::<bool>(), prop::option::of(0..3_usize)).prop_map(|(asks, to)| Fate::Share(asks, to)),
     ]
 }
 
@@ -359,6 +386,7 @@ proptest! {
         let mut before = None::<Lease>;
         let mut led = 0;
         for ms in (0..260_000_u64).step_by(20) {
+            let names: Vec<String> = all.iter().map(|process| process.candidate.identity().to_owned()).collect();
             for (_, i, fate) in faults.iter().filter(|(at, ..)| at / 20 == ms / 20) {
                 let process = &mut all[*i];
                 match fate {
@@ -378,6 +406,10 @@ proptest! {
                         process.request = None;
                         process.frames.clear();
                     },
+                    Fate::Share(asks, to) => {
+                        let gives_to = to.filter(|to| to != i).map(|to| names[to].clone());
+                        process.candidate.set_share(Share { hold_back: Duration::from_secs(1), asks: *asks, gives_to });
+                    }
                     Fate::Delete => server.lease = None,
                     Fate::Clear => if let Some(lease) = server.lease.clone() {
                         let lease = lease.held_by("", Duration::from_secs(15), clocks.wall);
@@ -390,7 +422,7 @@ proptest! {
                 if let Some(request) = process.request.as_mut().filter(|request| request.carried_out <= ms && request.result.is_none()) {
                     request.result = Some(match &request.action {
                         Action::Create(lease) => server.write(lease, true),
-                        Action::Update(lease) => server.write(lease, false),
+                        Action::Update(lease) | Action::Ask(lease) => server.write(lease, false),
                         _ => { request.read = server.lease.clone(); None }
                     });
                 }
@@ -426,16 +458,21 @@ proptest! {
                         (Action::Create(lease) | Action::Update(lease), Some(version)) => {
                             process.candidate.wrote(lease, &version, "", request.sent);
                         }
+                        (Action::Ask(lease), Some(version)) => process.candidate.asked(lease, &version, at.now),
                         (Action::Read, _) => process.candidate.saw(request.read, at.now),
                         _ => process.candidate.failed(0.5, at.now),
                     }
                     continue;
                 }
                 match process.candidate.next(at) {
-                    action @ (Action::Read | Action::Create(_) | Action::Update(_)) => {
+                    action @ (Action::Read | Action::Create(_) | Action::Update(_) | Action::Ask(_)) => {
                         let carried_out = (ms + delay()).max(process.cut_until);
                         let answered = (carried_out + delay()).max(process.cut_until);
                         process.request = Some(Request { action, sent: at, carried_out, answered, result: None, read: None });
+                    }
+                    Action::HandOver(to) => {
+                        release_for(&mut server, &mut process.candidate, to.as_deref(), at);
+                        process.candidate.set_share(Share::default());
                     }
                     Action::Wait(_) | Action::Stop(_) => {}
                 }
