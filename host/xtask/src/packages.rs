@@ -6,7 +6,7 @@ use anyhow::bail;
 use xtask::process;
 
 /// A program, and the package of Debian that has it; the release of Debian pins the version.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 6] = [
     // A real browser, for the web page of a host.
     ("chromium", "chromium"),
     // A real registry, for what is pushed and pulled.
@@ -17,6 +17,8 @@ const NEEDED: [(&str, &str); 5] = [
     ("curl", "curl"),
     // It scrapes hosts and evaluates the rules and the dashboard; `promtool` is in the same package.
     ("prometheus", "prometheus"),
+    // It reads the unit of a host.
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Installs what is missing, which only root can.

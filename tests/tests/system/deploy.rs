@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use expect_test::expect_file;
 use pintle_tests::deploy::{self, NAMESPACE, ROLES, documents, only};
+use pintle_tests::pintle::Answer;
 use pintle_tests::{ApiClient, ControlPlane, Failure, Options, kubectl, pintle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -46,6 +48,30 @@ fn the_arguments_of_the_manifests_are_known() -> Result<()> {
         let grace = pod["terminationGracePeriodSeconds"].as_u64().context("no grace period")?;
         ensure!(grace >= 10 + 15, "runs may take 10 s, and the release of the Lease some more");
     }
+    Ok(())
+}
+
+/// Debian's systemd reads the unit without a complaint, calls the service well protected, and its arguments are known.
+#[test]
+fn systemd_accepts_the_unit() -> Result<()> {
+    let unit = std::fs::read_to_string(deploy::path("systemd/pintle.service"))?;
+    let program = "/usr/local/bin/pintle";
+    let command = unit.split_once(&format!("ExecStart={program} ")).context("no command")?.1;
+    let command = command.replace("\\\n", " ").lines().next().unwrap_or_default().replace("$PINTLE_FLAGS", "");
+    <::pintle::cli::Cli as clap::Parser>::try_parse_from(std::iter::once("pintle").chain(command.split_whitespace()))?;
+
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("pintle.service");
+    // The program is not installed on a machine that tests.
+    std::fs::write(&file, unit.replace(program, &pintle::binary()?.display().to_string()))?;
+    let analyze = |args: &[&str]| -> Result<Answer> {
+        let answer = Answer::of(Command::new("systemd-analyze").args(args).arg(&file))?;
+        ensure!(answer.code == Some(0) && answer.errors.is_empty(), "{args:?}: {answer:?}");
+        Ok(answer)
+    };
+    analyze(&["verify", "--man=no"])?;
+    // 35 is an exposure of 3.5 of 10.
+    analyze(&["security", "--offline=true", "--threshold=35"])?;
     Ok(())
 }
 
