@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::builtins::Catalogue;
 use crate::cli::rbac::{RbacArgs, RbacOutput};
-use crate::flags::gates::COORDINATED_LEADER_ELECTION;
+use crate::flags::gates::{COORDINATED_LEADER_ELECTION, FeatureGates};
 use crate::{output, plugins};
 
 pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
@@ -40,8 +40,9 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let groups = args.lease.groups(replaces)?;
     let election = args.lease.is_on().then(|| {
         let (namespace, name) = args.lease.of_host(replaces, &args.plugin_class);
+        let gates = args.feature_gates.iter().cloned().fold(FeatureGates::default(), FeatureGates::merge);
         let leases = groups.ids().map(|group| groups.lease(group, &name)).collect();
-        let coordinated = args.feature_gates.is_on(COORDINATED_LEADER_ELECTION);
+        let coordinated = gates.is_on(COORDINATED_LEADER_ELECTION);
         ElectionNames { namespace, leases, coordinated }
     });
     let host = Host {

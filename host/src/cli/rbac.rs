@@ -55,8 +55,8 @@ pub struct RbacArgs {
     pub beside_kube_controller_manager: bool,
 
     /// Roles for a host that runs with these feature gates: with CoordinatedLeaderElection it has a LeaseCandidate.
-    #[arg(long, value_name = "GATE=BOOL,...", value_parser = flags::gates::parse, default_value = "", hide_default_value = true)]
-    pub feature_gates: FeatureGates,
+    #[arg(long, value_name = "GATE=BOOL,...", value_parser = flags::gates::parse)]
+    pub feature_gates: Vec<FeatureGates>,
 
     /// Class of the host, part of the default name of its Lease.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]

@@ -141,6 +141,17 @@ impl Walk<'_> {
                 }
                 self.argument(field, shown, limits.join(","));
             }
+            (Value::Object(map), Form::Groups) => {
+                for (group, value) in map {
+                    let shown = format!("{shown}.{group}");
+                    let names: Option<Vec<&str>> =
+                        value.as_array().and_then(|names| names.iter().map(Value::as_str).collect());
+                    match names {
+                        Some(names) => self.argument(field, shown, format!("{group}={}", names.join(","))),
+                        None => self.problem(&shown, &format!("must be a list of text, not {}", describe(value))),
+                    }
+                }
+            }
             (other, _) if field.is_map() => self.problem(&shown, &format!("must be a map, not {}", describe(other))),
             (Value::Array(items), _) if field.is_list() => self.list(field, items),
             (other, _) if field.is_list() => {

@@ -105,6 +105,12 @@ fn value(field: &Field, matches: &ArgMatches) -> Option<Value> {
             form => json!(form.with_paths(text, absolute)),
         }
     };
+    if form == Form::Groups {
+        let groups = texts.iter().filter_map(|text| text.split_once('='));
+        let map: Map<String, Value> =
+            groups.map(|(name, names)| (name.to_owned(), names.split(',').map(str::trim).collect())).collect();
+        return (!map.is_empty()).then_some(Value::Object(map));
+    }
     if field.is_map() {
         let entries = texts.iter().flat_map(|text| text.split(',')).filter_map(|entry| entry.split_once('='));
         let map: Map<String, Value> =

@@ -13,6 +13,7 @@ use pintle_oci::ComponentSource;
 use pintle_sources::admin::socket::Place;
 
 use crate::builtins::Catalogue;
+use crate::cli::leader::Group;
 use crate::flags::gates::FeatureGates;
 
 /// Each field of the host itself with the long name of its flag, in the order of the documentation. Names follow `KubeletConfiguration`
@@ -30,6 +31,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("leaderElection.resourceLock", "leader-elect-resource-lock"),
     ("leaderElection.resourceName", "leader-elect-resource-name"),
     ("leaderElection.resourceNamespace", "leader-elect-resource-namespace"),
+    ("leaderElection.groups", "leader-elect-group"),
     ("controllers", "controllers"),
     ("controllerStartInterval", "controller-start-interval"),
     ("controllerShutdownTimeout", "controller-shutdown-timeout"),
@@ -137,7 +139,7 @@ impl Field {
 
     /// Whether it is a map, whose entries the flag takes as `NAME=VALUE`.
     pub(crate) fn is_map(&self) -> bool {
-        matches!(self.form(), Form::Gates | Form::Limits)
+        matches!(self.form(), Form::Gates | Form::Limits | Form::Groups)
     }
 
     /// What separates the values of the flag.
@@ -167,6 +169,8 @@ pub(crate) enum Form {
     Gates,
     /// Limits with integers.
     Limits,
+    /// Groups with lists of controllers.
+    Groups,
 }
 
 impl Form {
@@ -193,6 +197,8 @@ impl Form {
             Self::Gates
         } else if is(&[TypeId::of::<Limits>()]) {
             Self::Limits
+        } else if is(&[TypeId::of::<Group>()]) {
+            Self::Groups
         } else {
             Self::Text
         }

@@ -75,6 +75,9 @@ fn property(field: &Field) -> Value {
     let mut schema = match field.form() {
         Form::Gates => json!({"type": "object", "additionalProperties": {"type": "boolean"}}),
         Form::Limits => json!({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}),
+        Form::Groups => {
+            json!({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}})
+        }
         _ if field.is_list() => json!({"type": "array", "items": one}),
         _ => one,
     };

@@ -38,7 +38,7 @@ fn fields_become_flags_with_paths_from_the_folder_of_the_file() {
     check(
         "
 clientConnection: {kubeconfig: kubeconfig, qps: 0.5, burst: 50}
-leaderElection: {leaderElect: false, leaseDuration: 30s}
+leaderElection: {leaderElect: false, leaseDuration: 30s, groups: {gc: [garbagecollector, namespace], own: [a]}}
 controllers: ['*', -garbage-collector-controller]
 featureGates: {AllAlpha: true, AllBeta: false}
 plugins:
@@ -60,6 +60,8 @@ controllerConfiguration:
             --kube-api-burst=50
             --leader-elect=false
             --leader-elect-lease-duration=30s
+            --leader-elect-group=gc=garbagecollector,namespace
+            --leader-elect-group=own=a
             --controllers=*,-garbage-collector-controller
             --feature-gates=AllAlpha=true
             --feature-gates=AllBeta=false
@@ -98,7 +100,7 @@ fn everything_that_is_wrong_is_reported_with_its_field() {
     check(
         "
 clientConnection: {qps: fast, burst: 0, contxt: a}
-leaderElection: {leaseDuration: 15, renewDeadline: 10, retryPeriod: 1 week, resourceLock: endpoints}
+leaderElection: {leaseDuration: 15, renewDeadline: 10, retryPeriod: 1 week, resourceLock: endpoints, groups: {gc: a, GC: [a], b: [5]}}
 controllers: '*'
 featureGates: {AllAlpha: 'yes', NoSuchGate: true}
 kube-api-qps: 5
@@ -123,6 +125,9 @@ logging: {format: xml}
             leaderElection.renewDeadline: must be a duration with its unit, such as 10s, not 10
             leaderElection.retryPeriod: "1 week": write a duration such as 90s, 5m or 1h30m
             leaderElection.resourceLock: "endpoints" is not one of leases
+            leaderElection.groups.gc: must be a list of text, not "a"
+            leaderElection.groups.GC: "GC=a": "GC" is not a name of a group: write up to 63 of a-z, 0-9 and `-`
+            leaderElection.groups.b: must be a list of text, not a list
             controllers: must be a list, not "*": write ["*"]
             featureGates.AllAlpha: must be true or false, not "yes"
             featureGates.NoSuchGate: "NoSuchGate=true": unrecognized feature gate: NoSuchGate
@@ -315,6 +320,8 @@ fn the_effective_configuration_is_a_file_with_the_same_effect() {
         "--tls-cert-file=/a",
         "--tls-private-key-file=/b",
         "--concurrent-deployment-syncs=7",
+        "--leader-elect-group=gc=garbagecollector, namespace",
+        "--leader-elect-group=own=a",
     ];
     let of = |words: Vec<String>| {
         let command = run_command();
@@ -331,6 +338,7 @@ fn the_effective_configuration_is_a_file_with_the_same_effect() {
     assert_eq!(file["controllerConfiguration"]["a"]["settings"], json!({"b": "secret", "n": 5}));
     assert_eq!(file["controllerConfiguration"]["deployment-controller"]["concurrentDeploymentSyncs"], 7);
     assert_eq!(file["featureGates"], json!({"AllAlpha": true}));
+    assert_eq!(file["leaderElection"]["groups"], json!({"gc": ["garbagecollector", "namespace"], "own": ["a"]}));
     assert_eq!(file["plugins"]["components"], json!(["oci://registry.example.com/w:1", "/p.wasm"]));
     assert!(!first.file(false).to_string().contains("secret"));
 }
@@ -387,6 +395,7 @@ fn noun(field: &fields::Field) -> String {
         Form::Socket => "path, or `off`",
         Form::Gates => "map of booleans",
         Form::Limits => "map of integers",
+        Form::Groups => "map of lists",
         Form::Text if is(TypeId::of::<IpAddr>()) => "IP address",
         Form::Text if is(TypeId::of::<SocketAddr>()) => "`IP:PORT`",
         Form::Text => "string",
