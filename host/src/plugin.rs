@@ -211,9 +211,9 @@ fn disabled(name: &str, source: &str) -> String {
         "folder" => format!("write `disabled: true` into {name}.yaml of the plugin folder"),
         "resource" => format!("set spec.disabled of ControllerPlugin {name}"),
         source if source.starts_with("built-in") => {
-            format!("create a ControllerPlugin {name} with `source: {{builtin: {name}}}` and `disabled: true`")
+            format!("apply a ControllerPlugin {name} with `source: {{builtin: {name}}}` and `disabled: true`")
         }
-        _ => format!("create a ControllerPlugin {name} with its source and `disabled: true`"),
+        _ => format!("apply a ControllerPlugin {name} with its source and `disabled: true`"),
     };
     format!("plugin {name} is disabled until the host restarts; to keep it disabled, {lasting}")
 }

@@ -123,11 +123,11 @@ impl PluginSources {
 fn writers(connection: &Connection, fences: Option<Fences>) -> WritersOfPlugins {
     let Some(fences) = fences else {
         let writer = writer(connection, None);
-        return Box::new(move |_| writer.clone());
+        return Arc::new(move |_| writer.clone());
     };
     let of_groups: Vec<_> =
         fences.groups().ids().map(|group| writer(connection, Some(fences.of_group(group)))).collect();
-    Box::new(move |plugin| of_groups[fences.groups().of(plugin).index()].clone())
+    Arc::new(move |plugin| of_groups[fences.groups().of(plugin).index()].clone())
 }
 
 /// The host's own writes.

@@ -24,7 +24,13 @@ const UNUSED: [(&str, &str, &str, &str, &str); 8] = [
     ("", "apps", "deployments/finalizers", "update", ADMISSION),
     ("", "apps", "replicasets/finalizers", "update", ADMISSION),
     ("", "", "replicationcontrollers/finalizers", "update", ADMISSION),
-    ("", "pintle.dev", "controllerplugins/status", "patch", "ControllerPlugins: no scenario has one"),
+    (
+        "",
+        "pintle.dev",
+        "controllerplugins",
+        "delete",
+        "ControllerPlugins of built-in controllers that a host no longer runs",
+    ),
 ];
 const ADMISSION: &str =
     "owner references that block a deletion, with the admission plugin OwnerReferencesPermissionEnforcement";

@@ -168,7 +168,7 @@ async fn what_an_operator_changes_leaves_a_trace_and_what_is_declared_wins() -> 
     };
     let spec = json!({"source": {"builtin": declared}, "disabled": true});
     let object = json!({"apiVersion": "pintle.dev/v1alpha1", "kind": "ControllerPlugin", "metadata": {"name": declared}, "spec": spec});
-    cluster.client.create(RESOURCES, &object).await?;
+    cluster.client.apply(&format!("{RESOURCES}/{declared}"), "test", true, &object).await?;
     becomes("Disabled", Value::Null).await?;
     host.plugin(&["enable", declared])?;
     becomes("Running", json!("Enabled")).await?;

@@ -408,7 +408,9 @@ async fn sources(fixture: &Fixture) -> Result<()> {
     Source::Folder.remove(fixture, name).await?;
 
     let builtin = "namespace-controller";
-    Source::Resource.resource(fixture, builtin, &json!({"source": {"builtin": builtin}})).await?;
+    // With more than the host writes for it.
+    let declared = json!({"source": {"builtin": builtin}, "disabled": false});
+    Source::Resource.resource(fixture, builtin, &declared).await?;
     let origin = |is: String| move |plugin: &Value| plugin["current"]["origin"] == is.as_str();
     let by_resource = format!("ControllerPlugin {builtin} (built-in {builtin})");
     fixture.until(builtin, "run by its resource", origin(by_resource)).await?;

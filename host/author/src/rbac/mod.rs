@@ -65,7 +65,8 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
     let mut of_host = Rules::of_watches(manifests.iter().copied(), names).map_err(anyhow::Error::msg)?;
     // For faults of plugins that record no events themselves.
     of_host.events();
-    of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
+    // Created and deleted: those that show its built-in controllers.
+    of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch", "create", "delete"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
     // Whether there are ControllerPlugins: their definition may come later.
     let definition = ["controllerplugins.pintle.dev".to_owned()];

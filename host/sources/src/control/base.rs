@@ -1,6 +1,7 @@
 //! The host's base plugins: built-in components, and those of the command line.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use pintle_core::lifecycle::Spec;
 use pintle_core::policy::grants;
@@ -8,7 +9,7 @@ use pintle_core::ports::guest::Loader;
 use pintle_oci::Evidence;
 use serde_json::{Map, Value};
 
-use super::Wanted;
+use super::{Control, PluginEntry, PluginSource, Wanted};
 use crate::wire::Overrides;
 
 /// A plugin that runs from the start, and again when no other source owns its name.
@@ -26,6 +27,17 @@ pub struct Base {
     pub settings: Map<String, Value>,
 }
 
+/// Whether the host runs its built-in component under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuiltIn {
+    /// Yes, possibly in another version that an operator has swapped in.
+    Runs,
+    /// A resource provides the plugin, or did until now.
+    Replaced,
+    /// No: the host was started without it, it was unloaded, or another source provides it.
+    Absent,
+}
+
 impl Base {
     /// The label of a component that the host carries.
     pub const BUILT_IN: &str = "built-in";
@@ -37,6 +49,23 @@ impl Base {
         // Components from the start were checked then.
         let evidence = Evidence::Own;
         Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence }
+    }
+}
+
+impl Control {
+    /// The built-in components that the host was started with, by name, and whether they run.
+    pub(crate) fn built_ins(&self) -> BTreeMap<String, BuiltIn> {
+        let state = self.state.lock();
+        let runs = |(name, held): (&String, &PluginEntry)| {
+            held.base.as_ref().filter(|base| base.label == Base::BUILT_IN)?;
+            let runs = match held.claim {
+                Some(PluginSource::Resource) => BuiltIn::Replaced,
+                None if !held.is_unloaded => BuiltIn::Runs,
+                _ => BuiltIn::Absent,
+            };
+            Some((name.clone(), runs))
+        };
+        state.by_name.iter().filter_map(runs).collect()
     }
 }
 

@@ -37,6 +37,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub use self::base::Base;
+pub(crate) use self::base::BuiltIn;
 use self::operator::{Declared, Deviations};
 pub use self::operator::{OVERRIDDEN, Operator};
 use crate::wire::{Description, Listing, Overrides, Overview, PluginDetail, PluginStatus, Problem, Refusal, reason};
@@ -284,6 +285,8 @@ impl Control {
             held.declared = Some(Declared { is_disabled: disables, digest });
             std::mem::take(&mut held.deviations).has_toggled()
         };
+        // Of the source.
+        self.plugins.mark_changed();
         if !disables {
             self.enable_after(source, name);
             if was_toggled {
@@ -340,6 +343,7 @@ impl Control {
             held.declared = None;
             held.deviations = Deviations::default();
         }
+        self.plugins.mark_changed();
         Ok(())
     }
 
@@ -365,6 +369,8 @@ impl Control {
         } else {
             held.claim.get_or_insert(PluginSource::Admin);
         }
+        drop(state);
+        self.plugins.mark_changed();
         Ok(report)
     }
 

@@ -27,7 +27,7 @@ const WRITE_RETRY: Duration = Duration::from_secs(10);
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
 
 /// The writer for what concerns a plugin, by the plugin's name.
-pub type WritersOfPlugins = Box<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync>;
+pub type WritersOfPlugins = Arc<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync>;
 
 /// Writes the statuses of all resources.
 pub(super) struct StatusWriter {
@@ -69,7 +69,7 @@ impl StatusWriter {
     pub(super) fn write_if_due(
         &mut self,
         plugin: &ControllerPlugin,
-        result: Option<&Result<String, Refusal>>,
+        attempt: Attempt<'_>,
         running: Option<&PluginStatus>,
         artifact: Value,
     ) -> Option<Instant> {
@@ -78,11 +78,6 @@ impl StatusWriter {
         if writes.is_busy {
             return None;
         }
-        let attempt = match result {
-            Some(Ok(digest)) => Attempt::Taken(digest),
-            Some(Err(refusal)) if !refusal.is_busy() => Attempt::Refused(refusal),
-            _ => Attempt::UnderWay,
-        };
         let known = Known {
             generation: plugin.metadata.generation,
             attempt,
@@ -183,19 +178,33 @@ struct Known<'a> {
 }
 
 /// The result of a spec.
-enum Attempt<'a> {
+#[derive(Clone, Copy)]
+pub(super) enum Attempt<'a> {
     /// It waits for its source, or is being carried out.
     UnderWay,
     /// It was applied; the digest of the component.
     Taken(&'a str),
     /// It was rejected.
     Refused(&'a Refusal),
+    /// There is nothing to apply: the resource is the mirror of a built-in controller, which runs.
+    Mirrored,
+}
+
+impl<'a> Attempt<'a> {
+    /// What became of a declaration; the digest of its component, if it was applied.
+    pub(super) fn of(result: Option<&'a Result<String, Refusal>>) -> Self {
+        match result {
+            Some(Ok(digest)) => Attempt::Taken(digest),
+            Some(Err(refusal)) if !refusal.is_busy() => Attempt::Refused(refusal),
+            _ => Attempt::UnderWay,
+        }
+    }
 }
 
 /// The status.
 fn desired(known: &Known<'_>) -> Value {
     let Known { generation, attempt, plugin, .. } = known;
-    let ours = plugin.filter(|plugin| plugin.source == "resource");
+    let ours = plugin.filter(|plugin| matches!(attempt, Attempt::Mirrored) || plugin.source == "resource");
     let phase = match (ours, attempt) {
         (Some(plugin), _) => json!(plugin.phase),
         (None, Attempt::Refused(_)) => json!("Refused"),
@@ -230,6 +239,10 @@ fn accepted(known: &Known<'_>) -> Value {
     let (status, reason, message) = match known.attempt {
         Attempt::UnderWay => ("Unknown", "Applying".to_owned(), "the component is being taken".to_owned()),
         Attempt::Refused(why) => ("False", why.reason.clone(), why.message.clone()),
+        Attempt::Mirrored => {
+            let message = "the host runs its built-in controller; this mirror of it becomes a declaration when its spec is changed";
+            ("True", "BuiltIn".to_owned(), message.to_owned())
+        }
         Attempt::Taken(digest) => {
             let last = known.plugin.and_then(|plugin| plugin.last_swap.as_ref());
             let rolled_back = last.filter(|last| {
@@ -297,6 +310,7 @@ mod tests {
             format!("Refused False DigestMismatch since {NOW}")
         );
         assert_eq!(summary(Attempt::Refused(&why), None, &none), format!("Refused False DigestMismatch since {NOW}"));
+        assert_eq!(summary(Attempt::Mirrored, Some(&others), &none), format!("Running True BuiltIn since {NOW}"));
     }
 
     #[test]

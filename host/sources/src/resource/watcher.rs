@@ -1,6 +1,6 @@
 //! Follows the `ControllerPlugin`s of the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,14 @@ use tokio::time::Instant;
 
 use super::crd;
 use super::floors::Floors;
+use super::mirror_writer::MirrorWriter;
+use super::mirrors::Seen;
 use super::pins::Pins;
 use super::proven::Proven;
 use super::source::{Found, Sources, Stamps, get};
-use super::spec::{ControllerPlugin, Source as Place, class_of};
-use super::status::{StatusWriter, WritersOfPlugins};
-use crate::control::{Control, PluginSource, Wanted};
+use super::spec::{ControllerPlugin, Metadata, Source as Place, class_of};
+use super::status::{Attempt, StatusWriter, WritersOfPlugins};
+use crate::control::{BuiltIn, Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
@@ -71,6 +73,7 @@ pub struct Watcher {
     proven: Arc<Proven>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
+    mirrors: MirrorWriter,
     /// Whether files may have changed since they were looked at.
     files_changed: bool,
     /// Looks at files. A file system that does not answer keeps it; what was known of files is valid until then.
@@ -138,6 +141,7 @@ impl Watcher {
             allow_unpinned,
         };
         let plugins = SourceController::new(source, control.clone());
+        let mirrors = MirrorWriter::new(caches.clone(), writers.clone(), class.clone());
         let statuses = StatusWriter::new(caches, writers);
         Self {
             control,
@@ -151,6 +155,7 @@ impl Watcher {
             proven,
             plugins,
             statuses,
+            mirrors,
             files_changed: false,
             looking: None,
         }
@@ -169,6 +174,7 @@ impl Watcher {
                 stamps = looked(&mut self.looking) => self.sources.set_stamps(stamps),
                 Some(done) = self.plugins.ended() => self.plugins.end(done),
                 Some(written) = self.statuses.ended() => self.statuses.end(written),
+                Some(ended) = self.mirrors.ended() => self.mirrors.end(ended),
                 () = until(again) => {}
             }
         }
@@ -183,10 +189,11 @@ impl Watcher {
         let view = self.resources.snapshot().view(RunContext::default());
         // A kind that the server does not have has no objects.
         let texts = view.list(&resource_kind(), &Query { whole: true, ..Query::default() }).ok()?;
-        let mut present = BTreeMap::new();
+        let (mut present, mut mirrors, mut of_others) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for text in texts {
             match serde_json::from_str::<ControllerPlugin>(&text) {
-                Ok(plugin) if class_of(&plugin.spec) != self.class => {}
+                Ok(plugin) if class_of(&plugin.spec) != self.class => drop(of_others.insert(plugin.metadata.name)),
+                Ok(plugin) if plugin.is_mirror() => drop(mirrors.insert(plugin.metadata.name.clone(), plugin)),
                 Ok(plugin) => drop(present.insert(plugin.metadata.name.clone(), plugin)),
                 Err(error) => tracing::warn!(%error, "a ControllerPlugin does not parse"),
             }
@@ -206,16 +213,37 @@ impl Watcher {
         let waits = wanted.values().any(Option::is_none);
         let retry = self.plugins.pass(wanted);
         let listing = self.control.listing();
-        self.statuses.retain(|name| present.contains_key(name));
+        self.statuses.retain(|name| present.contains_key(name) || mirrors.contains_key(name));
         self.pins.retain(|name| present.contains_key(name));
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
-        // On standby another host writes the statuses.
-        let rewrite = present.iter().filter(|(name, _)| self.control.may_run(name)).filter_map(|(name, plugin)| {
-            let running = listing.items.iter().find(|running| running.name == *name);
-            self.statuses.write_if_due(plugin, self.plugins.result(name), running, self.pins.status(name))
-        });
-        rewrite.chain(retry).chain(soon.filter(|_| waits)).min()
+        let mut again: Vec<Instant> = retry.into_iter().chain(soon.filter(|_| waits)).collect();
+        // On standby another host writes.
+        let leads = |name: &&String| self.control.may_run(name);
+        let running = |name: &String| listing.items.iter().find(|running| running.name == *name);
+        for (name, plugin) in present.iter().filter(|(name, _)| leads(name)) {
+            let (attempt, artifact) = (Attempt::of(self.plugins.result(name)), self.pins.status(name));
+            again.extend(self.statuses.write_if_due(plugin, attempt, running(name), artifact));
+        }
+        let built_ins = self.control.built_ins();
+        let names: BTreeSet<&String> = built_ins.keys().chain(mirrors.keys()).collect();
+        for name in names.into_iter().filter(leads) {
+            let built_in = built_ins.get(name).copied().unwrap_or(BuiltIn::Absent);
+            let mirror = mirrors.get(name);
+            let seen = match mirror {
+                Some(ControllerPlugin { metadata: Metadata { uid, resource_version, .. }, .. }) => {
+                    Seen::Mirror { uid, resource_version }
+                }
+                None if present.contains_key(name) || of_others.contains(name) => Seen::Other,
+                None => Seen::Nothing,
+            };
+            again.extend(self.mirrors.start_if_due(name, seen, built_in));
+            if let Some(mirror) = mirror.filter(|_| built_in == BuiltIn::Runs) {
+                self.control.set_resource_uid(name, &mirror.metadata.uid);
+                again.extend(self.statuses.write_if_due(mirror, Attempt::Mirrored, running(name), Value::Null));
+            }
+        }
+        again.into_iter().min()
     }
 
     /// Starts to look at the files that resources name, if something may have changed.
@@ -349,5 +377,7 @@ fn unreachable_manifest(error: &serde_json::Error) -> Manifest {
     unreachable!("the host's own manifest does not parse: {error}")
 }
 
+#[cfg(test)]
+mod mirror_tests;
 #[cfg(test)]
 mod tests;
