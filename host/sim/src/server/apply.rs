@@ -9,7 +9,7 @@ use super::objects::{meta, metadata_mut};
 use super::reply::Reply;
 use super::shape::schema_of;
 use super::status::ApiError;
-use super::write::Ownership;
+use super::write::{COMMIT_ATTEMPTS, Ownership};
 use super::{Api, Call, options};
 use crate::apply::{self, ApplyError};
 use crate::cause::Cause;
@@ -48,23 +48,27 @@ impl Api {
             check_name(call, &new)?;
             Ok(new)
         };
-        let written =
-            match self.update_owned(call, WriteVerb::Patch, Ownership::Applied, |current| applied(Some(current))) {
-                Err(error) if error.code == 404 && call.subresource().is_none() => {
-                    let uid = meta(&config, "uid");
-                    if !uid.is_empty() {
-                        let why = format!(
-                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                        );
-                        return Err(ApiError::conflict(&resource.group_resource(), call.name(), &why));
-                    }
-                    let mut new = applied(None)?;
-                    metadata_mut(&mut new).remove("resourceVersion");
-                    self.create_owned(call, new, &mut warnings, WriteVerb::Patch, Ownership::Applied)?
-                }
-                other => other?,
+        for _ in 0..COMMIT_ATTEMPTS {
+            let update = |live: &Value| applied(Some(live));
+            let absent = match self.update_owned(call, WriteVerb::Patch, Ownership::Applied, update) {
+                Err(error) if error.code == 404 && call.subresource().is_none() => applied(None),
+                other => return self.reply_written(call, &other?, warnings),
             };
-        self.reply_written(call, &written, warnings)
+            let uid = meta(&config, "uid");
+            if !uid.is_empty() {
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(ApiError::conflict(&resource.group_resource(), call.name(), &why));
+            }
+            let mut new = absent?;
+            metadata_mut(&mut new).remove("resourceVersion");
+            match self.create_owned(call, new, &mut warnings, WriteVerb::Patch, Ownership::Applied) {
+                // As upstream, it is applied to what somebody else created meanwhile.
+                Err(error) if error.reason == "AlreadyExists" => {}
+                other => return self.reply_written(call, &other?, warnings),
+            }
+        }
+        Err(ApiError::modified(&resource.group_resource(), call.name()))
     }
 }
 

@@ -35,7 +35,7 @@ const MAX_PREFIX: usize = 58;
 /// Letters of generated suffixes: no vowels and no lookalikes, as upstream.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Times that a write which names no resourceVersion is computed again after another one came first.
-const COMMIT_ATTEMPTS: usize = 100;
+pub(super) const COMMIT_ATTEMPTS: usize = 100;
 
 /// What a write did.
 pub(crate) enum Written {
