@@ -33,8 +33,10 @@ async fn pintle_keeps_the_rules_on_the_embedded_cluster() -> Result<()> {
     let failed: Vec<String> = run_embedded(&chosen())
         .await?
         .into_iter()
-        .filter_map(|(name, outcome)| outcome.err().map(|error| format!("=== {name}\n{error}")))
+        .filter_map(|(name, outcome)| outcome.err().map(|error| format!("=== {name}\n{error}\n")))
         .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    // Printed at once, as the table above: the first failure explains those that follow.
+    std::io::stderr().write_all(failed.concat().as_bytes()).context("print the failures")?;
+    assert!(failed.is_empty(), "{} scenarios failed", failed.len());
     Ok(())
 }
