@@ -47,26 +47,6 @@ async fn a_watch_from_a_compacted_version_is_told_that_it_is_gone() {
     assert_eq!((kind.as_str(), &status["code"], &status["reason"]), ("ERROR", &json!(410), &json!("Expired")));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_applies_at_once_one_creates_and_the_others_add_to_it() {
-    const N_AT_ONCE: usize = 4;
-    let server = Server::start().await;
-    let apply = async |name: &str, n: usize| {
-        let body =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {n.to_string(): "1"}});
-        let path = format!("{CONFIG_MAPS}/{name}?fieldManager=m{n}");
-        let answer = server.patch(&path, "application/apply-patch+yaml", &body).await;
-        assert!(answer.code.is_success(), "{}", answer.body);
-        answer.code == StatusCode::CREATED
-    };
-    for name in (0..100).map(|n| format!("a{n}")) {
-        let created = futures::future::join_all((0..N_AT_ONCE).map(|n| apply(&name, n))).await;
-        assert_eq!(created.iter().filter(|created| **created).count(), 1);
-        let object = server.get(&format!("{CONFIG_MAPS}/{name}")).await.is(StatusCode::OK);
-        assert_eq!(object["data"].as_object().map(serde_json::Map::len), Some(N_AT_ONCE), "{object}");
-    }
-}
-
 #[tokio::test]
 async fn what_needs_containers_is_refused_clearly() {
     let server = Server::start().await;

@@ -3,6 +3,7 @@
 //! One executable, because each links the whole host. Tests run side by side (`--test-threads`): most of them wait for other processes.
 //! Each test brings its own cluster, ports and folders, so that none sees another. What takes longer is in `tests/long`.
 
+mod applies;
 mod architecture;
 mod bad_input;
 mod behaviour;
