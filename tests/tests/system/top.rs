@@ -311,7 +311,7 @@ async fn the_web_page_shows_a_host_under_load_and_takes_no_text_for_markup() -> 
         ensure!(overflow == 0, "{name}: the page is {overflow} pixels too wide");
     }
     let complaints = browser.complaints();
-    ensure!(complaints.is_empty(), "{complaints:#?}");
+    ensure!(complaints.is_empty(), "{complaints:#?}\n{}", busy.host.log_tail());
     let elsewhere: Vec<String> = browser.requests().into_iter().filter(|url| !url.starts_with(&busy.url)).collect();
     ensure!(elsewhere.is_empty(), "{elsewhere:#?}");
 
