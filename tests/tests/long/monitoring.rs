@@ -262,6 +262,8 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
         format!("--tls-private-key-file={}", at("tls.key").display()),
         "--kube-api-qps=200".to_owned(),
         "--kube-api-burst=5".to_owned(),
+        // Nobody listens: no run is sampled.
+        "--tracing-endpoint=127.0.0.1:1".to_owned(),
     ])?;
     host.ready().await?;
     cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()).await?;
