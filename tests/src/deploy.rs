@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::pintle::Answer;
-use crate::{kubectl, workspace_dir};
+use crate::{kubectl, pintle, workspace_dir};
 
 /// The namespace of the Kustomize base.
 pub const NAMESPACE: &str = "pintle-system";
@@ -82,4 +82,49 @@ pub fn only<'a>(objects: &'a [Value], kind: &str) -> Result<&'a Value> {
         [one] => Ok(one),
         _ => anyhow::bail!("{} objects are {kind}s", found.len()),
     }
+}
+
+/// The configuration file that the Pods of manifests see where `--config` looks for it.
+///
+/// # Errors
+/// There is no such flag, mount, volume or ConfigMap.
+pub fn configuration(objects: &[Value]) -> Result<&str> {
+    let deployment = only(objects, "Deployment")?;
+    let pod = &deployment["spec"]["template"]["spec"];
+    let find = |list: &'static str, within: &'_ Value, field: &str, wanted: &Value| {
+        let found = within[list].as_array().into_iter().flatten().find(|entry| entry[field] == *wanted).cloned();
+        found.with_context(|| format!("none of the {list} has the {field} {wanted}"))
+    };
+    let container = &pod["containers"][0];
+    let args: Vec<&str> = container["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let file = args.iter().find_map(|arg| arg.strip_prefix("--config=")).context("no --config")?;
+    let mount = find("volumeMounts", container, "mountPath", &file.into())?;
+    let volume = find("volumes", pod, "name", &mount["name"])?;
+    let map = only(objects, "ConfigMap")?;
+    for field in ["name", "namespace"] {
+        let wanted = [&volume["configMap"]["name"], &deployment["metadata"]["namespace"]];
+        let wanted = if field == "name" { wanted[0] } else { wanted[1] };
+        ensure!(!wanted.is_null() && map["metadata"][field] == *wanted, "{field}: {map:#}");
+    }
+    let key = mount["subPath"].as_str().context("no subPath")?;
+    map["data"][key].as_str().with_context(|| format!("no {key} in {map:#}"))
+}
+
+/// What `pintle run --check` prints for the Pods of manifests with a configuration file: the configuration that takes effect.
+///
+/// # Errors
+/// As of [`configuration`], or the host refuses the file or the arguments.
+pub fn effective_configuration(objects: &[Value]) -> Result<Value> {
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let file = folder.path().join("host.yaml");
+    std::fs::write(&file, configuration(objects)?).context("write the configuration")?;
+    let args = &only(objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args: Vec<String> = serde_json::from_value(args.clone()).context("no arguments")?;
+    let args = args.into_iter().map(|arg| match arg.strip_prefix("--config=") {
+        Some(_) => format!("--config={}", file.display()),
+        None => arg,
+    });
+    let mut command = pintle::command(args.chain(["--check".to_owned()]))?;
+    let printed = Answer::of(command.env_remove("KUBECONFIG"))?.success()?;
+    Ok(documents(&printed)?.remove(0))
 }

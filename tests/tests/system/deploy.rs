@@ -75,6 +75,32 @@ fn systemd_accepts_the_unit() -> Result<()> {
     Ok(())
 }
 
+/// Hosts take their configuration from the file of the component, and other Pods follow when it changes.
+#[test]
+fn the_component_of_kustomize_gives_hosts_their_configuration() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    Answer::of(Command::new("cp").arg("-r").arg(deploy::path("kustomize")).arg(folder.path()))?.success()?;
+    let both = "resources: [kustomize/overlays/beside]\ncomponents: [kustomize/components/configuration]\n";
+    std::fs::write(folder.path().join("kustomization.yaml"), both)?;
+    let rendered = || documents(&deploy::kustomize(folder.path())?);
+    let before = rendered()?;
+    let configuration = deploy::effective_configuration(&before)?;
+    ensure!(configuration["clientConnection"]["qps"] == 20, "{configuration}");
+    ensure!(configuration["controllers"] == json!(["deployment", "replicaset"]), "a flag counts: {configuration}");
+
+    let file = folder.path().join("kustomize/components/configuration/host.yaml");
+    std::fs::write(&file, std::fs::read_to_string(&file)?.replace("qps: 20", "qps: 50"))?;
+    let after = rendered()?;
+    ensure!(deploy::effective_configuration(&after)?["clientConnection"]["qps"] == 50, "{after:#?}");
+    let pod = |objects| -> Result<Value> { Ok(only(objects, "Deployment")?["spec"]["template"].clone()) };
+    ensure!(pod(&before)? != pod(&after)?, "the Pods would keep the old file");
+
+    std::fs::write(&file, std::fs::read_to_string(&file)?.replace("qps:", "qbs:"))?;
+    let refused = deploy::effective_configuration(&rendered()?).unwrap_err();
+    ensure!(format!("{refused:#}").contains("clientConnection.qbs"), "{refused:#}");
+    Ok(())
+}
+
 struct Cluster {
     plane: ControlPlane,
     client: ApiClient,

@@ -24,6 +24,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{- /* The configuration file of the host. */ -}}
+{{- define "pintle.configuration" -}}
+{{- toYaml (merge (dict "apiVersion" "pintle.dev/v1alpha1" "kind" "HostConfiguration") .Values.configuration) }}
+{{- end }}
+
 {{- /* Roles of a file that `pintle rbac` has made, for this release: `root` is the context, `file` the file, `suffix` ends the name of the host's role. */ -}}
 {{- define "pintle.roles" -}}
 {{- $name := include "pintle.name" .root }}

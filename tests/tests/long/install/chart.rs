@@ -96,10 +96,34 @@ fn the_chart_is_without_faults_and_refuses_wrong_values() -> Result<()> {
         ("image.digest=latest", "/image/digest"),
         ("replica=3", "additional properties"),
         ("extraArgs={-v}", "/extraArgs/0"),
+        ("configuration.kind=Other", "/configuration/kind"),
+        ("volumeMounts[0].name=keys", "'mountPath'"),
     ] {
         let answer = template(&[value])?;
         ensure!(!answer.is_good() && answer.errors.contains(reason), "{value}: {}", answer.text());
     }
+    Ok(())
+}
+
+/// Hosts take their configuration from the values, and other Pods follow when it changes.
+#[test]
+fn the_chart_gives_hosts_their_configuration() -> Result<()> {
+    let with = |values: &[&str]| documents(&template(values)?.success()?);
+    let objects = with(&["configuration.clientConnection.qps=50", "podAnnotations.a=b"])?;
+    let configuration = deploy::effective_configuration(&objects)?;
+    ensure!(configuration["clientConnection"]["qps"] == 50, "{configuration}");
+    let of = |objects: &[Value]| -> Result<Value> {
+        Ok(only(objects, "Deployment")?["spec"]["template"]["metadata"].clone())
+    };
+    ensure!(of(&objects)?["annotations"]["a"] == "b", "{objects:#?}");
+    ensure!(
+        of(&objects)? == of(&with(&["podAnnotations.a=b", "configuration.clientConnection.qps=50"])?)?,
+        "{objects:#?}"
+    );
+    let other = with(&["configuration.clientConnection.qps=60", "podAnnotations.a=b"])?;
+    ensure!(of(&objects)? != of(&other)?, "the Pods would keep the old file");
+    let wrong = deploy::effective_configuration(&with(&["configuration.clientConnection.qbs=50"])?).unwrap_err();
+    ensure!(format!("{wrong:#}").contains("clientConnection.qbs"), "{wrong:#}");
     Ok(())
 }
 
@@ -171,6 +195,13 @@ async fn the_chart_is_accepted_by_the_real_api_server_with_all_kinds_of_values()
             "podLabels.a=b",
             "podAnnotations.a=b",
             "priorityClassName=",
+        ],
+        &[
+            "configuration.plugins.verifyKeyFiles={/keys/release.pub}",
+            "volumes[0].name=keys",
+            "volumes[0].secret.secretName=keys",
+            "volumeMounts[0].name=keys",
+            "volumeMounts[0].mountPath=/keys",
         ],
         &["imagePullSecrets[0].name=pull", "shutdownTimeoutSeconds=60", "port=10300", "serviceAccount.annotations.a=b"],
     ];
