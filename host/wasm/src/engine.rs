@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{EffectiveLimits, Instances, Limits, Manifest};
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
-use wasmtime::component::{InstancePre, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
 use crate::cache::{CodeCache, Functions};
@@ -15,10 +15,11 @@ use crate::compile::Compiler;
 use crate::error::{EngineError, LoadError, LoadProblem};
 use crate::guest::WasmGuest;
 use crate::idle::IdleTotal;
+use crate::inspect::Inspection;
 use crate::scheduler::CpuScheduler;
 use crate::store::{MAX_TABLE_ELEMENTS, StoreState};
 use crate::ticker::Ticker;
-use crate::{inspect, linker};
+use crate::{inspect, linker, wasi};
 
 /// Largest memory that a manifest can request.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -163,9 +164,18 @@ impl WasmEngine {
             None => self.shared.compiler.compile(&self.shared.engine, bytes),
         };
         let component = component.map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
-        let pre = self.shared.linker.instantiate_pre(&component);
+        let pre = self.pre(&inspection, &component);
         let pre = pre.map_err(|error| LoadProblem::WrongTypes(format!("{error:#}")))?;
         Ok(Loaded { manifest: inspection.manifest, limits, pre })
+    }
+
+    fn pre(&self, inspection: &Inspection, component: &Component) -> wasmtime::Result<InstancePre<StoreState>> {
+        if !inspection.imports.iter().any(|import| wasi::is_wasi(import)) {
+            return self.shared.linker.instantiate_pre(component);
+        }
+        let mut linker = self.shared.linker.clone();
+        wasi::add_to_linker(&mut linker, component)?;
+        linker.instantiate_pre(component)
     }
 }
 

@@ -117,7 +117,12 @@ pub enum LoadProblem {
     #[error("{0}")]
     Limits(LimitError),
     /// It imports something that the host does not offer.
-    #[error("component imports {}, which this host does not offer; allowed are {}", imports.join(", "), crate::contract::IMPORTS.join(", "))]
+    #[error(
+        "component imports {}, which this host does not offer; allowed are {}, and interfaces of WASI 0.2{}",
+        imports.join(", "),
+        crate::contract::IMPORTS.join(", "),
+        crate::wasi::advice(imports)
+    )]
     UnknownImports {
         /// The imports outside the contract.
         imports: Vec<String>,

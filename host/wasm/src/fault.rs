@@ -27,6 +27,20 @@ pub(crate) enum HostTrap {
     ReadBytes,
     #[error("the arguments of a call of the lister have {given} bytes, more than {limit}")]
     Argument { given: usize, limit: usize },
+    #[error("more calls of WASI and the lister than the limit allows (limits.hostCalls of the manifest)")]
+    WasiCalls,
+    #[error("more than {0} open streams and timers of WASI")]
+    WasiHandles(u32),
+    #[error("wasi:random was asked for {wanted} bytes at once, more than {limit}")]
+    RandomBytes { wanted: u64, limit: u64 },
+    #[error(
+        "the plugin called exit with code {0} (wasi:cli/exit); a plugin ends a run by returning an outcome or an error"
+    )]
+    Exit(u8),
+    #[error(
+        "the plugin called {0}, but it has no network: it reads through the lister, asks for more with needs, and writes with its outcome"
+    )]
+    Network(String),
     #[error("{0}")]
     View(ViewError),
     #[error("the host panicked while it answered: {0}")]
@@ -38,8 +52,9 @@ impl HostTrap {
         match self {
             Self::Deadline(_) => FaultKind::Deadline,
             Self::Memory { .. } | Self::Tables { .. } => FaultKind::Memory,
-            Self::StaleLister => FaultKind::Trap,
+            Self::StaleLister | Self::Exit(_) | Self::Network(_) => FaultKind::Trap,
             Self::HostCalls | Self::ReadBytes | Self::Argument { .. } | Self::Panic(_) => FaultKind::HostCall,
+            Self::WasiCalls | Self::WasiHandles(_) | Self::RandomBytes { .. } => FaultKind::HostCall,
             Self::View(ViewError::BadSelector(..)) => FaultKind::Output,
             Self::View(ViewError::TooMuchWork | ViewError::TooManyBytes(_)) => FaultKind::HostCall,
             Self::View(_) => FaultKind::Grant,
@@ -52,6 +67,9 @@ impl HostTrap {
 pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_error: Option<&str>) -> PluginFault {
     let mut message = error.root_cause().to_string();
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
+        if let (HostTrap::Exit(_), Some(line)) = (trap, last_error) {
+            message = format!("{message}; the last error in its log: {line}");
+        }
         trap.kind()
     } else if let Some(trap) = error.downcast_ref::<Trap>() {
         message = describe(*trap, last_error);

@@ -231,6 +231,7 @@ impl Call<'_> {
     fn finish<T>(mut self, result: wasmtime::Result<T>) -> Finished<T> {
         let state = self.live.store.data_mut();
         let mut run = state.run.take();
+        let stderr = state.wasi.as_mut().zip(run.as_mut()).and_then(|(wasi, run)| wasi.end(run));
         state.clock = None;
         let usage = Usage {
             elapsed: self.started.elapsed(),
@@ -240,6 +241,7 @@ impl Call<'_> {
         };
         let worn = state.n_runs() >= MAX_USES
             || state.n_undropped() >= MAX_UNDROPPED
+            || state.wasi.as_ref().is_some_and(|wasi| wasi.is_worn())
             // A leak must reach this mark, where it costs an instance, before it reaches the limit, where it costs a run.
             || state.memory.n_bytes() > self.guest.limits.memory_bytes / 2;
         if result.is_ok() && !worn && self.guest.idle.keeps() {
@@ -247,6 +249,8 @@ impl Call<'_> {
         }
         let log = run.as_mut().map(|run| run.logs.take()).unwrap_or_default();
         let last_error = log.iter().rev().find(|line| line.level == "error").map(|line| line.message.as_str());
+        // Run-time libraries write the reason why they end a program to stderr.
+        let last_error = stderr.as_deref().or(last_error);
         Finished { result: result.map_err(|error| fault::classify(&error, false, last_error)), usage, log }
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! *Invariants*
-//! 1. A component imports only the contract; any other import is rejected before compilation.
+//! 1. A component imports only the contract and a closed WASI 0.2; any other import is rejected before compilation.
 //! 2. A lister serves the run for which it was created. Its number is never reused within an instance, so a lister that the
 //!    guest kept cannot read the snapshot of another run.
 //! 3. A run ends by its deadline, and an instance is never used after a trap.
@@ -35,9 +35,11 @@ mod scheduler;
 mod size;
 mod store;
 mod ticker;
+mod wasi;
 
 pub use cache::user_cache;
 pub use engine::{WasmConfig, WasmEngine};
 pub use error::{EngineError, LoadError, LoadProblem};
 pub use initialise::{Initialised, Initialiser};
 pub use inspect::{Inspection, Producer, Producers, inspect};
+pub use wasi::{WASI_INTERFACES, WasiInterface, wasi_interface};

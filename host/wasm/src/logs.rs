@@ -12,7 +12,7 @@ use pintle_core::text::printable;
 use crate::contract::log::Level;
 
 /// Longest line in bytes; longer ones are cut.
-const MAX_LINE_BYTES: usize = 4096;
+pub(crate) const MAX_LINE_BYTES: usize = 4096;
 /// Lines of a call that are kept with its result: the last ones, which usually contain the cause of a failure.
 const MAX_KEPT_BYTES: usize = 32 << 10;
 
@@ -48,6 +48,16 @@ pub(crate) struct Logs {
 impl Logs {
     pub(crate) fn new(plugin: Arc<str>, about: About, limits: &EffectiveLimits) -> Self {
         Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0, kept: VecDeque::new(), n_kept_bytes: 0 }
+    }
+
+    /// Name of the plugin.
+    pub(crate) fn plugin(&self) -> &str {
+        &self.plugin
+    }
+
+    /// The subject of the call.
+    pub(crate) fn about(&self) -> &About {
+        &self.about
     }
 
     /// Counts a line, and returns whether there is room for it.

@@ -15,6 +15,7 @@ use crate::fault::HostTrap;
 use crate::logs::Logs;
 use crate::scheduler::Slot;
 use crate::size::Size;
+use crate::wasi::WasiState;
 
 /// Maximum table elements of an instance, all tables together. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
@@ -40,6 +41,8 @@ pub(crate) struct StoreState {
     /// The current run's view; `None` between runs.
     pub(crate) run: Option<Run>,
     n_dropped: u32,
+    /// Present after the first call of WASI.
+    pub(crate) wasi: Option<Box<WasiState>>,
     _alive: Alive,
 }
 
@@ -90,7 +93,7 @@ impl StoreState {
     /// `total`: the memory of all instances of the plugin.
     pub(crate) fn new(limits: &EffectiveLimits, clock: Clock, alive: Alive, total: Arc<AtomicU64>) -> Self {
         let memory = Memory::new(limits.memory_bytes, total);
-        Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, _alive: alive }
+        Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, wasi: None, _alive: alive }
     }
 
     /// Starts a run and creates its lister.
@@ -134,20 +137,41 @@ impl StoreState {
         let Some(run) = self.run.as_mut().filter(|_| lister.rep() == current) else {
             return Err(HostTrap::StaleLister.into());
         };
-        run.n_host_calls += 1;
-        run.host_calls_left = run.host_calls_left.checked_sub(1).ok_or(HostTrap::HostCalls)?;
+        run.count_host_call(HostTrap::HostCalls)?;
         if n_given > MAX_ARGUMENT_BYTES {
             return Err(HostTrap::Argument { given: n_given, limit: MAX_ARGUMENT_BYTES }.into());
         }
         let view = &*run.view;
-        let answer = catch_unwind(AssertUnwindSafe(|| read(view)))
-            .map_err(|panic| HostTrap::Panic(panic_message(&*panic)))?
-            .map_err(HostTrap::View)?;
+        let answer = guarded(|| read(view))?.map_err(HostTrap::View)?;
         let n_bytes = answer.n_bytes() as u64;
         run.bytes_read += n_bytes;
         run.read_bytes_left = run.read_bytes_left.checked_sub(n_bytes).ok_or(HostTrap::ReadBytes)?;
         Ok((answer,))
     }
+
+    /// Counts a host call that is not one of the lister. While an instance is created, only the deadline bounds them.
+    pub(crate) fn count_host_call(&mut self, limit: HostTrap) -> wasmtime::Result<()> {
+        self.run.as_mut().map_or(Ok(()), |run| run.count_host_call(limit)).map_err(Into::into)
+    }
+
+    /// Asks for what identifies the current run; `None` while an instance is created.
+    pub(crate) fn ask<R>(&self, ask: impl FnOnce(&dyn View, &Logs) -> R) -> wasmtime::Result<Option<R>> {
+        let Some(run) = &self.run else { return Ok(None) };
+        Ok(Some(guarded(|| ask(&*run.view, &run.logs))?))
+    }
+}
+
+impl Run {
+    fn count_host_call(&mut self, limit: HostTrap) -> Result<(), HostTrap> {
+        self.n_host_calls += 1;
+        self.host_calls_left = self.host_calls_left.checked_sub(1).ok_or(limit)?;
+        Ok(())
+    }
+}
+
+/// Runs code of the host below a guest; a panic ends the run.
+fn guarded<R>(run: impl FnOnce() -> R) -> Result<R, HostTrap> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| HostTrap::Panic(panic_message(&*panic)))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

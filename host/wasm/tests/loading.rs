@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use pintle_wasm::{EngineError, Producer, WasmConfig, WasmEngine, inspect};
 use wasm_encoder::Section as _;
 
-use crate::support::{ENGINE, component, minimal_manifest, outcome, run, with_manifest, without_manifest};
+use crate::support::{ENGINE, component, minimal_manifest, outcome, run, text, with_manifest, without_manifest};
 
 /// The error, which `inspect` must tell in the same words if it can tell at all.
 #[track_caller]
@@ -20,11 +20,6 @@ fn check(bytes: &[u8], expect: Expect) {
         assert_eq!(inspected.to_string(), error);
     }
     expect.assert_eq(&error);
-}
-
-/// A component in text, with a manifest.
-fn text(wat: &str) -> Vec<u8> {
-    with_manifest(&wat::parse_str(wat).expect("valid text"), &minimal_manifest())
 }
 
 #[test]
@@ -142,13 +137,14 @@ fn imports_beside_the_contract_are_refused_by_name() {
     check(
         &text(
             r#"(component
-                (import "wasi:cli/environment@0.2.9" (instance))
+                (import "wasi:cli/environment@0.3.0" (instance))
+                (import "wasi:http/incoming-handler@0.2.9" (instance))
                 (import "pintle:controller/view@9.0.0" (instance))
                 (import "run" (func))
             )"#,
         ),
         expect![
-            "plugin.wasm: component imports wasi:cli/environment@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0"
+            "plugin.wasm: component imports wasi:cli/environment@0.3.0, wasi:http/incoming-handler@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, and interfaces of WASI 0.2; of WASI, the host offers versions 0.2.x: build for WASI 0.2, for example for wasm32-wasip2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome"
         ],
     );
 }

@@ -4,3 +4,4 @@ mod contract;
 mod loading;
 mod sandbox;
 mod support;
+mod wasi;

@@ -3,6 +3,7 @@
 mod access;
 mod show;
 
+use pintle_wasm::{WASI_INTERFACES, WasiInterface, wasi_interface};
 use serde_json::{Value, json};
 
 /// A component that was inspected.
@@ -40,9 +41,22 @@ impl Inspected<'_> {
             "verified": self.is_verified,
             "contract": found.contract,
             "imports": found.imports,
+            "acceptedImports": accepted(),
             "exports": found.exports,
             "access": access::of(&found.manifest).iter().map(access::Access::json).collect::<Vec<_>>(),
             "manifest": *found.manifest,
         })
     }
+}
+
+/// The imports beside the contract that a host accepts, in every version 0.2.x.
+fn accepted() -> Vec<Value> {
+    let json =
+        |interface: &WasiInterface| json!({"name": interface.name, "versions": "0.2.x", "gives": interface.gives});
+    WASI_INTERFACES.iter().map(json).collect()
+}
+
+/// What a plugin gets from an import of WASI.
+fn gives(import: &str) -> Option<&'static str> {
+    wasi_interface(import).map(|interface| interface.gives)
 }

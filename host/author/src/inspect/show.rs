@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::text::{Printable, bytes, table};
-use pintle_wasm::Producer;
+use pintle_wasm::{Producer, WASI_INTERFACES};
 
-use super::{Inspected, access};
+use super::{Inspected, access, gives};
 
 pub(super) fn text(inspected: &Inspected<'_>) -> String {
     let found = inspected.found;
@@ -30,13 +30,16 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
     line("instances", &format!("{:?}", manifest.instances).to_lowercase());
     line("world", world(found.maps()));
     for import in &found.imports {
-        let _ = writeln!(text, "  import {import};");
+        let gives = gives(import).map(|gives| format!(" // {gives}")).unwrap_or_default();
+        let _ = writeln!(text, "  import {import};{gives}");
     }
     for export in &found.exports {
         // A name with a package is an interface, one without a function.
         let function = if export.contains(':') { "" } else { ": func" };
         let _ = writeln!(text, "  export {export}{function};");
     }
+    let accepted: Vec<&str> = WASI_INTERFACES.iter().map(|interface| interface.name).collect();
+    let _ = writeln!(text, "accepts    the contract, and of WASI 0.2 {}", accepted.join(", "));
     describe(&mut text, manifest);
     text
 }
@@ -92,9 +95,73 @@ mod tests {
     use std::sync::Arc;
 
     use pintle_wasm::{Inspection, Producers};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn found(manifest: &Value, imports: &[&str]) -> Inspection {
+        Inspection {
+            manifest: Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap()),
+            manifest_json: String::new(),
+            imports: imports.iter().map(|&import| import.to_owned()).collect(),
+            exports: Vec::new(),
+            contract: String::new(),
+            size_bytes: 1,
+            memory_bytes: 0,
+            digest: "abc".to_owned(),
+            producers: Producers::default(),
+        }
+    }
+
+    #[test]
+    fn imports_of_wasi_show_what_they_give() {
+        let manifest =
+            json!({"name": "p", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}]});
+        let found = found(&manifest, &["pintle:controller/log@0.1.0", "wasi:cli/exit@0.2.6"]);
+        let inspected = Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false };
+        let text = text(&inspected);
+        assert!(text.contains("\n  import pintle:controller/log@0.1.0;\n"), "{text}");
+        assert!(text.contains("\n  import wasi:cli/exit@0.2.6; // a call is a fault\n"), "{text}");
+        let accepts =
+            text.lines().find_map(|line| line.strip_prefix("accepts    the contract, and of WASI 0.2 ")).unwrap();
+        let accepts: Vec<&str> = accepts.split(", ").collect();
+        let json = inspected.json();
+        let listed: Vec<&str> =
+            json["acceptedImports"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(listed, accepts);
+        // Whoever adds an interface to the list opens the sandbox for it.
+        expect_test::expect![[r#"
+            wasi:cli/environment
+            wasi:cli/exit
+            wasi:cli/stderr
+            wasi:cli/stdin
+            wasi:cli/stdout
+            wasi:cli/terminal-input
+            wasi:cli/terminal-output
+            wasi:cli/terminal-stderr
+            wasi:cli/terminal-stdin
+            wasi:cli/terminal-stdout
+            wasi:clocks/monotonic-clock
+            wasi:clocks/wall-clock
+            wasi:filesystem/preopens
+            wasi:filesystem/types
+            wasi:http/outgoing-handler
+            wasi:http/types
+            wasi:io/error
+            wasi:io/poll
+            wasi:io/streams
+            wasi:random/insecure
+            wasi:random/insecure-seed
+            wasi:random/random
+            wasi:sockets/instance-network
+            wasi:sockets/ip-name-lookup
+            wasi:sockets/network
+            wasi:sockets/tcp
+            wasi:sockets/tcp-create-socket
+            wasi:sockets/udp
+            wasi:sockets/udp-create-socket"#]]
+        .assert_eq(&listed.join("\n"));
+    }
 
     #[test]
     fn no_word_of_a_manifest_looks_like_a_line_of_the_answer() {
@@ -104,17 +171,7 @@ mod tests {
             "queues": [{"name": "q\nsigned     yes"}],
             "config": {"s": {"type": "string", "default": hostile, "description": hostile}},
         });
-        let found = Inspection {
-            manifest: Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap()),
-            manifest_json: String::new(),
-            imports: Vec::new(),
-            exports: Vec::new(),
-            contract: String::new(),
-            size_bytes: 1,
-            memory_bytes: 0,
-            digest: "abc".to_owned(),
-            producers: Producers::default(),
-        };
+        let found = found(&manifest, &[]);
         let text = text(&Inspected { file: "a\nsigned     yes", found: &found, n_signatures: 0, is_verified: false });
         let signed: Vec<&str> = text.lines().filter(|line| line.starts_with("signed")).collect();
         assert_eq!(signed, ["signed     no"], "{text}");

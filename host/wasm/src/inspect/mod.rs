@@ -13,6 +13,7 @@ use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 pub use self::producers::{Producer, Producers};
 use crate::contract;
 use crate::error::{LoadError, LoadProblem};
+use crate::wasi;
 
 /// Metadata of a component.
 #[derive(Clone, Debug)]
@@ -64,7 +65,8 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     let mut found = Found::default();
     found.read(bytes)?;
 
-    let foreign = |import: &&String| !contract::IMPORTS.contains(&import.as_str());
+    let foreign =
+        |import: &&String| !contract::IMPORTS.contains(&import.as_str()) && wasi::wasi_interface(import).is_none();
     let unknown: Vec<String> = found.imports.iter().filter(foreign).cloned().collect();
     if !unknown.is_empty() {
         return Err(LoadProblem::UnknownImports { imports: unknown });

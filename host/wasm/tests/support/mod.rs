@@ -8,6 +8,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use pintle_core::contract::manifest::SECTION;
 use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError, Outcome};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::version::ResourceVersion;
+use pintle_core::object::{Meta, Object};
 use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::guest::{FaultKind, Guest, Run};
 use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
@@ -57,6 +59,11 @@ pub fn without_manifest(component: &[u8]) -> Vec<u8> {
     component.strip_suffix(section.as_slice()).expect("the manifest is the last section").to_vec()
 }
 
+/// A component in text, with a manifest.
+pub fn text(wat: &str) -> Vec<u8> {
+    with_manifest(&wat::parse_str(wat).expect("valid text"), &minimal_manifest())
+}
+
 /// A manifest of the least size.
 pub fn minimal_manifest() -> String {
     serde_json::json!({
@@ -103,6 +110,8 @@ pub struct TestView {
     pub answers: Answers,
     pub attempt: u32,
     pub count: Option<usize>,
+    /// The resourceVersion of any object, for the host itself.
+    pub version: Option<u64>,
     /// Panic when asked for the time.
     pub broken: bool,
     pub asked: Arc<Mutex<Vec<String>>>,
@@ -176,6 +185,13 @@ impl View for TestView {
 
     fn failures(&self) -> &[MutationFailure] {
         &self.failures
+    }
+
+    fn object(&self, _: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
+        let resource_version = ResourceVersion::Number(self.version?);
+        let meta = Meta { key: object.clone(), resource_version, ..Meta::default() };
+        let (texts, index_values, selectors) = Default::default();
+        Some(Arc::new(Object { meta, text_set: Arc::default(), texts, index_values, selectors }))
     }
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {
