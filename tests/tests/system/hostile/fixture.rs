@@ -206,9 +206,9 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
         ("another world", of_core("", "run")?, "exports no function \"reconcile\""),
         ("wrong types", of_core("", "reconcile")?, "does not fit the contract"),
         (
-            "WASI",
-            text(r#"(component (import "wasi:cli/environment@0.2.9" (instance)))"#)?,
-            "imports wasi:cli/environment",
+            "a server of WASI",
+            text(r#"(component (import "wasi:http/incoming-handler@0.2.9" (instance)))"#)?,
+            "imports wasi:http/incoming-handler",
         ),
         ("another contract", text(r#"(component (import "pintle:controller/view@0.0.9" (instance)))"#)?, "view@0.0.9"),
         ("an older contract", changed(&|m| m["contract"] = "0.0".into())?, "version \"0.0\" is not known"),
