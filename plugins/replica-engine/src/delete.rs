@@ -8,7 +8,6 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step};
 
 use crate::owner::{HasSelector as _, Owner};
-use crate::rank::{Candidate, sort};
 use crate::{Brief, Pod};
 
 /// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
@@ -26,11 +25,8 @@ pub(crate) fn push<O: Owner>(
     let active = active.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
     let chosen: Vec<&Pod> = if number < active.len() {
         let neighbours = neighbours(lister, owner)?;
-        let candidates = active
-            .iter()
-            .map(|pod| Candidate::new(pod, neighbours.get(&pod.spec.node_name).copied().unwrap_or_default()))
-            .collect();
-        let sorted: Vec<&Pod> = sort(candidates, now).into_iter().map(|candidate| candidate.pod).collect();
+        let on_node = |pod: &Pod| neighbours.get(&pod.spec.node_name).copied().unwrap_or_default();
+        let sorted = pods::rank(&active, on_node, now);
         observe_ages(outcome, &sorted, number, now);
         sorted.into_iter().take(number).collect()
     } else {

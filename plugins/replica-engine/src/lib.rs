@@ -17,7 +17,6 @@
 mod create;
 mod delete;
 mod owner;
-mod rank;
 mod status;
 mod types;
 

@@ -57,13 +57,10 @@ where
     let mut may_adopt = false;
     for object in objects {
         let meta = object.metadata();
-        let matches = selector.matches(meta.labels());
-        match meta.controller_uid() {
-            Some(uid) if uid != owner.uid() => {}
-            Some(_) if matches => claimed.owned.push(object),
-            Some(_) if !is_deleting(owner) => claimed.mutations.push(release(&T::KIND, meta, owner.uid())),
-            Some(_) => {}
-            None if matches && !is_deleting(owner) && !is_deleting(meta) && same_namespace(owner, meta) => {
+        match relation(owner, selector, meta) {
+            Relation::Owned => claimed.owned.push(object),
+            Relation::Release => claimed.mutations.push(release(&T::KIND, meta, owner.uid())),
+            Relation::Adopt => {
                 if !may_adopt {
                     recheck::<O>(lister, owner)?;
                     may_adopt = true;
@@ -71,10 +68,44 @@ where
                 claimed.mutations.push(adopt(&O::KIND, owner, &T::KIND, meta));
                 claimed.owned.push(object);
             }
-            None => {}
+            Relation::None => {}
         }
     }
     Ok(claimed)
+}
+
+/// What an object is to an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// It is the owner's, and the selector matches it.
+    Owned,
+    /// It has no controller, and becomes the owner's: [`recheck`] the owner, then [`adopt`].
+    Adopt,
+    /// It is the owner's, and no longer should be: [`release`].
+    Release,
+    /// It is another's or nobody's, and remains so.
+    None,
+}
+
+/// What an object is to an owner, by its controller reference and its labels. An owner that is being deleted neither adopts nor
+/// releases, an object that is being deleted is not adopted, and a namespaced owner adopts only in its namespace.
+#[doc(alias = "ClaimObject")]
+pub fn relation(
+    owner: &impl HasDeletionTimestamp,
+    selector: &Selector,
+    object: &(impl HasLabels + HasController + HasDeletionTimestamp),
+) -> Relation {
+    let matches = selector.matches(object.labels());
+    match object.controller_uid() {
+        Some(uid) if uid != owner.uid() => Relation::None,
+        Some(_) if matches => Relation::Owned,
+        Some(_) if !is_deleting(owner) => Relation::Release,
+        Some(_) => Relation::None,
+        None if matches && !is_deleting(owner) && !is_deleting(object) && same_namespace(owner, object) => {
+            Relation::Adopt
+        }
+        None => Relation::None,
+    }
 }
 
 fn same_namespace(owner: &impl Metadata, object: &impl Metadata) -> bool {
@@ -85,9 +116,12 @@ fn is_deleting(object: &impl HasDeletionTimestamp) -> bool {
     object.deletion_timestamp().is_some()
 }
 
-/// Whether the API server itself still has the owner, with the same uid and not being deleted.
+/// Succeeds if the API server itself still has the owner, with the same uid and not being deleted. Call it before the first adoption.
+///
+/// # Errors
+/// [`Error::Needs`] for the read: pass it on with `?`. A retry if the owner was replaced or is being deleted.
 #[doc(alias = "RecheckDeletionTimestamp")]
-fn recheck<O>(lister: &impl Lister, owner: &O::Metadata) -> Result<(), Error>
+pub fn recheck<O>(lister: &impl Lister, owner: &O::Metadata) -> Result<(), Error>
 where
     O: Resource<Metadata: HasDeletionTimestamp>,
 {
@@ -126,4 +160,54 @@ pub fn release(kind: &Kind, object: &impl Metadata, owner_uid: &str) -> Mutation
         Refusal::Invalid,
         Refusal::Conflict,
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::meta::ObjectMeta;
+    use crate::time::Timestamp;
+
+    /// `deleted`, `of=UID`, `label=VALUE`, `in=NAMESPACE`.
+    fn meta(text: &str) -> ObjectMeta {
+        let mut meta = ObjectMeta { namespace: "ns".into(), ..ObjectMeta::default() };
+        for word in text.split_whitespace() {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("deleted", _) => meta.deletion_timestamp = Some(Timestamp::from_micros(0)),
+                ("uid", uid) => meta.uid = uid.into(),
+                ("in", namespace) => meta.namespace = namespace.into(),
+                ("of", uid) => meta.owner_references.push(OwnerReference {
+                    uid: uid.into(),
+                    controller: Some(true),
+                    ..OwnerReference::default()
+                }),
+                (label, value) => drop(meta.labels.insert(label.into(), value.into())),
+            }
+        }
+        meta
+    }
+
+    /// As `TestClaimPods` of controller_ref_manager_test.go.
+    #[test]
+    fn objects_are_claimed_by_controller_and_labels() {
+        let selector = Selector::parse("app=web").unwrap();
+        for (owner, object, expected) in [
+            ("uid=1", "app=web", Relation::Adopt),
+            ("uid=1", "app=other", Relation::None),
+            ("uid=1 deleted", "app=web", Relation::None),
+            ("uid=1", "app=web deleted", Relation::None),
+            ("uid=1", "app=web in=other", Relation::None),
+            ("uid=1 in=", "app=web in=other", Relation::Adopt),
+            ("uid=1", "app=web of=2", Relation::None),
+            ("uid=1", "app=other of=2", Relation::None),
+            ("uid=1", "app=web of=1", Relation::Owned),
+            ("uid=1", "app=web of=1 deleted", Relation::Owned),
+            ("uid=1 deleted", "app=web of=1", Relation::Owned),
+            ("uid=1", "app=other of=1", Relation::Release),
+            ("uid=1 deleted", "app=other of=1", Relation::None),
+            ("uid=1", "app=other of=1 deleted", Relation::Release),
+        ] {
+            assert_eq!(relation(&meta(owner), &selector, &meta(object)), expected, "{owner}: {object}");
+        }
+    }
 }

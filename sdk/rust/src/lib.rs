@@ -37,6 +37,8 @@
 //! | clean up | [`has_finalizer`], [`add_finalizer`], [`remove_finalizer`] |
 //! | tell | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
 //! | notice changes | [`hash()`] |
+//! | do something later | [`Outcome::requeue_after`], [`Outcome::requeue_at`], `cron` (a feature) |
+//! | do as Kubernetes' controllers do | [`revisions`], [`pods`], [`quantity`], [`nodes`], [`cidr`], [`conditions`], [`finalizers`] |
 //! | test natively | `testing` |
 //!
 //! # Not here
@@ -82,8 +84,11 @@ pub mod api;
 pub mod borrowed;
 pub mod canonical;
 pub mod children;
+pub mod cidr;
 pub mod conditions;
 pub mod controller_ref;
+#[cfg(feature = "cron")]
+pub mod cron;
 pub mod document;
 pub mod equality;
 mod error;
@@ -93,8 +98,11 @@ pub mod int_or_percent;
 pub mod int_or_string;
 mod lister;
 pub mod log;
+pub mod nodes;
 mod outcome;
 pub mod pods;
+pub mod quantity;
+pub mod revisions;
 pub mod selector;
 pub mod status;
 #[cfg(not(target_arch = "wasm32"))]
@@ -113,8 +121,8 @@ pub use error::Error;
 pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
 pub use outcome::{
-    Action, ApiError, Body, Event, EventType, Mutation, MutationFailure, Need, Observation, Order, Outcome, PatchType,
-    Preconditions, Propagation, Refusal, Step, json,
+    Action, ApiError, Body, Event, EventType, LONGEST_REQUEUE, Mutation, MutationFailure, Need, Observation, Order,
+    Outcome, PatchType, Preconditions, Propagation, Refusal, Step, json,
 };
 pub use status::patch_status;
 pub use types::{Key, Kind, ObjectKey};
@@ -125,6 +133,11 @@ pub use wit_bindgen;
 
 #[doc(hidden)]
 pub use serde;
+
+/// The examples of the page are tests.
+#[cfg(all(doctest, feature = "cron"))]
+#[doc = include_str!("../../docs/engines.md")]
+struct Engines;
 
 /// Makes types of the kinds that the manifest watches, with the fields that it declares and no others.
 ///

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::api::meta::Metadata;
 use crate::document::Document;
+use crate::time::Timestamp;
 use crate::types::{Kind, ObjectKey};
 
 /// JSON text of anything that serializes.
@@ -463,6 +464,9 @@ pub struct Observation {
     pub value: f64,
 }
 
+/// Longest time until a key is run again: 2^31 - 1 ms, 24.8 days, the most that the contract has.
+pub const LONGEST_REQUEUE: Duration = Duration::from_millis(2_147_483_647);
+
 /// What one run wants. The default: nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -509,6 +513,15 @@ impl Outcome {
     pub fn requeue_after(mut self, after: Duration) -> Self {
         self.requeue_after = Some(self.requeue_after.map_or(after, |earlier| earlier.min(after)));
         self
+    }
+
+    /// Runs the key again at this time; [`Lister::now`](crate::Lister::now) is the `now` of the run. The earliest of several calls counts.
+    ///
+    /// A key waits for at most [`LONGEST_REQUEUE`]. A run for a later time comes then, and calls this again: do what is due by the
+    /// clock, not because the key runs.
+    #[must_use]
+    pub fn requeue_at(self, time: Timestamp, now: Timestamp) -> Self {
+        self.requeue_after(time.since(now).min(LONGEST_REQUEUE))
     }
 
     /// Asks for a read; the host answers it and calls again.
@@ -574,4 +587,29 @@ pub struct ApiError {
     pub code: u32,
     pub reason: String,
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_too_far_away_is_looked_at_again() {
+        const DAY: u64 = 86_400;
+        let begin = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+        let due = begin.plus(Duration::from_secs(365 * DAY));
+        let mut now = begin;
+        let mut n_runs = 0;
+        while now < due {
+            let after = Outcome::new().requeue_at(due, now).requeue_after.unwrap();
+            assert!(after <= Duration::from_millis(2_147_483_647));
+            now = now.plus(after);
+            n_runs += 1;
+        }
+        assert_eq!((now, n_runs), (due, 15));
+        // What is past is due now, and the earliest time counts.
+        assert_eq!(Outcome::new().requeue_at(begin, due).requeue_after, Some(Duration::ZERO));
+        let both = Outcome::new().requeue_after(Duration::from_secs(5)).requeue_at(due, begin);
+        assert_eq!(both.requeue_after, Some(Duration::from_secs(5)));
+    }
 }

@@ -436,9 +436,58 @@ impl ::pintle_sdk::api::meta::Metadata for {name} {{
                 "fn ready(&self) -> {since} {{\n        {find}.map(|condition| condition.last_transition_time)\n    }}"
             );
             write("HasReadiness", &method);
+            if ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+                .iter()
+                .all(|time| has(&["metadata", time]))
+            {
+                write("HasEndTimes", END_TIMES);
+            }
+        }
+        if part("type") && part("status") {
+            write("HasConditions", HAS_CONDITION);
+        }
+        let ends = |statuses: &str| {
+            ["exitCode", "finishedAt"].iter().all(|part| has(&["status", statuses, "state", "terminated", part]))
+                && has(&["status", statuses, "name"])
+        };
+        let init = |part: &str| has(&["spec", "initContainers", part]);
+        if ends("containerStatuses") && ends("initContainerStatuses") && init("name") && init("restartPolicy") {
+            write("HasContainers", CONTAINERS);
         }
     }
 }
+
+const HAS_CONDITION: &str = r#"fn condition(&self, kind: &str) -> ::core::option::Option<&str> {
+        let found = self.status.conditions.iter().find(|condition| condition.type_ == kind)?;
+        ::core::option::Option::Some(found.status.as_str())
+    }"#;
+
+const END_TIMES: &str = r#"fn not_ready_since(&self) -> ::core::option::Option<::pintle_sdk::time::Timestamp> {
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
+        if ready.status == "False" { ready.last_transition_time } else { ::core::option::Option::None }
+    }
+    fn deletion(&self) -> ::core::option::Option<(::pintle_sdk::time::Timestamp, ::core::time::Duration)> {
+        let grace = self.metadata.deletion_grace_period_seconds.unwrap_or_default();
+        let grace = ::core::convert::TryInto::try_into(grace).unwrap_or_default();
+        ::core::option::Option::Some((self.metadata.deletion_timestamp?, ::core::time::Duration::from_secs(grace)))
+    }
+    fn created(&self) -> ::core::option::Option<::pintle_sdk::time::Timestamp> { self.metadata.creation_timestamp }"#;
+
+const CONTAINERS: &str = r#"fn containers(&self) -> ::std::vec::Vec<::pintle_sdk::pods::Container<'_>> {
+        use ::pintle_sdk::pods::{Container, Exit, Role};
+        let mut all = ::std::vec::Vec::new();
+        for status in &self.status.container_statuses {
+            let exit = status.state.terminated.as_ref().map(|end| Exit { code: end.exit_code, at: end.finished_at });
+            all.push(Container { name: &status.name, role: Role::Main, exit });
+        }
+        for status in &self.status.init_container_statuses {
+            let exit = status.state.terminated.as_ref().map(|end| Exit { code: end.exit_code, at: end.finished_at });
+            let spec = self.spec.init_containers.iter().find(|spec| spec.name == status.name);
+            let is_sidecar = spec.is_some_and(|spec| spec.restart_policy.as_deref() == ::core::option::Option::Some("Always"));
+            all.push(Container { name: &status.name, role: if is_sidecar { Role::Sidecar } else { Role::Init }, exit });
+        }
+        all
+    }"#;
 
 struct Member {
     field: String,

@@ -1,8 +1,25 @@
 //! States of Pods: of the type that [`types!`](crate::types) makes, and of the cheap [`Brief`].
+//!
+//! | question | function |
+//! | --- | --- |
+//! | does it count? | [`is_active`], [`is_terminal`], [`is_terminating`], [`is_succeeded`], [`is_failed`], [`state`] |
+//! | does it serve? | [`is_ready`], [`ready_since`], [`is_available`], [`until_available`] |
+//! | how and when did it end? | [`failed_container`], [`finished_at`], [`is_disruption_target`] |
+//! | which ones go first? | [`rank()`] |
+//!
+//! *Source*: Kubernetes' `pkg/api/v1/pod/util.go`, `pkg/controller/controller_utils.go`, `pkg/controller/job/backoff_utils.go` and
+//! `pkg/controller/job/pod_failure_policy.go`.
 
 mod brief;
+mod containers;
+mod rank;
 
 pub use brief::Brief;
+pub use containers::{
+    Container, Exit, HasConditions, HasContainers, HasEndTimes, Role, State, containers_finished_at, failed_container,
+    finished_at, is_disruption_target, is_failed, is_succeeded, state,
+};
+pub use rank::{HasRank, rank};
 
 use std::time::Duration;
 

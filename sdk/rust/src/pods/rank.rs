@@ -1,31 +1,52 @@
 //! The order in which Pods are deleted.
-//!
-//! The first rule that tells two Pods apart decides; the Pod that
-//!
-//! 1. is not on a node yet,
-//! 2. is pending, or else in an unknown phase, rather than running,
-//! 3. is not ready,
-//! 4. has the lower `controller.kubernetes.io/pod-deletion-cost`,
-//! 5. shares its node with more Pods of its owner's siblings,
-//! 6. became ready later,
-//! 7. has restarted more often, and after that whose sidecars have,
-//! 8. was created later
-//!
-//! goes first. The times of 6 and 8 are compared by the logarithm of the age, and by uid within the same power of two, so that
-//! it does not always hit the Pods of the newest node.
-//!
-//! *Source*: `ActivePodsWithRanks`. Rules 6 to 8 together are no total order, so the sort must not rely on one: std's may panic.
 
 use std::cmp::Ordering;
 
-use pintle_sdk::pods;
-use pintle_sdk::time::Timestamp;
+use super::{HasPhase, HasReadiness, is_ready, ready_since};
+use crate::time::Timestamp;
 
-use crate::Pod;
+/// A Pod with what its rank depends on. Implement it for the plugin's own type.
+pub trait HasRank: HasPhase + HasReadiness {
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+    /// `spec.nodeName`; empty if it is not on a Node yet.
+    fn node_name(&self) -> &str;
+    /// `metadata.creationTimestamp`.
+    fn created(&self) -> Option<Timestamp>;
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`.
+    fn deletion_cost(&self) -> Option<&str>;
+    /// `restartCount` of each container, and whether it is a sidecar (an init container with `restartPolicy: Always`). Other init
+    /// containers are left out.
+    fn restarts(&self) -> Vec<(i32, bool)>;
+}
+
+/// Sorts Pods so that those which are missed least come first: delete from the front. `neighbours` counts the Pods on the same Node
+/// that do the same work, such as those of all ReplicaSets of a Deployment.
+///
+/// The first rule that tells two Pods apart decides; the Pod that
+///
+/// 1. is not on a node yet,
+/// 2. is pending, or else in an unknown phase, rather than running,
+/// 3. is not ready,
+/// 4. has the lower `controller.kubernetes.io/pod-deletion-cost`,
+/// 5. shares its node with more neighbours,
+/// 6. became ready later,
+/// 7. has restarted more often, and after that whose sidecars have,
+/// 8. was created later
+///
+/// goes first. The times of 6 and 8 are compared by the logarithm of the age, and by uid within the same power of two, so that
+/// it does not always hit the Pods of the newest node.
+///
+/// *Source*: `ActivePodsWithRanks` of Kubernetes' `pkg/controller/controller_utils.go`.
+#[doc(alias = "ActivePodsWithRanks")]
+pub fn rank<P: HasRank>(pods: &[P], neighbours: impl Fn(&P) -> usize, now: Timestamp) -> Vec<&P> {
+    let candidates = pods.iter().map(|pod| Candidate::new(pod, neighbours(pod))).collect();
+    sort(candidates, now).into_iter().map(|candidate| candidate.pod).collect()
+}
 
 /// A Pod with what the rules look at.
-pub(crate) struct Candidate<'a> {
-    pub(crate) pod: &'a Pod,
+struct Candidate<'a, P> {
+    pod: &'a P,
     unassigned: bool,
     phase: u8,
     ready: bool,
@@ -36,22 +57,22 @@ pub(crate) struct Candidate<'a> {
     restarts: (i32, i32),
 }
 
-impl<'a> Candidate<'a> {
-    pub(crate) fn new(pod: &'a Pod, neighbours: usize) -> Self {
-        let ready = pods::is_ready(pod);
+impl<'a, P: HasRank> Candidate<'a, P> {
+    fn new(pod: &'a P, neighbours: usize) -> Self {
+        let ready = is_ready(pod);
         Self {
             pod,
-            unassigned: pod.spec.node_name.is_empty(),
-            phase: match pod.status.phase.as_str() {
+            unassigned: pod.node_name().is_empty(),
+            phase: match pod.phase() {
                 "Unknown" => 1,
                 "Running" => 2,
                 _ => 0,
             },
             ready,
-            cost: deletion_cost(pod),
+            cost: cost(pod.deletion_cost()),
             neighbours,
-            ready_since: pods::ready_since(pod),
-            restarts: restarts(pod),
+            ready_since: ready_since(pod),
+            restarts: most(&pod.restarts()),
         }
     }
 
@@ -78,7 +99,7 @@ impl<'a> Candidate<'a> {
         if self.restarts != other.restarts {
             return self.restarts > other.restarts;
         }
-        let (created, other_created) = (self.pod.metadata.creation_timestamp, other.pod.metadata.creation_timestamp);
+        let (created, other_created) = (self.pod.created(), other.pod.created());
         created != other_created && self.is_younger(other, created, other_created, now)
     }
 
@@ -86,39 +107,36 @@ impl<'a> Candidate<'a> {
     fn is_younger(&self, other: &Self, own: Option<Timestamp>, others: Option<Timestamp>, now: Timestamp) -> bool {
         let (Some(own), Some(others)) = (own, others) else { return own.is_none() };
         match magnitude(now, own).cmp(&magnitude(now, others)) {
-            Ordering::Equal => self.pod.metadata.uid < other.pod.metadata.uid,
+            Ordering::Equal => self.pod.uid() < other.pod.uid(),
             order => order == Ordering::Less,
         }
     }
 }
 
-/// Power of two of the age in nanoseconds; `None`, the smallest, if there is no age yet.
+/// Power of two of the age in nanoseconds; `None`, the smallest, if it has not aged yet.
 fn magnitude(now: Timestamp, since: Timestamp) -> Option<u32> {
     now.since(since).as_nanos().checked_ilog2()
 }
 
-fn deletion_cost(pod: &Pod) -> i32 {
-    let Some(text) = &pod.metadata.annotations.pod_deletion_cost else { return 0 };
+fn cost(annotation: Option<&str>) -> i32 {
+    let Some(text) = annotation else { return 0 };
     // Neither a plus sign nor leading zeros are valid, although they would parse.
     let plain = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
     if plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
-fn restarts(pod: &Pod) -> (i32, i32) {
-    let most = |counts: &mut dyn Iterator<Item = i32>| counts.max().unwrap_or(0).max(0);
-    let is_sidecar = |name: &str| {
-        let always = Some("Always");
-        pod.spec.init_containers.iter().any(|c| c.name == name && c.restart_policy.as_deref() == always)
+/// Most restarts of a container, and of a sidecar.
+fn most(restarts: &[(i32, bool)]) -> (i32, i32) {
+    let most = |of_sidecars| {
+        let counts = restarts.iter().filter(|(_, is_sidecar)| *is_sidecar == of_sidecars).map(|(count, _)| *count);
+        counts.max().unwrap_or(0).max(0)
     };
-    let sidecars = pod.status.init_container_statuses.iter().filter(|status| is_sidecar(&status.name));
-    (
-        most(&mut pod.status.container_statuses.iter().map(|status| status.restart_count)),
-        most(&mut sidecars.map(|status| status.restart_count)),
-    )
+    (most(false), most(true))
 }
 
-/// Sorts by merging; works, in some order, even where the rules contradict one another.
-pub(crate) fn sort(mut candidates: Vec<Candidate<'_>>, now: Timestamp) -> Vec<Candidate<'_>> {
+/// Sorts by merging; works, in some order, even where the rules contradict one another. Rules 6 to 8 together are no total order, so
+/// the sort must not rely on one: std's may panic.
+fn sort<P: HasRank>(mut candidates: Vec<Candidate<'_, P>>, now: Timestamp) -> Vec<Candidate<'_, P>> {
     if candidates.len() < 2 {
         return candidates;
     }
@@ -137,44 +155,75 @@ pub(crate) fn sort(mut candidates: Vec<Candidate<'_>>, now: Timestamp) -> Vec<Ca
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{
-        PodSpecInitContainers, PodStatusConditions, PodStatusContainerStatuses, PodStatusInitContainerStatuses,
-    };
+
+    #[derive(Default)]
+    struct Pod {
+        name: String,
+        uid: String,
+        node_name: String,
+        phase: String,
+        created: Option<Timestamp>,
+        ready: Option<Option<Timestamp>>,
+        cost: Option<String>,
+        restarts: Vec<(i32, bool)>,
+    }
+
+    impl HasPhase for Pod {
+        fn phase(&self) -> &str {
+            &self.phase
+        }
+    }
+
+    impl HasReadiness for Pod {
+        fn ready(&self) -> Option<Option<Timestamp>> {
+            self.ready
+        }
+    }
+
+    impl HasRank for Pod {
+        fn uid(&self) -> &str {
+            &self.uid
+        }
+
+        fn node_name(&self) -> &str {
+            &self.node_name
+        }
+
+        fn created(&self) -> Option<Timestamp> {
+            self.created
+        }
+
+        fn deletion_cost(&self) -> Option<&str> {
+            self.cost.as_deref()
+        }
+
+        fn restarts(&self) -> Vec<(i32, bool)> {
+            self.restarts.clone()
+        }
+    }
 
     /// `name uid=.. node=.. phase=.. ready=AGE created=AGE cost=.. restarts=.. sidecar=.. rank=..`; ages are in seconds, `ready=?`
     /// is ready without a time.
     fn pod(text: &str, now: Timestamp) -> (Pod, usize) {
         let mut words = text.split_whitespace();
-        let mut pod = Pod::default();
-        pod.metadata.name = words.next().unwrap().to_owned();
-        pod.spec.node_name = "node".into();
-        pod.status.phase = "Running".into();
+        let mut pod = Pod {
+            name: words.next().unwrap().to_owned(),
+            node_name: "node".into(),
+            phase: "Running".into(),
+            ..Pod::default()
+        };
         let mut rank = 0;
         let ago = |seconds: &str| seconds.parse().ok().map(|s| now.minus(std::time::Duration::from_secs(s)));
         for (field, value) in words.map(|word| word.split_once('=').unwrap()) {
-            let restart_count = || value.parse().unwrap();
             match field {
-                "uid" => pod.metadata.uid = value.into(),
-                "node" => pod.spec.node_name = value.into(),
-                "phase" => pod.status.phase = value.into(),
-                "created" => pod.metadata.creation_timestamp = ago(value),
-                "cost" => pod.metadata.annotations.pod_deletion_cost = Some(value.into()),
+                "uid" => pod.uid = value.into(),
+                "node" => pod.node_name = value.into(),
+                "phase" => pod.phase = value.into(),
+                "created" => pod.created = ago(value),
+                "cost" => pod.cost = Some(value.into()),
                 "rank" => rank = value.parse().unwrap(),
-                "restarts" => {
-                    pod.status.container_statuses.push(PodStatusContainerStatuses { restart_count: restart_count() });
-                }
-                "sidecar" | "init" => {
-                    let restart_policy = (field == "sidecar").then(|| "Always".to_owned());
-                    let name = field.to_owned();
-                    pod.spec.init_containers.push(PodSpecInitContainers { name: name.clone(), restart_policy });
-                    let status = PodStatusInitContainerStatuses { name, restart_count: restart_count() };
-                    pod.status.init_container_statuses.push(status);
-                }
-                "ready" => pod.status.conditions.push(PodStatusConditions {
-                    type_: "Ready".into(),
-                    status: "True".into(),
-                    last_transition_time: ago(value),
-                }),
+                "restarts" | "sidecar" => pod.restarts.push((value.parse().unwrap(), field == "sidecar")),
+                "ready" => pod.ready = Some(ago(value)),
                 other => panic!("what is {other}?"),
             }
         }
@@ -227,8 +276,6 @@ mod tests {
             ("a ready=18000", "b ready=28800"),
             ("a ready=0 cost=+5", "b ready=0 cost=007"),
             ("a ready=0 cost=99999999999", "b ready=0"),
-            // Only sidecars count among init containers.
-            ("a ready=0 init=9", "b ready=0"),
         ] {
             assert!(!precedes(first, second) && !precedes(second, first), "{first} and {second}");
         }
@@ -238,9 +285,9 @@ mod tests {
     fn contradicting_rules_still_give_every_pod_once() {
         // By uid: b before c before a; by restarts, which count because both are ready since the same time: a before b.
         let texts = ["a uid=3 ready=20000 restarts=9", "b uid=1 ready=20000", "c uid=2 ready=20001"];
-        let pods: Vec<_> = (0..100).map(|i| pod(texts[i * 7 % 3], now())).collect();
-        let sorted = sort(pods.iter().map(|(pod, rank)| Candidate::new(pod, *rank)).collect(), now());
-        let mut names: Vec<_> = sorted.iter().map(|candidate| candidate.pod.metadata.name.as_str()).collect();
+        let pods: Vec<_> = (0..100).map(|i| pod(texts[i * 7 % 3], now()).0).collect();
+        let sorted = rank(&pods, |_| 0, now());
+        let mut names: Vec<_> = sorted.iter().map(|pod| pod.name.as_str()).collect();
         names.sort_unstable();
         assert_eq!((names.iter().filter(|name| **name == "a").count(), names.len()), (34, 100));
     }
