@@ -1,5 +1,6 @@
 //! The controllers of `sdk/<language>/examples`, built by `pintle build`; one of them is the same in every language.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -55,6 +56,51 @@ pub fn build(language: &str, example: &str) -> Result<Built> {
     let started = Instant::now();
     pintle(&["build".as_ref(), folder.as_ref(), "-o".as_ref(), component.as_ref()])?;
     Ok(Built { language: language.to_owned(), component, build: started.elapsed() })
+}
+
+/// A component that was built for a released contract.
+#[derive(Debug)]
+pub struct Released {
+    /// Version of the contract, for example `0.1`.
+    pub contract: String,
+    /// What it is written in.
+    pub language: String,
+    /// The component file.
+    pub component: PathBuf,
+}
+
+/// The components of `tests/released`, unpacked.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn released() -> Result<Vec<Released>> {
+    let mut all = Vec::new();
+    for contract in std::fs::read_dir(workspace_dir().join("tests/released"))? {
+        let contract = contract?;
+        if !contract.file_type()?.is_dir() {
+            continue;
+        }
+        let version = contract.file_name().to_string_lossy().into_owned();
+        let folder = target_dir().join("released").join(&version);
+        std::fs::create_dir_all(&folder)?;
+        for file in std::fs::read_dir(contract.path())? {
+            let file = file?.path();
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = name.strip_suffix(".zst").with_context(|| format!("{name} is not compressed"))?;
+            let language = name.strip_prefix("webapp-").and_then(|name| name.strip_suffix(".wasm"));
+            let language = language.with_context(|| format!("{name} is not a webapp"))?.to_owned();
+            let mut component = Vec::new();
+            ruzstd::decoding::StreamingDecoder::new(std::fs::File::open(&file)?)?.read_to_end(&mut component)?;
+            let path = folder.join(name);
+            // Another test may read it at this moment.
+            if std::fs::read(&path).ok().is_none_or(|there| there != component) {
+                std::fs::write(&path, component)?;
+            }
+            all.push(Released { contract: version.clone(), language, component: path });
+        }
+    }
+    all.sort_by(|a, b| (&a.contract, &a.language).cmp(&(&b.contract, &b.language)));
+    Ok(all)
 }
 
 /// What the binary prints.

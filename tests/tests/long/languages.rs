@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use pintle_tests::authors;
-use pintle_tests::languages::{Built, built, pintle};
+use pintle_tests::languages::{Built, built, pintle, released};
 use pintle_tests::pintle::{Answer, binary, command};
 use pintle_tests::{target_dir, workspace_dir};
 use pintle_wasm::{WasmConfig, WasmEngine};
@@ -55,6 +55,18 @@ fn every_language_gives_the_same_mutations() -> Result<()> {
         assert_eq!(endurance["runs"], N_RUNS, "{language}");
         assert!(last <= first * 2 + GROWTH_BYTES, "{language} grows from {first} to {last} bytes in {N_RUNS} runs");
     }
+    Ok(())
+}
+
+/// The system tests have the other languages.
+#[test]
+fn a_python_component_of_a_released_contract_gives_the_same_outcomes() -> Result<()> {
+    let cases = workspace_dir().join("tests/webapp/cases");
+    let n_cases = std::fs::read_dir(&cases)?.count();
+    let one = released()?.into_iter().find(|one| one.language == "python").context("no component in Python")?;
+    let answer = test(&one.component, &cases, &[])?;
+    let n_equal = answer["cases"].as_array().context("no cases")?.iter().filter(|case| case["ok"] == true).count();
+    assert_eq!(n_equal, n_cases);
     Ok(())
 }
 

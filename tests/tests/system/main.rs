@@ -34,6 +34,7 @@ mod oci;
 mod orphans;
 mod preconditions;
 mod rbac;
+mod released;
 mod scenarios;
 mod serving;
 mod settle;
