@@ -1,5 +1,6 @@
 //! `pintle version`.
 
+use pintle_core::contract::manifest::{CONTRACT_VERSIONS, NEXT_CONTRACT};
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
@@ -22,14 +23,19 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
     let builtins = plugins::carried()?;
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
-        contract: pintle_core::contract::manifest::CONTRACT_VERSIONS.to_vec(),
+        contract: CONTRACT_VERSIONS.to_vec(),
         plugins: builtins
             .iter()
             .map(|plugin| Plugin { name: plugin.manifest.name.clone(), version: plugin.manifest.version.clone() })
             .collect(),
     };
     output::answer(args.output, &version, || {
-        let mut text = format!("pintle {}, contract {}", version.version, version.contract.join(", "));
+        let contract = |version: &&str| match *version == NEXT_CONTRACT {
+            true => format!("{version} (next)"),
+            false => (*version).to_owned(),
+        };
+        let contracts: Vec<String> = version.contract.iter().map(contract).collect();
+        let mut text = format!("pintle {}, contract {}", version.version, contracts.join(", "));
         for plugin in &version.plugins {
             text += &format!("\n  {} {}", plugin.name, plugin.version);
         }

@@ -2,13 +2,16 @@
 // Makes a component of the controller in the current folder: bundles it with the glue (esbuild), and puts it into QuickJS (componentize-qjs).
 // `pintle build` calls this.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { SourceMap } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 
 const SDK = dirname(fileURLToPath(import.meta.url));
+
+/** The contract that this package speaks: in the repository, or beside the copy in a project. */
+const WIT = ["../../wit/released/0.1", "../../wit"].map((folder) => resolve(SDK, folder)).find((folder) => existsSync(folder));
 const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] [--engine FILE] --output FILE
 
 Makes a component of the controller in the current folder. package.json says by "main" which module exports reconcile.
@@ -35,7 +38,7 @@ async function main() {
   const { values } = parseArgs({
     options: {
       world: { type: "string", default: "controller" },
-      wit: { type: "string", default: resolve(SDK, "../../wit") },
+      wit: { type: "string", default: WIT },
       engine: { type: "string" },
       output: { type: "string" },
       help: { type: "boolean", short: "h" },

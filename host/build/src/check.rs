@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 
 use crate::component::WASI;
-use crate::{Language, contract};
+use crate::{Language, Project, contract};
 
 /// Names that a component, or a core module, imports and exports; types are left out.
 #[derive(Debug, Default)]
@@ -15,16 +15,31 @@ struct Names {
     exports: Vec<String>,
 }
 
-/// Checks a finished component.
+/// Checks that the manifest and the contract of a project have the same version, before anything is compiled.
+///
+/// # Errors
+/// They have not.
+pub(crate) fn manifest(project: &Project) -> anyhow::Result<()> {
+    let version = project.contract()?.version()?;
+    let (ours, theirs) = (contract::short(&version), &project.contract_version);
+    ensure!(
+        ours == theirs,
+        "{}: contract: the manifest says {theirs:?}, and the SDK of the project is for contract {ours}; write `contract: \"{ours}\"`",
+        project.folder.join("manifest.yaml").display()
+    );
+    Ok(())
+}
+
+/// Checks a finished component. `ours`: the version of the contract that it was built with.
 ///
 /// # Errors
 /// If it imports anything but the contract, or lacks an export of its world.
-pub fn component(bytes: &[u8], language: Language, world: &str) -> anyhow::Result<()> {
+pub fn component(bytes: &[u8], language: Language, world: &str, ours: &str) -> anyhow::Result<()> {
     let names = names(bytes)?;
     for import in &names.imports {
         let (interface, version) = import.split_once('@').unwrap_or((import, ""));
         if contract::IMPORTS.contains(&interface) {
-            version_fits(import, version)?;
+            version_fits(import, version, ours)?;
         } else if interface.starts_with("wasi:") {
             bail!(
                 "the component imports {import}: it asks the operating system for something, and a plugin has only the contract \
@@ -53,7 +68,7 @@ pub fn component(bytes: &[u8], language: Language, world: &str) -> anyhow::Resul
                 contract::MAPPING
             );
         };
-        version_fits(mapping, mapping.split_once('@').map_or("", |(_, version)| version))?;
+        version_fits(mapping, mapping.split_once('@').map_or("", |(_, version)| version), ours)?;
     }
     Ok(())
 }
@@ -92,12 +107,11 @@ pub(crate) fn module(bytes: &[u8], language: Language) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn version_fits(name: &str, version: &str) -> anyhow::Result<()> {
-    let ours = contract::version();
+fn version_fits(name: &str, version: &str, ours: &str) -> anyhow::Result<()> {
     ensure!(
         version == ours,
-        "the component was built against {name}, and this pintle knows version {ours} of the contract: use the SDK and the contract \
-         (.pintle/sdk, .pintle/wit) of this pintle, or the pintle that they came with"
+        "the component was built against {name}, and the contract of the project is of version {ours}: use an SDK and a contract \
+         (.pintle/sdk, .pintle/wit) that came together"
     );
     Ok(())
 }
@@ -185,7 +199,7 @@ mod tests {
 
     fn wrong_in(language: Language, world: &str, inside: &str) -> String {
         let bytes = wat::parse_str(format!("(component {inside})")).unwrap();
-        component(&bytes, language, world).map_or_else(|why| why.to_string(), |()| String::new())
+        component(&bytes, language, world, "0.1.0").map_or_else(|why| why.to_string(), |()| String::new())
     }
 
     const RECONCILE: &str = r#"
@@ -224,7 +238,8 @@ mod tests {
         );
         let why = wrong(Language::C, &format!(r#"(import "pintle:controller/log@0.9.0" (instance)) {RECONCILE}"#));
         assert!(
-            why.contains("pintle:controller/log@0.9.0") && why.contains("this pintle knows version 0.1.0"),
+            why.contains("pintle:controller/log@0.9.0")
+                && why.contains("the contract of the project is of version 0.1.0"),
             "{why}"
         );
     }

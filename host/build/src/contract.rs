@@ -6,8 +6,12 @@ use std::path::Path;
 use anyhow::Context;
 use wit_parser::{Resolve, WorldId};
 
-/// The text that this program was built with.
-pub(crate) const TEXT: &str = include_str!("../../../wit/controller.wit");
+use crate::Language;
+
+/// The next contract.
+const NEXT: &str = include_str!("../../../wit/controller.wit");
+/// Contract 0.1.
+const RELEASED_0_1: &str = include_str!("../../../wit/released/0.1/controller.wit");
 /// The file that holds it.
 pub(crate) const FILE: &str = "controller.wit";
 /// Its package.
@@ -45,8 +49,23 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
     Ok((contract, world))
 }
 
-/// Version of [`TEXT`], for example `0.1.0`.
-pub(crate) fn version() -> &'static str {
-    let line = TEXT.lines().find_map(|line| line.strip_prefix("package pintle:controller@"));
-    line.unwrap_or_default().trim_end_matches(';')
+/// The contract that the SDK of a language speaks, and its file below the root of the repository.
+pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
+    match language {
+        Language::Rust => (NEXT, "wit/controller.wit"),
+        Language::C | Language::Go | Language::JavaScript | Language::Python | Language::TypeScript => {
+            (RELEASED_0_1, "wit/released/0.1/controller.wit")
+        }
+    }
+}
+
+/// Version of the contract in a text, for example `0.1.0`.
+pub(crate) fn version(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.strip_prefix("package pintle:controller@"));
+    line.unwrap_or_default().trim_end().trim_end_matches(';')
+}
+
+/// The version in a manifest, of that in a text.
+pub(crate) fn short(version: &str) -> &str {
+    version.rsplit_once('.').map_or(version, |(short, _)| short)
 }

@@ -95,6 +95,7 @@ pub fn plugin(folder: &Path, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Bu
 /// # Errors
 /// As for [`plugin`].
 pub fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Built> {
+    check::manifest(project)?;
     let bytes = match project.language {
         Language::Rust => rust::build(project),
         Language::Go => go::build(project),
@@ -102,6 +103,7 @@ pub fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result
         Language::Python => python::build(project, sandbox),
         Language::C => c::build(project),
     }?;
-    check::component(&bytes, project.language, project.world)?;
+    let version = project.contract()?.version()?;
+    check::component(&bytes, project.language, project.world, &version)?;
     Ok(Built { name: project.name.clone(), bytes })
 }

@@ -22,6 +22,8 @@ pub struct Project {
     pub name: String,
     /// Its manifest as JSON.
     pub manifest: Vec<u8>,
+    /// The version of the contract that the manifest declares, for example `0.1`.
+    pub contract_version: String,
     /// What it is written in.
     pub language: Language,
     /// The WIT world of its component.
@@ -45,7 +47,8 @@ impl Project {
         let (manifest, _) = manifest_json(&path)?;
         let parsed = Manifest::parse(&manifest).with_context(|| path.display().to_string())?;
         let language = language.map_or_else(|| Language::of(&folder), Ok)?;
-        Ok(Self { folder, world: world(&parsed), name: parsed.name, manifest, language })
+        let contract_version = parsed.contract.clone();
+        Ok(Self { folder, world: world(&parsed), name: parsed.name, manifest, contract_version, language })
     }
 
     /// The folder of the contract: the project's own copy, that of the repository it lies in, or the one that this program was built
@@ -58,12 +61,14 @@ impl Project {
         if own.is_dir() {
             return Ok(Contract::There(own));
         }
-        let above = self.folder.ancestors().map(|folder| folder.join("wit"));
+        let (text, file) = contract::of(self.language);
+        let of_language = Path::new(file).parent().unwrap_or(Path::new(""));
+        let above = self.folder.ancestors().map(|folder| folder.join(of_language));
         if let Some(folder) = above.into_iter().find(|folder| contract::is_in(folder)) {
             return Ok(Contract::There(folder));
         }
         let folder = TempDir::new().context("make a folder for the contract")?;
-        fs::write(folder.path().join(contract::FILE), contract::TEXT).context("write the contract")?;
+        fs::write(folder.path().join(contract::FILE), text).context("write the contract")?;
         Ok(Contract::Written(folder))
     }
 
@@ -112,6 +117,16 @@ impl Contract {
             Self::There(path) => path,
             Self::Written(folder) => folder.path(),
         }
+    }
+
+    /// Its version, for example `0.1.0`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn version(&self) -> anyhow::Result<String> {
+        let file = self.path().join(contract::FILE);
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        Ok(contract::version(&text).to_owned())
     }
 }
 
@@ -176,7 +191,7 @@ mod tests {
     fn the_contract_and_the_sdk_are_the_projects_own_or_those_above_it() {
         let manifest = MANIFEST.replace("RULE", "self");
         let folder = project(&[
-            ("wit/controller.wit", contract::TEXT),
+            ("wit/released/0.1/controller.wit", contract::of(Language::Go).0),
             ("sdk/go/go.mod", ""),
             ("sdk/go/examples/web/manifest.yaml", &manifest),
             ("sdk/go/examples/web/go.mod", ""),
@@ -186,7 +201,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let example = root.join("sdk/go/examples/web");
         let open = || Project::open(&example, None).unwrap();
-        assert_eq!(open().contract().unwrap().path(), root.join("wit"));
+        assert_eq!(open().contract().unwrap().path(), root.join("wit/released/0.1"));
         assert_eq!(open().sdk().unwrap(), root.join("sdk/go"));
         fs::create_dir_all(example.join(".pintle/wit")).unwrap();
         fs::create_dir_all(example.join(".pintle/sdk/go")).unwrap();

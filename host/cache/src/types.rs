@@ -65,6 +65,8 @@ pub const MAX_WORK: u64 = 1 << 27;
 pub struct RunContext {
     /// RFC 3339 with microseconds, UTC.
     pub now: String,
+    /// Time since the host started, by the monotonic clock.
+    pub uptime: Duration,
     /// The plugin's configuration.
     pub config: Arc<str>,
     /// The plugin's keyed state.
@@ -86,6 +88,7 @@ impl Default for RunContext {
     fn default() -> Self {
         Self {
             now: String::new(),
+            uptime: Duration::ZERO,
             config: "{}".into(),
             state: imbl::OrdMap::new(),
             attempt: 0,

@@ -26,6 +26,9 @@ const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
+/// Maximum bytes of the answer to a review: the request and a verdict.
+const MAX_REVIEW_BYTES: usize = 8 << 20;
+
 /// Header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -62,10 +65,29 @@ impl Connection {
     }
 
     async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
-        let body = match self.send(get(url, accept)?, Some(0)).await {
+        self.body_of("GET", || get(url, accept), 0, limit_bytes).await
+    }
+
+    /// Sends a request that stores nothing, and reads the answer.
+    async fn post_bytes(&self, url: &str, body: &str) -> Result<Bytes, ApiError> {
+        let started = Instant::now();
+        let result = self.body_of("POST", || post(url, body), body.len(), MAX_REVIEW_BYTES).await;
+        let received = result.as_ref().map(Bytes::len).ok();
+        self.report(|observer| observer.finished("POST", &self.host, started.elapsed(), received));
+        result
+    }
+
+    async fn body_of(
+        &self,
+        method: &'static str,
+        request: impl Fn() -> Result<Request<Body>, ApiError>,
+        sent_bytes: usize,
+        limit_bytes: usize,
+    ) -> Result<Bytes, ApiError> {
+        let body = match self.send(request()?, Some(sent_bytes)).await {
             Err(failed) if failed.renewed => {
-                self.renewed("GET");
-                self.send(get(url, accept)?, Some(0)).await
+                self.renewed(method);
+                self.send(request()?, Some(sent_bytes)).await
             }
             result => result,
         };
@@ -157,6 +179,15 @@ fn get(url: &str, accept: &str) -> Result<Request<Body>, ApiError> {
         .header(header::ACCEPT, accept)
         .header(header::USER_AGENT, USER_AGENT)
         .body(Body::empty())
+        .map_err(|why| error::malformed("address", why))
+}
+
+fn post(url: &str, body: &str) -> Result<Request<Body>, ApiError> {
+    Request::post(url.trim_end_matches(['?', '&']))
+        .header(header::ACCEPT, JSON)
+        .header(header::CONTENT_TYPE, JSON)
+        .header(header::USER_AGENT, USER_AGENT)
+        .body(Body::from(body.as_bytes().to_vec()))
         .map_err(|why| error::malformed("address", why))
 }
 
@@ -314,10 +345,23 @@ impl ApiReader for Connection {
         &'a self,
         resource: &'a ApiResource,
         object: &'a ObjectKey,
+        subresource: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move {
-            let url = Place::object(resource, &object.namespace, &object.name).url();
-            text(&self.get_bytes(&url, JSON, usize::MAX).await?)
+            let place = Place { subresource, ..Place::object(resource, &object.namespace, &object.name) };
+            text(&self.get_bytes(&place.url(), JSON, usize::MAX).await?)
+        })
+    }
+
+    fn review<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        namespace: &'a str,
+        body: &'a str,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(async move {
+            let url = Place::object(resource, namespace, "").url();
+            text(&self.post_bytes(&url, body).await?)
         })
     }
 

@@ -187,7 +187,7 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     // Events and live reads have the same identity.
     write(&connection.client(&identity()).writer).await.unwrap();
     let live = connection.client(&identity()).reader.unwrap();
-    live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    live.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
     assert_eq!(server.log(), ["DELETE pods/p mine-1 200", "GET pods/p mine-1 200"]);
     let target = ListWatchTarget {
         kind: pods().kind.clone(),
@@ -201,7 +201,7 @@ async fn a_plugin_writes_as_its_account_and_informers_read_as_the_host() {
     let host = WriterIdentity { account: None, ..identity() };
     write(&connection.client(&host).writer).await.unwrap();
     let live = connection.client(&host).reader.unwrap();
-    live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    live.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
     assert_eq!(server.log(), ["GET pods host 200", "DELETE pods/p host 200", "GET pods/p host 200"]);
 }
 
@@ -214,13 +214,13 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     let client = connection.client(&slow(4));
     let reader = client.reader.unwrap();
     write(&client.writer).await.unwrap();
-    reader.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    reader.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
     reader.raw("/api/v1/namespaces/ns/pods/p", 1 << 20).await.unwrap();
     reader.turn().await;
     let delayed = |delays: Vec<Duration>| delays.iter().map(|delay| *delay > Duration::ZERO).collect::<Vec<_>>();
     assert_eq!(delayed(observer.take()), [false; 4]);
     // The burst is used up: the next request of any sort waits, and only of this client.
-    reader.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    reader.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
     write(&client.writer).await.unwrap();
     write(&connection.client(&slow(1)).writer).await.unwrap();
     assert_eq!(delayed(observer.take()), [true, true, false]);
@@ -264,7 +264,7 @@ async fn a_rejected_token_is_replaced_and_a_deleted_account_is_created_again() {
     server.state().tokens.clear();
     server.state().accounts.clear();
     let live = connection.client(&identity()).reader.unwrap();
-    live.get(&pods(), &ObjectKey::new("ns", "p")).await.unwrap();
+    live.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
     assert_eq!(
         server.log(),
         [

@@ -93,7 +93,7 @@ async fn writes_are_sent_while_the_fence_is_open_alone_and_reads_always() {
         [first, serve(&mut stream, Some(object)).await]
     });
     let (resource, name) = (pods(), ObjectKey::new("ns", "p"));
-    client.reader.as_ref().unwrap().get(&resource, &name).await.unwrap();
+    client.reader.as_ref().unwrap().get(&resource, &name, None).await.unwrap();
     gate.0.send_replace(true);
     client.writer.write(&create()).await.unwrap();
     let served = served.await.unwrap();

@@ -57,8 +57,8 @@ async fn requests_of_a_span_carry_traceparent_and_others_do_not() {
         client.writer.write(&create).await.unwrap();
         client.writer.traced(span).unwrap().write(&create).await.unwrap();
         let reader = client.reader.unwrap();
-        reader.traced(span.with_span(0xc)).unwrap().get(&pods, &ObjectKey::new("ns", "p")).await.unwrap();
-        reader.get(&pods, &ObjectKey::new("ns", "p")).await.unwrap();
+        reader.traced(span.with_span(0xc)).unwrap().get(&pods, &ObjectKey::new("ns", "p"), None).await.unwrap();
+        reader.get(&pods, &ObjectKey::new("ns", "p"), None).await.unwrap();
     };
     tokio::time::timeout(PATIENCE, requests).await.unwrap();
     let parent = |span: &str| Some(format!("00-0000000000000000000000000000000a-000000000000000{span}-01"));

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::Manifest;
@@ -75,6 +76,8 @@ pub struct FailedRun {
     pub manifest: Arc<Manifest>,
     /// The time that the run saw: RFC 3339 with microseconds, UTC.
     pub now: String,
+    /// The time since the start of the host that the run saw.
+    pub uptime: Duration,
     /// Consecutive failures of the key before this run.
     pub attempt: u32,
     /// Failures of the key's previous outcome.
@@ -226,6 +229,7 @@ mod tests {
             identity,
             manifest: manifest(|_| ()),
             now: "first".into(),
+            uptime: Duration::ZERO,
             attempt: 0,
             failures: Vec::new(),
             config: "{}".into(),

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -230,6 +230,7 @@ pub struct Manager {
     /// Record events about plugins that do not run, by their groups.
     recorders: Vec<OnceLock<Recorder>>,
     idle_signal: Arc<Notify>,
+    started: Instant,
     failures: Arc<Failures>,
     /// Of the present term of each group.
     last_writes: Vec<Arc<Mutex<LastWrites>>>,
@@ -275,6 +276,7 @@ impl Manager {
             proven: Mutex::default(),
             recorders: (0..n_groups).map(|_| OnceLock::new()).collect(),
             idle_signal: Arc::new(Notify::new()),
+            started: tokio::time::Instant::now().into_std(),
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: (0..n_groups).map(|_| Arc::default()).collect(),
             plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
@@ -363,6 +365,7 @@ impl Manager {
             writer: Writer { name, api, recorder, metrics: metrics.clone(), stopped: CancellationToken::new() },
             metrics,
             clock: self.config.clock.clone(),
+            host_started: self.started,
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
             last_writes: self.last_writes[group.index()].clone(),

@@ -107,10 +107,11 @@ impl RunTrace {
     pub(crate) fn read(&self, part: Begun, need: &Need, answer: Result<(), &NeedError>, n_resent: Option<&AtomicU32>) {
         let nothing = || ObjectKey::new("", "");
         let (verb, kind, object) = match need {
-            Need::LiveObject { kind, object } => ("get", Some(kind.clone()), object.clone()),
+            Need::LiveObject { kind, object, .. } => ("get", Some(kind.clone()), object.clone()),
             Need::LiveList { kind, namespace, .. } => ("list", Some(kind.clone()), ObjectKey::new(namespace, "")),
             Need::RawPath(_) => ("get", None, nothing()),
             Need::Discovery => ("discover", None, nothing()),
+            Need::Review { kind, namespace, .. } => ("create", Some(kind.clone()), ObjectKey::new(namespace, "")),
         };
         let path = match need {
             Need::RawPath(path) => Some(path.split('?').next().unwrap_or_default().to_owned()),
@@ -119,7 +120,7 @@ impl RunTrace {
         let error = answer.err();
         let read = TracedRequest {
             verb,
-            method: n_resent.map(|_| "GET"),
+            method: n_resent.map(|_| if matches!(need, Need::Review { .. }) { "POST" } else { "GET" }),
             kind,
             object,
             path,

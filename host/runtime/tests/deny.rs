@@ -165,8 +165,8 @@ fn mutation(request: &Request) -> Option<Mutation> {
 fn need(request: &Request) -> Option<Need> {
     let kind: Kind = request.kind.parse().unwrap();
     match request.verb {
-        "get" => Some(Need::LiveObject { kind, object: ObjectKey::new(&request.namespace, &request.name) }),
-        "list" => Some(Need::LiveList { kind, namespace: request.namespace.clone(), label_selector: None, limit: 10 }),
+        "get" => Some(Need::live_object(kind, ObjectKey::new(&request.namespace, &request.name))),
+        "list" => Some(Need::live_list(kind, &request.namespace, 10)),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use pintle_core::contract::check::{self, MappedKeys};
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::contract::outcome::Outcome;
+use pintle_core::contract::outcome::{Outcome, Wake};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::ports::guest::{Answer, FaultKind, Guest, PluginFault, Run};
 use pintle_core::ports::view::View;
@@ -74,6 +74,7 @@ impl Guest for FakeGuest {
     ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
         let keys = self.keys_of.as_ref().map_or_else(|| Ok(Vec::new()), |keys_of| keys_of(old, new));
         let result = keys.and_then(|keys| {
+            let keys = keys.into_iter().map(|key| Wake { key, after: None }).collect();
             check::mapped_keys(keys, &self.manifest).map_err(|message| PluginFault { kind: FaultKind::Output, message })
         });
         Box::pin(async move { result })

@@ -351,8 +351,13 @@ impl ApiReader for FakeServer {
         &'a self,
         resource: &'a ApiResource,
         object: &'a ObjectKey,
+        subresource: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         async move {
+            if let Some(subresource) = subresource {
+                let (plural, key) = (&resource.plural, object);
+                return Ok(json!({"subresource": subresource, "of": format!("{plural} {key}")}).to_string().into());
+            }
             if let Some(get) = &self.get {
                 return get(resource, object);
             }
@@ -361,6 +366,19 @@ impl ApiReader for FakeServer {
             state.objects.get(&key).map(|object| object.to_string().into()).ok_or_else(|| refusal(404))
         }
         .boxed()
+    }
+
+    /// The review, allowed.
+    fn review<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        namespace: &'a str,
+        body: &'a str,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        self.state().requests.push(format!("review {} {namespace:?}", resource.plural));
+        let mut review: Value = serde_json::from_str(body).unwrap();
+        review["status"] = json!({"allowed": true});
+        std::future::ready(Ok(review.to_string().into())).boxed()
     }
 
     /// The path itself.

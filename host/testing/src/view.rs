@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError};
 use pintle_core::object::id::{Kind, ObjectKey};
@@ -14,6 +15,8 @@ use pintle_core::ports::view::{Query, View, ViewError};
 pub struct FakeView {
     /// RFC 3339.
     pub now: String,
+    /// Since the host started.
+    pub uptime: Duration,
     /// The plugin's configuration.
     pub config: Arc<str>,
     /// The plugin's keyed state.
@@ -38,6 +41,9 @@ impl FakeView {
 impl View for FakeView {
     fn now(&self) -> &str {
         &self.now
+    }
+    fn uptime(&self) -> Duration {
+        self.uptime
     }
     fn get(&self, _: &Kind, _: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
         Ok(None)

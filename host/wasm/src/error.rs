@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use pintle_core::contract::manifest::{LimitError, ManifestError};
 use pintle_core::policy::file_access::ChangedBy;
 
+use crate::contract::Contract;
+
 /// The engine cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -120,7 +122,7 @@ pub enum LoadProblem {
     #[error(
         "component imports {}, which this host does not offer; allowed are {}, and interfaces of WASI 0.2{}",
         imports.join(", "),
-        crate::contract::IMPORTS.join(", "),
+        allowed_imports(),
         crate::wasi::advice(imports)
     )]
     UnknownImports {
@@ -134,17 +136,35 @@ pub enum LoadProblem {
         exports: Vec<String>,
     },
     /// The manifest has `to: plugin`, but the component exports no mapping function.
+    #[error("the manifest maps changes with `to: plugin`, but the component does not export {interface}")]
+    NoMapping {
+        /// The missing export.
+        interface: String,
+    },
+    /// The manifest and the component are of different versions of the contract.
     #[error(
-        "the manifest maps changes with `to: plugin`, but the component does not export {}",
-        crate::contract::MAPPING
+        "the manifest says `contract: \"{manifest}\"`, but the component was built for {component}; write the version of the SDK that \
+         builds it"
     )]
-    NoMapping,
+    OtherContract {
+        /// The manifest's version.
+        manifest: String,
+        /// An interface that the component imports or exports.
+        component: String,
+    },
     /// Its imports or exports have the right names but other types.
     #[error("component does not fit the contract: {0}")]
     WrongTypes(String),
     /// It does not compile: invalid code, or a WebAssembly feature that is off.
     #[error("component does not compile: {0}")]
     Compile(String),
+}
+
+fn allowed_imports() -> String {
+    let interfaces = Contract::ALL.map(|contract| {
+        ["log", "types", "view"].map(|name| format!("pintle:controller/{name}@{}", contract.version())).join(", ")
+    });
+    interfaces.join(", ")
 }
 
 fn some(names: &[String]) -> String {

@@ -12,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use pintle_core::contract::check::{self, MappedKeys};
 use pintle_core::contract::manifest::{EffectiveLimits, Instances, Manifest};
+use pintle_core::contract::outcome::Wake;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::ports::guest::{Answer, Guest, LogLine, PluginFault, Run, Usage};
 use pintle_core::ports::view::View;
@@ -19,7 +20,8 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::contract::{Controller, ControllerIndices, KEYS_OF, MAPPING, types};
+use crate::contract::released::v0_1;
+use crate::contract::{Contract, KEYS_OF, RECONCILE, types};
 use crate::engine::Shared;
 use crate::error::LoadProblem;
 use crate::fault::{self, HostTrap};
@@ -43,7 +45,9 @@ const MAX_USES: u32 = 10_000;
 const MAX_UNDROPPED: u32 = 10_000;
 
 type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Resource<Lister>);
-type KeysOfResult = (Vec<types::Key>,);
+type KeysOfResult<K> = (Vec<K>,);
+type ReconcileParams<'a> = (&'a types::Key, Resource<Lister>);
+type ReconcileResult<O> = (Result<O, types::ReconcileError>,);
 
 /// A compiled component.
 pub(crate) struct WasmGuest {
@@ -52,7 +56,9 @@ pub(crate) struct WasmGuest {
     name: Arc<str>,
     limits: EffectiveLimits,
     pre: InstancePre<StoreState>,
-    controller: ControllerIndices,
+    /// The version of the component.
+    contract: Contract,
+    reconcile: ComponentExportIndex,
     keys_of: Option<ComponentExportIndex>,
     /// The plugin's share of the processors.
     member: Member,
@@ -93,8 +99,10 @@ impl WasmGuest {
         pre: InstancePre<StoreState>,
     ) -> Result<Self, LoadProblem> {
         let wrong_types = |error: wasmtime::Error| LoadProblem::WrongTypes(format!("{error:#}"));
-        let controller = ControllerIndices::new(&pre).map_err(wrong_types)?;
-        let keys_of = keys_of(&pre).map_err(wrong_types)?;
+        let unknown = || LoadProblem::WrongTypes(format!("contract {} is not known", manifest.contract));
+        let contract = Contract::of_manifest(&manifest).ok_or_else(unknown)?;
+        let reconcile = reconcile(&pre, contract).map_err(wrong_types)?;
+        let keys_of = keys_of(&pre, contract).map_err(wrong_types)?;
         let n_workers: usize = manifest.queues.iter().map(|queue| queue.concurrency as usize).sum();
         let pooled = manifest.instances == Instances::Pooled;
         let name: Arc<str> = manifest.name.as_str().into();
@@ -107,7 +115,8 @@ impl WasmGuest {
             limits,
             manifest,
             pre,
-            controller,
+            contract,
+            reconcile,
             keys_of,
             n_instances: Arc::default(),
             instance_bytes: Arc::default(),
@@ -184,7 +193,7 @@ impl WasmGuest {
         let begun = self.begin(About::Change(kind.clone()), view).await;
         let (mut call, lister) = begun.map_err(|stopped| stopped.fault)?;
         let result = call.keys_of(&keys_of, &lift::lower_kind(kind), old, new, lister).await;
-        let keys: Vec<Key> = call.finish(result).result?.into_iter().map(lift::key).collect();
+        let keys: Vec<Wake> = call.finish(result).result?.into_iter().map(lift::wake).collect();
         check::mapped_keys(keys, &self.manifest).map_err(|why| fault::output(&why))
     }
 }
@@ -209,8 +218,21 @@ impl Call<'_> {
         lister: Resource<Lister>,
     ) -> wasmtime::Result<Result<types::Outcome, types::ReconcileError>> {
         let Live { store, instance } = &mut self.live;
-        let controller: Controller = self.guest.controller.load(&mut *store, instance)?;
-        controller.call_reconcile(store, &lift::lower_key(key), lister).await
+        let (export, key) = (&self.guest.reconcile, lift::lower_key(key));
+        match self.guest.contract {
+            Contract::V0_1 => {
+                type Answer = ReconcileResult<v0_1::Outcome>;
+                let function = instance.get_typed_func::<ReconcileParams<'_>, Answer>(&mut *store, export)?;
+                let (answer,) = function.call_async(store, (&key, lister)).await?;
+                Ok(answer.map(Into::into))
+            }
+            Contract::V0_2 => {
+                type Answer = ReconcileResult<types::Outcome>;
+                let function = instance.get_typed_func::<ReconcileParams<'_>, Answer>(&mut *store, export)?;
+                let (answer,) = function.call_async(store, (&key, lister)).await?;
+                Ok(answer)
+            }
+        }
     }
 
     async fn keys_of(
@@ -220,11 +242,22 @@ impl Call<'_> {
         old: Option<&str>,
         new: Option<&str>,
         lister: Resource<Lister>,
-    ) -> wasmtime::Result<Vec<types::Key>> {
+    ) -> wasmtime::Result<Vec<types::Wake>> {
         let Live { store, instance } = &mut self.live;
-        let function = instance.get_typed_func::<KeysOfParams<'_>, KeysOfResult>(&mut *store, export)?;
-        let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
-        Ok(keys)
+        match self.guest.contract {
+            Contract::V0_1 => {
+                type Keys = KeysOfResult<types::Key>;
+                let function = instance.get_typed_func::<KeysOfParams<'_>, Keys>(&mut *store, export)?;
+                let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
+                Ok(keys.into_iter().map(|key| types::Wake { key, after_ms: None }).collect())
+            }
+            Contract::V0_2 => {
+                type Keys = KeysOfResult<types::Wake>;
+                let function = instance.get_typed_func::<KeysOfParams<'_>, Keys>(&mut *store, export)?;
+                let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
+                Ok(keys)
+            }
+        }
     }
 
     /// Ends the run, and keeps the instance if it can be reused.
@@ -291,13 +324,32 @@ impl Guest for WasmGuest {
     }
 }
 
-/// Finds the mapping function and checks its type, so that a wrong one is rejected at load.
-fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentExportIndex>> {
+/// Finds the function of the run and checks its type, so that a wrong one is rejected at load.
+fn reconcile(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Result<ComponentExportIndex> {
+    let component = pre.component();
+    let export = component.component_type().get_export(component.engine(), RECONCILE).map(|export| export.ty);
+    let (Some(ComponentItem::ComponentFunc(function)), Some(index)) =
+        (export, component.get_export_index(None, RECONCILE))
+    else {
+        return Err(wasmtime::Error::msg(format!("there is no function {RECONCILE:?}")));
+    };
+    let instance = pre.instance_type();
+    match contract {
+        Contract::V0_1 => function.typecheck::<ReconcileParams<'_>, ReconcileResult<v0_1::Outcome>>(&instance),
+        Contract::V0_2 => function.typecheck::<ReconcileParams<'_>, ReconcileResult<types::Outcome>>(&instance),
+    }
+    .map_err(|error| error.context(format!("type-checking export func `{RECONCILE}`")))?;
+    Ok(index)
+}
+
+/// Finds the mapping function and checks its type, as for [`reconcile`].
+fn keys_of(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Result<Option<ComponentExportIndex>> {
     let component = pre.component();
     let engine = component.engine();
-    let Some(interface) = component.get_export_index(None, MAPPING) else { return Ok(None) };
+    let mapping = contract.mapping();
+    let Some(interface) = component.get_export_index(None, &mapping) else { return Ok(None) };
     let component_type = component.component_type();
-    let function = component_type.get_export(engine, MAPPING).and_then(|export| match export.ty {
+    let function = component_type.get_export(engine, &mapping).and_then(|export| match export.ty {
         ComponentItem::ComponentInstance(instance) => match instance.get_export(engine, KEYS_OF)?.ty {
             ComponentItem::ComponentFunc(function) => Some(function),
             _ => None,
@@ -305,11 +357,14 @@ fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentEx
         _ => None,
     });
     let Some(function) = function else {
-        return Err(wasmtime::Error::msg(format!("{MAPPING} has no function {KEYS_OF:?}")));
+        return Err(wasmtime::Error::msg(format!("{mapping} has no function {KEYS_OF:?}")));
     };
-    function
-        .typecheck::<KeysOfParams<'_>, KeysOfResult>(&pre.instance_type())
-        .map_err(|error| error.context(format!("type of {KEYS_OF:?}")))?;
+    let instance = pre.instance_type();
+    match contract {
+        Contract::V0_1 => function.typecheck::<KeysOfParams<'_>, KeysOfResult<types::Key>>(&instance),
+        Contract::V0_2 => function.typecheck::<KeysOfParams<'_>, KeysOfResult<types::Wake>>(&instance),
+    }
+    .map_err(|error| error.context(format!("type of {KEYS_OF:?}")))?;
     Ok(component.get_export_index(Some(&interface), KEYS_OF))
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pintle_core::contract::check::MAX_U32;
 use pintle_core::contract::outcome::{
-    Action, Event, Mutation, Need, Observation, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError,
-    Refusal, Step,
+    Action, Event, LiveDetail, Moment, Mutation, Need, Observation, Order, Outcome, PatchType, Place, Preconditions,
+    Propagation, ReconcileError, Refusal, Step, Wake,
 };
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::text::printable;
@@ -27,6 +27,10 @@ pub(crate) fn key(from: types::Key) -> Key {
     Key { queue: from.queue.into(), kind: kind(&from.kind), object: object(&from.object) }
 }
 
+pub(crate) fn wake(from: types::Wake) -> Wake {
+    Wake { key: key(from.key), after: from.after_ms.map(millis) }
+}
+
 /// The opposite direction: arguments for a guest.
 pub(crate) fn lower_key(key: &Key) -> types::Key {
     types::Key { queue: key.queue.as_ref().to_owned(), kind: lower_kind(&key.kind), object: lower_object(&key.object) }
@@ -46,15 +50,26 @@ pub(crate) fn lower_kind(kind: &Kind) -> types::Kind {
 
 pub(crate) fn need(need: types::Need) -> Need {
     match need {
-        types::Need::LiveObject(live) => Need::LiveObject { kind: kind(&live.kind), object: object(&live.object) },
+        types::Need::LiveObject(live) => {
+            Need::LiveObject { kind: kind(&live.kind), object: object(&live.object), subresource: live.subresource }
+        }
         types::Need::LiveList(live) => Need::LiveList {
             kind: kind(&live.kind),
             namespace: live.namespace,
             label_selector: live.label_selector,
+            field_selector: live.field_selector,
+            detail: match live.detail {
+                types::Detail::Metadata => LiveDetail::Metadata,
+                types::Detail::Projection => LiveDetail::Projection,
+                types::Detail::Whole => LiveDetail::Whole,
+            },
             limit: live.limit,
         },
         types::Need::RawPath(path) => Need::RawPath(path),
         types::Need::Discovery => Need::Discovery,
+        types::Need::Review(review) => {
+            Need::Review { kind: kind(&review.kind), namespace: review.namespace, object: review.object }
+        }
     }
 }
 
@@ -81,6 +96,8 @@ pub(crate) fn outcome(outcome: types::Outcome) -> Outcome {
         requeue_after: outcome.requeue_after_ms.map(millis),
         state: outcome.state.into_iter().map(|write| (write.name, write.value)).collect(),
         observations: outcome.observations.into_iter().map(observation).collect(),
+        wake: outcome.wake.into_iter().map(wake).collect(),
+        run_labels: outcome.run_labels,
     }
 }
 
@@ -89,7 +106,13 @@ fn millis(ms: u32) -> Duration {
 }
 
 fn observation(observation: types::Observation) -> Observation {
-    Observation { metric: observation.metric, labels: observation.labels, value: observation.value }
+    let place = |place: types::Place| Place { step: place.step, position: place.position };
+    let at = match observation.at {
+        types::Moment::Now => Moment::Now,
+        types::Moment::Done(at) => Moment::Done(place(at)),
+        types::Moment::Failed(at) => Moment::Failed(place(at)),
+    };
+    Observation { metric: observation.metric, labels: observation.labels, value: observation.value, at }
 }
 
 fn step(step: types::Step) -> Step {

@@ -15,6 +15,12 @@ impl Size for u32 {
     }
 }
 
+impl Size for f64 {
+    fn n_bytes(&self) -> usize {
+        8
+    }
+}
+
 impl Size for String {
     fn n_bytes(&self) -> usize {
         self.len()
@@ -110,10 +116,14 @@ impl Size for view::Query {
 impl Size for types::Need {
     fn n_bytes(&self) -> usize {
         match self {
-            Self::LiveObject(live) => live.kind.n_bytes() + live.object.n_bytes(),
-            Self::LiveList(live) => live.kind.n_bytes() + live.namespace.len() + live.label_selector.n_bytes(),
+            Self::LiveObject(live) => live.kind.n_bytes() + live.object.n_bytes() + live.subresource.n_bytes(),
+            Self::LiveList(live) => {
+                let selectors = live.label_selector.n_bytes() + live.field_selector.n_bytes();
+                live.kind.n_bytes() + live.namespace.len() + selectors
+            }
             Self::RawPath(path) => path.len(),
             Self::Discovery => 0,
+            Self::Review(review) => review.kind.n_bytes() + review.namespace.len() + review.object.len(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The whole contract through a guest that uses every item of it.
+//! Contract 0.1 through a guest that uses every item of it. `next` has what later contracts add.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use pintle_core::contract::outcome::{MutationFailure, Need, NeedError, ReconcileError, Step};
+use pintle_core::contract::outcome::{MutationFailure, Need, NeedError, ReconcileError, Step, Wake};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::ports::api::ApiResource;
 
@@ -146,28 +146,31 @@ fn needs_are_asked_first_and_answered_in_the_next_round() {
     check(
         &first.needs,
         expect![[r#"
-        [
-            LiveObject {
-                kind: v1/Pod,
-                object: ObjectKey {
-                    namespace: "a",
-                    name: "p",
+            [
+                LiveObject {
+                    kind: v1/Pod,
+                    object: ObjectKey {
+                        namespace: "a",
+                        name: "p",
+                    },
+                    subresource: None,
                 },
-            },
-            LiveList {
-                kind: v1/Pod,
-                namespace: "a",
-                label_selector: Some(
-                    "x=y",
+                LiveList {
+                    kind: v1/Pod,
+                    namespace: "a",
+                    label_selector: Some(
+                        "x=y",
+                    ),
+                    field_selector: None,
+                    detail: Metadata,
+                    limit: 2147483647,
+                },
+                RawPath(
+                    "/healthz",
                 ),
-                limit: 2147483647,
-            },
-            RawPath(
-                "/healthz",
-            ),
-            Discovery,
-        ]
-    "#]],
+                Discovery,
+            ]
+        "#]],
     );
     assert!(first.state.is_empty() && first.observations.is_empty() && first.requeue_after.is_none());
 
@@ -183,30 +186,31 @@ fn needs_are_asked_first_and_answered_in_the_next_round() {
     check(
         &(second.state, second.observations),
         expect![[r#"
-        (
-            [
-                (
-                    "answers",
-                    Some(
-                        "[Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Ok(\"ok\"), Ok(\"[]\")]",
+            (
+                [
+                    (
+                        "answers",
+                        Some(
+                            "[Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Err(ApiError { code: 404, reason: \"NotFound\", message: \"no such pod\" }), Ok(\"ok\"), Ok(\"[]\")]",
+                        ),
                     ),
-                ),
-                (
-                    "forgotten",
-                    None,
-                ),
-            ],
-            [
-                Observation {
-                    metric: "everything_runs_total",
-                    labels: [
-                        "answered",
-                    ],
-                    value: 1.5,
-                },
-            ],
-        )
-    "#]],
+                    (
+                        "forgotten",
+                        None,
+                    ),
+                ],
+                [
+                    Observation {
+                        metric: "everything_runs_total",
+                        labels: [
+                            "answered",
+                        ],
+                        value: 1.5,
+                        at: Now,
+                    },
+                ],
+            )
+        "#]],
     );
 }
 
@@ -228,8 +232,8 @@ fn a_mapping_answers_with_keys() {
     let kind = pod();
     let keys = RUNTIME.block_on(guest.keys_of(&kind, None, Some("new"), view)).unwrap();
     let keys = keys.into_inner();
-    let keys: Vec<String> = keys.iter().map(|key| format!("{} {key}", key.queue)).collect();
-    assert_eq!(keys, ["widgets v1/Pod None-Some(3)", "nodes v1/Pod 3"]);
+    let keys: Vec<String> = keys.iter().map(|Wake { key, after }| format!("{} {key} {after:?}", key.queue)).collect();
+    assert_eq!(keys, ["widgets v1/Pod None-Some(3) None", "nodes v1/Pod 3 None"]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_manifest_is_needed_once_and_must_be_right() {
     check(
         &with_manifest(&bare, &minimal_manifest().replace("0.1", "9.0")),
         expect![[
-            r#"plugin.wasm: the manifest is not valid: contract: version "9.0" is not known to this host, which loads 0.1"#
+            r#"plugin.wasm: the manifest is not valid: contract: version "9.0" is not known to this host, which loads 0.1, 0.2"#
         ]],
     );
     let maps =
@@ -144,7 +144,7 @@ fn imports_beside_the_contract_are_refused_by_name() {
             )"#,
         ),
         expect![
-            "plugin.wasm: component imports wasi:cli/environment@0.3.0, wasi:http/incoming-handler@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, and interfaces of WASI 0.2; of WASI, the host offers versions 0.2.x: build for WASI 0.2, for example for wasm32-wasip2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome"
+            "plugin.wasm: component imports wasi:cli/environment@0.3.0, wasi:http/incoming-handler@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; of WASI, the host offers versions 0.2.x: build for WASI 0.2, for example for wasm32-wasip2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome"
         ],
     );
 }

@@ -2,6 +2,7 @@
 
 mod contract;
 mod loading;
+mod next;
 mod sandbox;
 mod support;
 mod wasi;

@@ -1,4 +1,4 @@
-//! Generates the bindings in the SDKs of Go and C from `wit/`.
+//! Generates the bindings in the SDKs of Go and C from the contract that they speak.
 //!
 //! *Flow*: the WIT world `mapping-controller` -> the generators of wit-bindgen -> `sdk/<language>/...`, committed, because authors have no
 //! generator. One WIT world is enough for all plugins: exports that a plugin's WIT world lacks are left out of its component.
@@ -17,6 +17,8 @@ use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
 use crate::{process, root};
 
 const WORLD: &str = "mapping-controller";
+/// The contract that these SDKs speak.
+const CONTRACT: &str = "wit/released/0.1";
 
 /// A language whose SDK carries generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub type Generated = BTreeMap<PathBuf, String>;
 /// If the contract cannot be read, or a generator's own files or `gofmt` are missing.
 pub fn generate(language: Language) -> anyhow::Result<Generated> {
     let mut contract = Resolve::default();
-    let (package, _) = contract.push_dir(root().join("wit")).context("read the contract")?;
+    let (package, _) = contract.push_dir(root().join(CONTRACT)).context("read the contract")?;
     let world = contract.select_world(&[package], Some(WORLD))?;
     let mut generator = match language {
         // Formatted below, when all names are as they shall be.

@@ -108,7 +108,7 @@ fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Erro
     if !lister.failures().iter().any(is_conflict) {
         return Ok(false);
     }
-    match lister.ask(Need::LiveObject { kind: kind.clone(), object: key.clone() })? {
+    match lister.ask(Need::LiveObject { kind: kind.clone(), object: key.clone(), subresource: None })? {
         Ok(text) => {
             let live = Object::parse(&text)?.metadata;
             Ok(live.uid == object.metadata.uid && live.owner_references == object.metadata.owner_references)

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey};
+use pintle_sdk::{ApiResource, Error, Kind, Lister, Need};
 
 use crate::absent::Absent;
 use crate::object::Object;
@@ -144,8 +144,7 @@ pub(crate) fn classify<L: Lister>(
             continue;
         }
         let is_new = asked.insert(owner);
-        let need =
-            Need::LiveObject { kind: reference.owner_kind(), object: ObjectKey::new(namespace, &reference.name) };
+        let need = Need::live_object(&reference.owner_kind(), namespace, &reference.name);
         let answer = lister.answer(&need);
         is_any_answered |= answer.is_some();
         match answer {

@@ -141,7 +141,7 @@ fn items(resource: &ApiResource, namespace: &str, lister: &impl Lister) -> Resul
 }
 
 fn live_list(resource: &ApiResource, namespace: &str, limit: u32) -> Need {
-    Need::LiveList { kind: resource.kind.clone(), namespace: namespace.to_owned(), label_selector: None, limit }
+    Need::live_list(&resource.kind, namespace, limit)
 }
 
 fn parse(answer: Result<String, ApiError>) -> Result<Result<Vec<Item>, ApiError>, Error> {

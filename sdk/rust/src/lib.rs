@@ -73,9 +73,9 @@ pub mod mapping_bindings {
         default_bindings_module: "pintle_sdk::mapping_bindings",
         runtime_path: "pintle_sdk::wit_bindgen::rt",
         with: {
-            "pintle:controller/types@0.1.0": crate::bindings::pintle::controller::types,
-            "pintle:controller/view@0.1.0": crate::bindings::pintle::controller::view,
-            "pintle:controller/log@0.1.0": crate::bindings::pintle::controller::log,
+            "pintle:controller/types@0.2.0": crate::bindings::pintle::controller::types,
+            "pintle:controller/view@0.2.0": crate::bindings::pintle::controller::view,
+            "pintle:controller/log@0.2.0": crate::bindings::pintle::controller::log,
         },
     });
 }
@@ -121,8 +121,8 @@ pub use error::Error;
 pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
 pub use outcome::{
-    Action, ApiError, Body, Event, EventType, LONGEST_REQUEUE, Mutation, MutationFailure, Need, Observation, Order,
-    Outcome, PatchType, Preconditions, Propagation, Refusal, Step, json,
+    Action, ApiError, Body, Event, EventType, LONGEST_REQUEUE, LiveDetail, Moment, Mutation, MutationFailure, Need,
+    Observation, Order, Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step, Wake, json,
 };
 pub use status::patch_status;
 pub use types::{Key, Kind, ObjectKey};
@@ -210,7 +210,7 @@ pub use pintle_sdk_macros::types;
 ///     Ok(Outcome::new())
 /// }
 ///
-/// /// Keys that a change touches. `old` is absent for a new object, `new` for a deleted one; both are JSON projections.
+/// /// Keys that a change touches; a [`Wake`] is a key with a delay. `old` is absent for a new object, `new` for a deleted one; both are JSON projections.
 /// fn keys_of(kind: &Kind, old: Option<&str>, new: Option<&str>, lister: &impl Lister) -> Vec<Key> {
 ///     Vec::new()
 /// }
@@ -260,7 +260,7 @@ macro_rules! export {
                     old: ::core::option::Option<::std::string::String>,
                     new: ::core::option::Option<::std::string::String>,
                     lister: $crate::bindings::Lister,
-                ) -> ::std::vec::Vec<$crate::bindings::Key> {
+                ) -> ::std::vec::Vec<$crate::bindings::pintle::controller::types::Wake> {
                     $crate::wasm::keys_of(kind, old, new, lister, |kind, old, new, lister| {
                         $keys_of(kind, old, new, lister)
                     })

@@ -1,5 +1,7 @@
 //! The snapshot of the cluster that a run reads.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -7,7 +9,7 @@ use crate::api::Listed;
 use crate::api::meta::Resource;
 use crate::document::Document;
 use crate::error::Error;
-use crate::outcome::{ApiError, MutationFailure, Need};
+use crate::outcome::{ApiError, Body, MutationFailure, Need};
 use crate::time::Timestamp;
 use crate::types::{Kind, ObjectKey};
 
@@ -113,6 +115,9 @@ pub struct ApiResource {
 pub trait Lister {
     /// Time at which the run began, RFC 3339.
     fn now_text(&self) -> String;
+    /// Time since the host started, when the run began, by a clock that nobody sets. Only differences of two values of the same host
+    /// have a meaning: keep one in the state, which is lost together with this clock.
+    fn uptime(&self) -> Duration;
     /// The object, as JSON.
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
     /// The objects that match, ordered by namespace and name, as JSON.
@@ -210,12 +215,51 @@ pub trait Lister {
     /// [`Error::Needs`] in the first round: pass it on with `?`, the host then reads and runs the key again.
     /// A retry if the server refused.
     fn live<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
-        let need = Need::LiveObject { kind: T::KIND, object: ObjectKey::new(namespace, name) };
+        let need = Need::live_object(&T::KIND, namespace, name);
         match self.answer(&need) {
             None => Err(Error::Needs(vec![need])),
             Some(Ok(text)) => decode(&T::KIND, &text).map(Some),
             Some(Err(error)) if error.code == 404 => Ok(None),
             Some(Err(error)) => Err(Error::retry(format!("read {} {namespace}/{name}: {}", T::KIND, error.message))),
+        }
+    }
+
+    /// A subresource of an object as the API server itself has it now, for example `scale`; `None` if the object is gone there.
+    ///
+    /// # Errors
+    /// As for [`live`](Self::live).
+    fn live_subresource<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+    ) -> Result<Option<T>, Error> {
+        let need = Need::live_object(kind, namespace, name).subresource(subresource);
+        match self.ask(need)? {
+            Ok(text) => decode(kind, &text).map(Some),
+            Err(error) if error.code == 404 => Ok(None),
+            Err(error) => {
+                Err(Error::retry(format!("read {subresource} of {kind} {namespace}/{name}: {}", error.message)))
+            }
+        }
+    }
+
+    /// The API server's verdict: the status of a review, for example of a SubjectAccessReview. `review` is the object, with its spec.
+    ///
+    /// # Errors
+    /// As for [`live`](Self::live).
+    fn review<T: DeserializeOwned>(&self, kind: &Kind, namespace: &str, review: impl Body) -> Result<T, Error>
+    where
+        Self: Sized,
+    {
+        #[derive(Deserialize)]
+        struct Answer<T> {
+            status: T,
+        }
+        match self.ask(Need::review(kind, namespace, review))? {
+            Ok(text) => decode::<Answer<T>>(kind, &text).map(|answer| answer.status),
+            Err(error) => Err(Error::retry(format!("ask for a {}: {}", kind.name, error.message))),
         }
     }
 

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::api::meta::Metadata;
 use crate::document::Document;
 use crate::time::Timestamp;
-use crate::types::{Kind, ObjectKey};
+use crate::types::{Key, Kind, ObjectKey};
 
 /// JSON text of anything that serializes.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
@@ -434,8 +434,10 @@ pub enum Need {
         kind: Kind,
         /// Its name.
         object: ObjectKey,
+        /// A subresource that can be read, for example `scale`.
+        subresource: Option<String>,
     },
-    /// A list. Answer: a JSON array of objects with `apiVersion`, `kind` and `metadata` only.
+    /// A list. Answer: a JSON array of objects.
     LiveList {
         /// Kind of the objects.
         kind: Kind,
@@ -443,6 +445,10 @@ pub enum Need {
         namespace: String,
         /// In the syntax of kubectl.
         label_selector: Option<String>,
+        /// In the syntax of kubectl, for example `spec.nodeName=n1`.
+        field_selector: Option<String>,
+        /// How much of each object.
+        detail: LiveDetail,
         /// At most this many objects.
         limit: u32,
     },
@@ -451,6 +457,135 @@ pub enum Need {
     /// Discover the API server's resources now: [`Lister::resources`](crate::Lister::resources) shows them once it is answered.
     /// Answer: a JSON array of the group versions that did not answer; what was known of them is still shown.
     Discovery,
+    /// A verdict of the API server. Answer: the review with its status. See [`Lister::review`](crate::Lister::review) for the short way.
+    Review {
+        /// Kind of the review, for example `authorization.k8s.io/v1/SubjectAccessReview`.
+        kind: Kind,
+        /// Empty for cluster-scoped kinds.
+        namespace: String,
+        /// The review, as JSON.
+        object: String,
+    },
+}
+
+/// How much of each object the answer to a [`Need::LiveList`] has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LiveDetail {
+    /// `apiVersion`, `kind` and `metadata`, without `managedFields`.
+    #[default]
+    Metadata,
+    /// What the watch of the kind declares; only for kinds that the manifest watches.
+    Projection,
+    /// Everything but `managedFields`.
+    Whole,
+}
+
+impl Need {
+    /// One object.
+    pub fn live_object(kind: &Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::LiveObject { kind: kind.clone(), object: ObjectKey::new(namespace, name), subresource: None }
+    }
+
+    /// The metadata of at most `limit` objects of a namespace, or of all namespaces if that is empty.
+    pub fn live_list(kind: &Kind, namespace: impl Into<String>, limit: u32) -> Self {
+        Self::LiveList {
+            kind: kind.clone(),
+            namespace: namespace.into(),
+            label_selector: None,
+            field_selector: None,
+            detail: LiveDetail::Metadata,
+            limit,
+        }
+    }
+
+    /// A verdict of the API server; `review` is the object with its spec.
+    pub fn review(kind: &Kind, namespace: impl Into<String>, review: impl Body) -> Self {
+        Self::Review { kind: kind.clone(), namespace: namespace.into(), object: review.into_json() }
+    }
+
+    /// A subresource instead of the object. No effect on other needs than [`LiveObject`](Self::LiveObject).
+    #[must_use]
+    pub fn subresource(mut self, name: impl Into<String>) -> Self {
+        if let Self::LiveObject { subresource, .. } = &mut self {
+            *subresource = Some(name.into());
+        }
+        self
+    }
+
+    /// Only objects that this label selector matches. No effect on other needs than lists.
+    #[must_use]
+    pub fn labels(mut self, selector: impl ToString) -> Self {
+        if let Self::LiveList { label_selector, .. } = &mut self {
+            *label_selector = Some(selector.to_string());
+        }
+        self
+    }
+
+    /// Only objects that this field selector matches. No effect on other needs than lists.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        if let Self::LiveList { field_selector, .. } = &mut self {
+            *field_selector = Some(selector.into());
+        }
+        self
+    }
+
+    /// How much of each object. No effect on other needs than lists.
+    #[must_use]
+    pub fn detail(mut self, how_much: LiveDetail) -> Self {
+        if let Self::LiveList { detail, .. } = &mut self {
+            *detail = how_much;
+        }
+        self
+    }
+}
+
+/// Another key of the plugin to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// The key.
+    pub key: Key,
+    /// Not before this time has passed; at once if absent.
+    pub after: Option<Duration>,
+}
+
+impl Wake {
+    /// At once.
+    pub fn now(key: Key) -> Self {
+        Self { key, after: None }
+    }
+
+    /// Once this time has passed.
+    pub fn after(key: Key, after: Duration) -> Self {
+        Self { key, after: Some(after) }
+    }
+}
+
+impl From<Key> for Wake {
+    fn from(key: Key) -> Self {
+        Self::now(key)
+    }
+}
+
+/// Place of a mutation in an outcome, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the step.
+    pub step: u32,
+    /// Number of the mutation in the step.
+    pub position: u32,
+}
+
+/// When a sample counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moment {
+    /// When the outcome is accepted, before its writes are sent. The next try of a failed run counts again.
+    #[default]
+    Now,
+    /// When this mutation has succeeded, or its refusal was tolerated.
+    Done(Place),
+    /// When this mutation has failed, or was not tried.
+    Failed(Place),
 }
 
 /// A sample for one of the metrics that the manifest declares.
@@ -462,6 +597,8 @@ pub struct Observation {
     pub labels: Vec<String>,
     /// Added to a counter, set on a gauge, observed by a histogram.
     pub value: f64,
+    /// When it counts.
+    pub at: Moment,
 }
 
 /// Longest time until a key is run again: 2^31 - 1 ms, 24.8 days, the most that the contract has.
@@ -480,6 +617,10 @@ pub struct Outcome {
     pub state: Vec<(String, Option<String>)>,
     /// Samples of metrics.
     pub observations: Vec<Observation>,
+    /// Other keys of this plugin to run, at most 10,000.
+    pub wake: Vec<Wake>,
+    /// Values of labels for the metrics of runs, by label name.
+    pub run_labels: Vec<(String, String)>,
 }
 
 impl Outcome {
@@ -548,7 +689,35 @@ impl Outcome {
     /// Adds a sample of a metric.
     #[must_use]
     pub fn observe(mut self, metric: impl Into<String>, labels: Vec<String>, value: f64) -> Self {
-        self.observations.push(Observation { metric: metric.into(), labels, value });
+        self.observations.push(Observation { metric: metric.into(), labels, value, at: Moment::Now });
+        self
+    }
+
+    /// Adds a sample of a metric that counts at another moment, for example once a write has succeeded.
+    #[must_use]
+    pub fn observe_at(mut self, at: Moment, metric: impl Into<String>, labels: Vec<String>, value: f64) -> Self {
+        self.observations.push(Observation { metric: metric.into(), labels, value, at });
+        self
+    }
+
+    /// The place of the mutation that was added last; `None` if there is none.
+    pub fn last_place(&self) -> Option<Place> {
+        let step = self.steps.len().checked_sub(1)?;
+        let position = self.steps[step].mutations.len().checked_sub(1)?;
+        Some(Place { step: u32::try_from(step).ok()?, position: u32::try_from(position).ok()? })
+    }
+
+    /// Runs another key of this plugin: a [`Key`] at once, a [`Wake`] later.
+    #[must_use]
+    pub fn wake(mut self, key: impl Into<Wake>) -> Self {
+        self.wake.push(key.into());
+        self
+    }
+
+    /// Sets a label for the metrics of runs.
+    #[must_use]
+    pub fn run_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.run_labels.push((name.into(), value.into()));
         self
     }
 }

@@ -1,11 +1,13 @@
 //! The glue between the contract's bindings and the SDK's own types. Built for WebAssembly only.
 
+use std::time::Duration;
+
 use crate::bindings::pintle::controller::{types as w, view as v};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
 use crate::outcome::{
-    Action, ApiError, Event, EventType, Mutation, MutationFailure, Need, Order, Outcome, PatchType, Preconditions,
-    Propagation, Refusal,
+    Action, ApiError, Event, EventType, LiveDetail, Moment, Mutation, MutationFailure, Need, Order, Outcome, PatchType,
+    Place, Preconditions, Propagation, Refusal, Wake,
 };
 use crate::types::{Key, Kind, ObjectKey};
 
@@ -15,6 +17,10 @@ pub struct WasmLister(v::Lister);
 impl Lister for WasmLister {
     fn now_text(&self) -> String {
         self.0.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::try_from_secs_f64(self.0.uptime()).unwrap_or_default()
     }
 
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
@@ -119,18 +125,21 @@ pub fn reconcile(
 }
 
 /// Maps a change to keys with a plugin's function.
-pub fn keys_of(
+pub fn keys_of<T: Into<Wake>>(
     kind: w::Kind,
     old: Option<String>,
     new: Option<String>,
     lister: v::Lister,
-    function: impl FnOnce(&Kind, Option<&str>, Option<&str>, &WasmLister) -> Vec<Key>,
-) -> Vec<w::Key> {
+    function: impl FnOnce(&Kind, Option<&str>, Option<&str>, &WasmLister) -> Vec<T>,
+) -> Vec<w::Wake> {
     log_panics();
-    function(&kind.into(), old.as_deref(), new.as_deref(), &WasmLister(lister)).into_iter().map(Into::into).collect()
+    function(&kind.into(), old.as_deref(), new.as_deref(), &WasmLister(lister))
+        .into_iter()
+        .map(|key| w::Wake::from(key.into()))
+        .collect()
 }
 
-fn milliseconds(duration: std::time::Duration) -> u32 {
+fn milliseconds(duration: Duration) -> u32 {
     // Rounded up, so that what was waited for has happened then; within the contract's range.
     let millis = duration.as_micros().div_ceil(1000).min(2_147_483_647);
     u32::try_from(millis).unwrap_or(2_147_483_647)
@@ -179,6 +188,23 @@ impl From<Key> for w::Key {
     }
 }
 
+impl From<Wake> for w::Wake {
+    fn from(wake: Wake) -> Self {
+        Self { key: wake.key.into(), after_ms: wake.after.map(milliseconds) }
+    }
+}
+
+impl From<Moment> for w::Moment {
+    fn from(moment: Moment) -> Self {
+        let place = |Place { step, position }| w::Place { step, position };
+        match moment {
+            Moment::Now => Self::Now,
+            Moment::Done(at) => Self::Done(place(at)),
+            Moment::Failed(at) => Self::Failed(place(at)),
+        }
+    }
+}
+
 impl From<&Query> for v::Query {
     fn from(query: &Query) -> Self {
         let query = query.clone();
@@ -216,11 +242,20 @@ impl From<v::MutationFailure> for MutationFailure {
 impl From<Need> for w::Need {
     fn from(need: Need) -> Self {
         match need {
-            Need::LiveObject { kind, object } => {
-                Self::LiveObject(w::LiveObject { kind: kind.into(), object: object.into() })
+            Need::LiveObject { kind, object, subresource } => {
+                Self::LiveObject(w::LiveObject { kind: kind.into(), object: object.into(), subresource })
             }
-            Need::LiveList { kind, namespace, label_selector, limit } => {
-                Self::LiveList(w::LiveList { kind: kind.into(), namespace, label_selector, limit })
+            Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
+                let detail = match detail {
+                    LiveDetail::Metadata => w::Detail::Metadata,
+                    LiveDetail::Projection => w::Detail::Projection,
+                    LiveDetail::Whole => w::Detail::Whole,
+                };
+                let kind = kind.into();
+                Self::LiveList(w::LiveList { kind, namespace, label_selector, field_selector, detail, limit })
+            }
+            Need::Review { kind, namespace, object } => {
+                Self::Review(w::Review { kind: kind.into(), namespace, object })
             }
             Need::RawPath(path) => Self::RawPath(path),
             Need::Discovery => Self::Discovery,
@@ -346,8 +381,15 @@ impl From<Outcome> for w::Outcome {
             observations: outcome
                 .observations
                 .into_iter()
-                .map(|sample| w::Observation { metric: sample.metric, labels: sample.labels, value: sample.value })
+                .map(|sample| w::Observation {
+                    metric: sample.metric,
+                    labels: sample.labels,
+                    value: sample.value,
+                    at: sample.at.into(),
+                })
                 .collect(),
+            wake: outcome.wake.into_iter().map(Into::into).collect(),
+            run_labels: outcome.run_labels,
         }
     }
 }

@@ -228,7 +228,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "contract.wasm"],
         expect![[r#"
-        pintle: contract.wasm: the manifest is not valid: contract: version "7.0" is not known to this host, which loads 0.1
+        pintle: contract.wasm: the manifest is not valid: contract: version "7.0" is not known to this host, which loads 0.1, 0.2
     "#]],
     );
     component(folder, "import.wasm", MANIFEST, r#"(import "wasi:http/incoming-handler@0.2.0" (instance))"#);
@@ -236,7 +236,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "import.wasm"],
         expect![[r#"
-        pintle: import.wasm: component imports wasi:http/incoming-handler@0.2.0, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, and interfaces of WASI 0.2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome
+        pintle: import.wasm: component imports wasi:http/incoming-handler@0.2.0, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome
     "#]],
     );
     component(folder, "empty.wasm", MANIFEST, "");

@@ -10,8 +10,9 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::contract::outcome::{Answers, Need, NeedError, Outcome};
+use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError, Outcome};
 use pintle_core::contract::settings;
+use pintle_core::object::field::{FieldMask, FieldPathError, Projector};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
@@ -21,7 +22,7 @@ use pintle_core::ports::api::{
 use pintle_core::ports::view::View;
 use serde_json::{Value, json};
 
-use super::input::{Case, Input, InputResource};
+use super::input::{Case, Input, InputResource, InputReview, InputSubresource};
 use super::render::Originals;
 
 /// The caches are filled from memory: whatever takes longer is never filled.
@@ -57,6 +58,7 @@ impl CaseCluster {
         let state = input.state.iter().map(|(name, value)| (Arc::from(name.as_str()), Arc::from(value.as_str())));
         let context = RunContext {
             now: input.now.clone(),
+            uptime: Duration::try_from_secs_f64(input.uptime).context("uptime of the case")?,
             config: config.into(),
             state: state.collect(),
             attempt: input.attempt,
@@ -185,7 +187,10 @@ struct Server {
     objects: Vec<Stored>,
     /// For needs.
     live: Vec<Stored>,
+    subresources: Vec<InputSubresource>,
+    reviews: Vec<InputReview>,
     raw: BTreeMap<String, Value>,
+    manifest: Arc<Manifest>,
     resources: Vec<ApiResource>,
     /// From the first need for discovery on.
     new_resources: Option<Vec<ApiResource>>,
@@ -195,7 +200,7 @@ struct Server {
 }
 
 impl Server {
-    fn new(input: &Input, manifest: &Manifest) -> anyhow::Result<Self> {
+    fn new(input: &Input, manifest: &Arc<Manifest>) -> anyhow::Result<Self> {
         let objects = Stored::all(&input.objects)?;
         let live = Stored::all(input.live.as_ref().unwrap_or(&input.objects))?;
         let discovery = &input.discovery;
@@ -204,7 +209,10 @@ impl Server {
         Ok(Self {
             objects,
             live,
+            subresources: input.subresources.clone(),
+            reviews: input.reviews.clone(),
             raw: input.raw.clone(),
+            manifest: manifest.clone(),
             resources,
             new_resources,
             failed_groups: discovery.failed.clone(),
@@ -221,16 +229,38 @@ impl Server {
 
     fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {
         match need {
-            Need::LiveObject { kind, object } => {
+            Need::LiveObject { kind, object, subresource: Some(subresource) } => {
+                let found = self.subresources.iter().find_map(|one| one.answer(kind, object, subresource));
+                let what = || format!("{kind}/{subresource} {object}; a case has it in `subresources`");
+                found.map(|answer| answer.to_string().into()).ok_or_else(|| absent(&what()))
+            }
+            Need::Review { kind, namespace, object } => {
+                let mut review: Value = serde_json::from_str(object).map_err(|why| invalid(&why.to_string()))?;
+                let status = self.reviews.iter().find_map(|one| one.status(kind, namespace, &review)).cloned();
+                let what = || format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"]);
+                let status = status.ok_or_else(|| absent(&what()))?;
+                review["apiVersion"] = json!(kind.api_version());
+                review["kind"] = json!(&*kind.name);
+                review["status"] = status;
+                Ok(review.to_string().into())
+            }
+            Need::LiveObject { kind, object, subresource: None } => {
                 let found = self.live.iter().find(|stored| stored.kind == *kind && stored.key == *object);
                 found.map(|stored| stored.value.to_string().into()).ok_or_else(|| absent(&format!("{kind} {object}")))
             }
-            Need::LiveList { kind, namespace, label_selector, limit } => {
+            Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
+                let fields = fields(field_selector.as_deref()).map_err(|why| invalid(&why))?;
                 let selector = parse(label_selector.as_deref()).map_err(|why| invalid(&why))?;
                 let namespace = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
                 let found = self.live.iter().filter(|stored| stored.kind == *kind);
                 let found = found.filter(|stored| stored.is_within(namespace, selector.as_ref()));
-                let items: Vec<Value> = found.take(*limit as usize).map(|stored| metadata_of(&stored.value)).collect();
+                let found = found.filter(|stored| fields.iter().all(|field| field.fits(&stored.value)));
+                let shown = |stored: &Stored| match detail {
+                    LiveDetail::Metadata => Ok(metadata_of(&stored.value)),
+                    LiveDetail::Whole => Ok(stored.value.clone()),
+                    LiveDetail::Projection => self.projected(stored).map_err(|why| invalid(&why)),
+                };
+                let items = found.take(*limit as usize).map(shown).collect::<Result<Vec<Value>, _>>()?;
                 Ok(Value::Array(items).to_string().into())
             }
             Need::RawPath(path) => {
@@ -242,6 +272,17 @@ impl Server {
                 None => Ok(json!(self.failed_groups).to_string().into()),
             },
         }
+    }
+
+    /// What the plugin's watch of the kind keeps of an object.
+    fn projected(&self, stored: &Stored) -> Result<Value, String> {
+        let watch = self.manifest.watches.iter().find(|watch| watch.kind.as_ref() == Some(&stored.kind));
+        let paths = watch.iter().flat_map(|watch| &watch.fields).map(|path| path.parse());
+        let paths = paths.collect::<Result<Vec<_>, FieldPathError>>().map_err(|why| why.to_string())?;
+        let mask = FieldMask::new(paths);
+        let text = Projector::new(&mask.with_identity()).project(&stored.value.to_string());
+        let text = text.map_err(|why| why.to_string())?;
+        serde_json::from_str(&text).map_err(|why| why.to_string())
     }
 
     fn items(&self, target: &ListWatchTarget) -> Result<Vec<Box<str>>, ApiError> {
@@ -380,8 +421,21 @@ impl ApiReader for Server {
         &'a self,
         resource: &'a ApiResource,
         object: &'a ObjectKey,
+        subresource: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        let need = Need::LiveObject { kind: resource.kind.clone(), object: object.clone() };
+        let subresource = subresource.map(str::to_owned);
+        let need = Need::LiveObject { kind: resource.kind.clone(), object: object.clone(), subresource };
+        std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
+    }
+
+    fn review<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        namespace: &'a str,
+        body: &'a str,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        let (kind, namespace, object) = (resource.kind.clone(), namespace.to_owned(), body.to_owned());
+        let need = Need::Review { kind, namespace, object };
         std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
     }
 

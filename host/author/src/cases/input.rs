@@ -39,6 +39,9 @@ pub(crate) struct Input {
     /// The time of the run.
     #[serde(default = "default_now")]
     pub(crate) now: String,
+    /// Seconds since the start of the host, by a clock that nobody sets.
+    #[serde(default, skip_serializing_if = "is_at_start")]
+    pub(crate) uptime: f64,
     /// Failures of this key in a row, before this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) attempt: u32,
@@ -60,6 +63,12 @@ pub(crate) struct Input {
     /// The kinds that the API server serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resources: Vec<InputResource>,
+    /// Answers to live reads of subresources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) subresources: Vec<InputSubresource>,
+    /// Verdicts of the API server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) reviews: Vec<InputReview>,
     /// Answers to reads of raw paths: path -> body.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) raw: BTreeMap<String, Value>,
@@ -149,6 +158,41 @@ pub(crate) struct InputResource {
     preferred: bool,
 }
 
+/// A subresource that a live read finds.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Subresource")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputSubresource {
+    /// Kind of the object.
+    kind: Kind,
+    /// Namespace of the object, if it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    /// Name of the object.
+    name: String,
+    /// Name of the subresource, such as `scale`.
+    subresource: String,
+    /// What the API server answers.
+    answer: Value,
+}
+
+/// A verdict of the API server.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Review")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputReview {
+    /// Kind of the review, such as `authorization.k8s.io/v1/SubjectAccessReview`.
+    kind: Kind,
+    /// Namespace of the review, if it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    /// Fields of the reviews that it is about; all if absent. The first verdict that fits counts.
+    #[serde(default)]
+    spec: Value,
+    /// The verdict.
+    status: Value,
+}
+
 /// A write of the last run that was refused.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Failure")]
@@ -214,6 +258,11 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_at_start(uptime: &f64) -> bool {
+    *uptime == 0.0
+}
+
 fn default_now() -> String {
     "2026-01-01T00:00:00Z".to_owned()
 }
@@ -222,6 +271,52 @@ impl InputResource {
     pub(crate) fn resource(&self) -> ApiResource {
         let Self { kind, plural, namespaced, verbs, subresources, preferred } = self.clone();
         ApiResource { kind, plural, namespaced, verbs, subresources, preferred }
+    }
+}
+
+impl InputSubresource {
+    pub(crate) fn new(kind: &Kind, object: &ObjectKey, subresource: &str, answer: Value) -> Self {
+        Self {
+            kind: kind.clone(),
+            namespace: object.namespace.to_string(),
+            name: object.name.to_string(),
+            subresource: subresource.to_owned(),
+            answer,
+        }
+    }
+
+    /// The answer, if it is that of this subresource.
+    pub(crate) fn answer(&self, kind: &Kind, object: &ObjectKey, subresource: &str) -> Option<&Value> {
+        let is_asked = self.kind == *kind
+            && self.subresource == subresource
+            && (self.namespace.as_str(), self.name.as_str()) == (&*object.namespace, &*object.name);
+        is_asked.then_some(&self.answer)
+    }
+}
+
+impl InputReview {
+    /// Of a review and the API server's answer.
+    pub(crate) fn new(kind: &Kind, namespace: &str, object: &str, answer: &Value) -> Self {
+        let asked: Value = serde_json::from_str(object).unwrap_or_default();
+        let (kind, namespace) = (kind.clone(), namespace.to_owned());
+        Self { kind, namespace, spec: asked["spec"].clone(), status: answer["status"].clone() }
+    }
+
+    /// The verdict, if it is about this review.
+    pub(crate) fn status(&self, kind: &Kind, namespace: &str, review: &Value) -> Option<&Value> {
+        let fits = self.kind == *kind && self.namespace == namespace && contains(&review["spec"], &self.spec);
+        fits.then_some(&self.status)
+    }
+}
+
+/// Whether a value has all that another one has; null asks for nothing.
+fn contains(value: &Value, wanted: &Value) -> bool {
+    match (value, wanted) {
+        (_, Value::Null) => true,
+        (Value::Object(value), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, wanted)| value.get(name).is_some_and(|value| contains(value, wanted)))
+        }
+        _ => value == wanted,
     }
 }
 
@@ -244,6 +339,7 @@ impl Input {
         Self {
             key,
             now: now.to_owned(),
+            uptime: 0.0,
             attempt: 0,
             failures: Vec::new(),
             config: Map::new(),
@@ -251,6 +347,8 @@ impl Input {
             objects: Vec::new(),
             live: None,
             resources: Vec::new(),
+            subresources: Vec::new(),
+            reviews: Vec::new(),
             raw: BTreeMap::new(),
             discovery: InputDiscovery::default(),
             settle: None,

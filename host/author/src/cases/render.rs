@@ -1,7 +1,8 @@
 //! Outcomes in the form of the expected ones of cases, which is that of the SDKs' own tests.
 
 use pintle_core::contract::outcome::{
-    Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation, ReconcileError, Refusal,
+    Action, Event, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation,
+    ReconcileError, Refusal,
 };
 use pintle_core::object::id::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -60,11 +61,26 @@ fn outcome(outcome: &Outcome, cluster: &dyn Originals) -> Map<String, Value> {
         shown.insert("state".into(), state.into());
     }
     if !outcome.observations.is_empty() {
-        let samples = outcome
-            .observations
-            .iter()
-            .map(|sample| format!("{}{{{}}} {}", sample.metric, sample.labels.join(","), sample.value).into());
+        let samples = outcome.observations.iter().map(|sample| {
+            let at = match sample.at {
+                Moment::Now => String::new(),
+                Moment::Done(place) => format!(" when {} is done", place),
+                Moment::Failed(place) => format!(" when {} has failed", place),
+            };
+            format!("{}{{{}}} {}{at}", sample.metric, sample.labels.join(","), sample.value).into()
+        });
         shown.insert("observations".into(), Value::Array(samples.collect()));
+    }
+    if !outcome.wake.is_empty() {
+        let keys = outcome.wake.iter().map(|wake| {
+            let after = wake.after.map(|after| format!(" after {after:?}")).unwrap_or_default();
+            format!("{}: {} {}{after}", wake.key.queue, wake.key.kind, wake.key.object).into()
+        });
+        shown.insert("wake".into(), Value::Array(keys.collect()));
+    }
+    if !outcome.run_labels.is_empty() {
+        let labels: Map<_, _> = outcome.run_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        shown.insert("runLabels".into(), labels.into());
     }
     shown
 }
@@ -183,14 +199,25 @@ fn event(event: &Event) -> Value {
 
 fn need(need: &Need) -> Value {
     match need {
-        Need::LiveObject { kind, object } => format!("get {kind} {object}").into(),
-        Need::LiveList { kind, namespace, label_selector, limit } => format!(
-            "list {kind} in {namespace:?} with {:?}, at most {limit}",
-            label_selector.as_deref().unwrap_or_default()
-        )
-        .into(),
+        Need::LiveObject { kind, object, subresource } => {
+            format!("get {}", target(kind, object, subresource.as_deref()).as_str().unwrap_or_default()).into()
+        }
+        Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
+            let labels = label_selector.as_deref().unwrap_or_default();
+            let fields = field_selector.as_ref().map(|fields| format!(" and fields {fields:?}")).unwrap_or_default();
+            let detail = match detail {
+                LiveDetail::Metadata => "",
+                LiveDetail::Projection => ", as projections",
+                LiveDetail::Whole => ", whole",
+            };
+            format!("list {kind} in {namespace:?} with {labels:?}{fields}, at most {limit}{detail}").into()
+        }
         Need::RawPath(path) => format!("get {path}").into(),
         Need::Discovery => "discover".into(),
+        Need::Review { kind, namespace, object } => {
+            let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
+            json!({"review": format!("{kind}{place}"), "object": parsed(object)})
+        }
     }
 }
 

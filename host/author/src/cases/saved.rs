@@ -9,7 +9,7 @@ use pintle_runtime::failures::FailedRun;
 use pintle_sources::admin::SavedRun;
 use serde_json::{Map, Value};
 
-use super::input::{Input, InputError, InputFailure, InputResource};
+use super::input::{Input, InputError, InputFailure, InputResource, InputReview, InputSubresource};
 use super::mask;
 
 /// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
@@ -19,6 +19,7 @@ use super::mask;
 pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     let mut input = Input::of(&run.identity.key, &run.now);
     let mut left_out = Vec::new();
+    input.uptime = run.uptime.as_secs_f64();
     input.attempt = run.attempt;
     input.failures = run.failures.iter().map(InputFailure::from).collect();
     input.config = serde_json::from_str(&run.config).context("read the configuration")?;
@@ -65,7 +66,13 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
         return Some(format!("{} was answered something that is no JSON; here it is not found", shown(need)));
     };
     match need {
-        Need::LiveObject { .. } => add_live(input, answer),
+        Need::LiveObject { subresource: None, .. } => add_live(input, answer),
+        Need::LiveObject { kind, object, subresource: Some(subresource) } => {
+            input.subresources.push(InputSubresource::new(kind, object, subresource, answer));
+        }
+        Need::Review { kind, namespace, object } => {
+            input.reviews.push(InputReview::new(kind, namespace, object, &answer))
+        }
         Need::LiveList { .. } => {
             for object in answer.as_array().into_iter().flatten() {
                 add_live(input, object.clone());
@@ -93,7 +100,11 @@ fn add_live(input: &mut Input, object: Value) {
 
 fn shown(need: &Need) -> String {
     match need {
-        Need::LiveObject { kind, object } => format!("the live {kind} {object}"),
+        Need::LiveObject { kind, object, subresource } => {
+            let subresource = subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+            format!("the live {kind}{subresource} {object}")
+        }
+        Need::Review { kind, .. } => format!("the {kind}"),
         Need::LiveList { kind, namespace, .. } => format!("the live list of {kind} in {namespace:?}"),
         Need::RawPath(path) => format!("the path {path}"),
         Need::Discovery => "discovery".to_owned(),

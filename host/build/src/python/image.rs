@@ -71,7 +71,7 @@ fn contract(project: &Project) -> anyhow::Result<tempfile::TempDir> {
         "package pintle:python;\n\nworld image {{\n  include {}/{}@{};\n  export {LOAD}: func(text: string) -> result<_, string>;\n}}\n",
         crate::contract::PACKAGE,
         project.world,
-        crate::contract::version(),
+        contract.version()?,
     );
     fs::write(folder.path().join("image.wit"), world).context("write the world of the image")?;
     Ok(folder)

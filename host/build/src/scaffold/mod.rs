@@ -14,7 +14,7 @@ use serde_json::Value;
 
 pub use self::kind::CustomKind;
 
-use crate::Language;
+use crate::{Language, contract};
 
 /// Path and content of every template, of the contract and of the SDKs.
 static EMBEDDED: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
@@ -100,14 +100,17 @@ impl Scaffold<'_> {
                 }
             }
         }
+        let (_, contract_file) = contract::of(self.language);
         let mut files = Vec::new();
         for (name, text) in templates {
             let name = if name == "gitignore" { ".gitignore".to_owned() } else { self.filled_in(name) };
             files.push((name.into(), self.filled_in(text).into_bytes()));
         }
         for (path, content) in EMBEDDED {
-            if path.starts_with(&sdk) && !path.contains("/examples/") || path.starts_with("wit/") {
+            if path.starts_with(&sdk) && !path.contains("/examples/") {
                 files.push((Path::new(".pintle").join(path), content.to_vec()));
+            } else if *path == contract_file {
+                files.push((Path::new(".pintle/wit").join(contract::FILE), content.to_vec()));
             } else if path.starts_with("sdk/vectors/") && self.language == Language::Rust {
                 // The SDK's own tests read them.
                 files.push((Path::new(".pintle").join(path), content.to_vec()));
@@ -143,6 +146,7 @@ impl Scaffold<'_> {
             ("{{language}}", &self.language.to_string()),
             ("{{tutorial}}", &self.language.tutorial()),
             ("{{source}}", source),
+            ("{{contract}}", contract::short(contract::version(contract::of(self.language).0))),
             ("{{instances}}\n", instances),
             ("{{commands}}", &format!("```sh\n{commands}\n```")),
         ]

@@ -119,8 +119,17 @@ impl ApiReader for Server {
         async move { Ok(stream.boxed()) }.boxed()
     }
 
-    fn get<'a>(&'a self, _: &'a ApiResource, _: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn get<'a>(
+        &'a self,
+        _: &'a ApiResource,
+        _: &'a ObjectKey,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         async { Err(ApiError::transport("not here")) }.boxed()
+    }
+
+    fn review<'a>(&'a self, _: &'a ApiResource, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(std::future::ready(Err(ApiError::transport("no reviews"))))
     }
 
     fn raw<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {

@@ -10,6 +10,7 @@ mod read_set;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
 use pintle_core::lifecycle::read_set::ReadSet;
@@ -224,6 +225,10 @@ fn parse(text: &str) -> Result<Selector, ViewError> {
 impl View for RunView {
     fn now(&self) -> &str {
         &self.context.now
+    }
+
+    fn uptime(&self) -> Duration {
+        self.context.uptime
     }
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {

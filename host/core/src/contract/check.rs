@@ -8,7 +8,9 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use crate::contract::manifest::{EffectiveLimits, Manifest, MetricSource};
-use crate::contract::outcome::{Action, Event, Mutation, Need, Outcome, PatchType, Preconditions};
+use crate::contract::outcome::{
+    Action, Event, LiveDetail, Moment, Mutation, Need, Outcome, PatchType, Place, Preconditions, Wake,
+};
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::policy::grants::is_path_segment;
 
@@ -20,8 +22,10 @@ pub const MAX_NEEDS: usize = 256;
 const MAX_OBSERVATIONS: usize = 1_000;
 /// Maximum writes of keyed state in one outcome.
 const MAX_STATE_WRITES: usize = 1_000;
-/// Maximum keys for the change of one object.
-const MAX_MAPPED_KEYS: usize = 10_000;
+/// Maximum keys for the change of one object, and maximum keys that one outcome wakes.
+const MAX_WAKES: usize = 10_000;
+/// Maximum labels of a run.
+const MAX_RUN_LABELS: usize = 16;
 /// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
 const MAX_KEY_BYTES: usize = 1024;
 /// Maximum tolerated failures of one mutation: each class once.
@@ -56,14 +60,14 @@ impl Borrow<Outcome> for CheckedOutcome {
 
 /// Keys of one change that obey the contract and their manifest.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MappedKeys(Vec<Key>);
+pub struct MappedKeys(Vec<Wake>);
 
 impl MappedKeys {
     /// No keys.
     pub const NONE: Self = Self(Vec::new());
 
-    /// The keys.
-    pub fn into_inner(self) -> Vec<Key> {
+    /// The keys, with their delays.
+    pub fn into_inner(self) -> Vec<Wake> {
         self.0
     }
 }
@@ -72,8 +76,10 @@ impl MappedKeys {
 ///
 /// # Errors
 /// The fault's message; a retry helps only if the plugin decides differently.
-pub fn outcome(outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
+pub fn outcome(mut outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
     check_outcome(&outcome, manifest, limits)?;
+    // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
+    outcome.wake.retain(|wake| is_possible(&wake.key));
     Ok(CheckedOutcome(outcome))
 }
 
@@ -93,6 +99,8 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
     for (what, found, most) in [
         ("observations", outcome.observations.len(), MAX_OBSERVATIONS),
         ("values of the state", outcome.state.len(), MAX_STATE_WRITES),
+        ("keys to wake", outcome.wake.len(), MAX_WAKES),
+        ("labels of the run", outcome.run_labels.len(), MAX_RUN_LABELS),
     ] {
         if found > most {
             return Err(format!("the outcome has {found} {what}, more than {most}"));
@@ -133,28 +141,59 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
         if !observation.value.is_finite() {
             return Err(format!("the observation of metric {:?} is not a finite number", metric.name));
         }
+        if let Moment::Done(place) | Moment::Failed(place) = observation.at
+            && !has_mutation(outcome, place)
+        {
+            return Err(format!("the observation of metric {:?} is about {place}, which is not there", metric.name));
+        }
+    }
+    for wake in &outcome.wake {
+        check_wake(wake, manifest)?;
+    }
+    let of_runs = || manifest.metrics.iter().filter(|metric| metric.of == MetricSource::Runs);
+    for (name, _) in &outcome.run_labels {
+        if !of_runs().any(|metric| metric.labels.contains(name)) {
+            return Err(format!("{name:?} is a label of no metric of runs"));
+        }
     }
     Ok(())
+}
+
+fn has_mutation(outcome: &Outcome, place: Place) -> bool {
+    let step = outcome.steps.get(place.step as usize);
+    step.is_some_and(|step| (place.position as usize) < step.mutations.len())
+}
+
+fn check_wake(wake: &Wake, manifest: &Manifest) -> Result<(), String> {
+    if !manifest.queues.iter().any(|queue| *queue.name == *wake.key.queue) {
+        let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
+        return Err(format!("queue {:?} is not declared; declared are {}", wake.key.queue, known.join(", ")));
+    }
+    match wake.after {
+        Some(after) if after > Duration::from_millis(MAX_U32.into()) => Err(format!("after-ms is more than {MAX_U32}")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an object, or a tick, can have this key.
+fn is_possible(key: &Key) -> bool {
+    let n_bytes = key.kind.n_bytes() + key.object.n_bytes();
+    is_kind(&key.kind) && is_object(&key.object) && n_bytes <= MAX_KEY_BYTES
 }
 
 /// Checks the keys that the plugin's mapping returned. Keys of objects that cannot exist are left out.
 ///
 /// # Errors
 /// The fault's message.
-pub fn mapped_keys(keys: Vec<Key>, manifest: &Manifest) -> Result<MappedKeys, String> {
-    if keys.len() > MAX_MAPPED_KEYS {
-        return Err(format!("the mapping has {} keys for one change, more than {MAX_MAPPED_KEYS}", keys.len()));
+pub fn mapped_keys(keys: Vec<Wake>, manifest: &Manifest) -> Result<MappedKeys, String> {
+    if keys.len() > MAX_WAKES {
+        return Err(format!("the mapping has {} keys for one change, more than {MAX_WAKES}", keys.len()));
     }
-    for key in &keys {
-        if !manifest.queues.iter().any(|queue| *queue.name == *key.queue) {
-            let known: Vec<&str> = manifest.queues.iter().map(|queue| queue.name.as_str()).collect();
-            return Err(format!("queue {:?} is not declared; declared are {}", key.queue, known.join(", ")));
-        }
+    for wake in &keys {
+        check_wake(wake, manifest)?;
     }
-    // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
-    let n_bytes = |key: &Key| key.kind.n_bytes() + key.object.n_bytes();
-    let is_possible = |key: &Key| is_kind(&key.kind) && is_object(&key.object) && n_bytes(key) <= MAX_KEY_BYTES;
-    Ok(MappedKeys(keys.into_iter().filter(is_possible).collect()))
+    // As for the keys that an outcome wakes.
+    Ok(MappedKeys(keys.into_iter().filter(|wake| is_possible(&wake.key)).collect()))
 }
 
 fn is_kind(kind: &Kind) -> bool {
@@ -189,11 +228,25 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
         Need::LiveList { limit, .. } if *limit == 0 || *limit > MAX_U32 => {
             Err(format!("the limit of a live-list is {limit}; 1 to {MAX_U32} are valid"))
         }
+        Need::LiveList { kind, detail: LiveDetail::Projection, .. }
+            if !manifest.kinds().any(|watched| watched == kind) =>
+        {
+            Err(format!("a live-list asks for the projection of {kind}, which the manifest does not watch"))
+        }
+        Need::Review { kind, .. } if !is_review(kind) => Err(format!(
+            "{kind} is not a review; reviews are the kinds of authentication.k8s.io and authorization.k8s.io whose names end in Review"
+        )),
+        Need::LiveObject { subresource, .. } => check_subresource(subresource.as_deref()),
         // The grants decide which paths are valid, together with which are allowed.
-        Need::LiveObject { .. } | Need::LiveList { .. } | Need::RawPath(_) => Ok(()),
+        Need::LiveList { .. } | Need::RawPath(_) | Need::Review { .. } => Ok(()),
         Need::Discovery if manifest.discovery => Ok(()),
         Need::Discovery => Err("discovery is needed, but the manifest does not declare `discovery: true`".into()),
     }
+}
+
+/// Whether the API server answers a create of this kind with a verdict, and stores nothing.
+pub fn is_review(kind: &Kind) -> bool {
+    matches!(&*kind.group, "authentication.k8s.io" | "authorization.k8s.io") && kind.name.ends_with("Review")
 }
 
 fn check_mutation(mutation: &Mutation) -> Result<(), String> {
@@ -252,6 +305,12 @@ fn size(outcome: &Outcome) -> u64 {
     for observation in &outcome.observations {
         bytes += observation.labels.iter().map(String::len).sum::<usize>();
     }
+    for wake in &outcome.wake {
+        bytes += wake.key.n_bytes();
+    }
+    for (name, value) in &outcome.run_labels {
+        bytes += name.len() + value.len();
+    }
     bytes as u64
 }
 
@@ -264,11 +323,11 @@ mod tests {
 
     fn manifest() -> Manifest {
         let manifest = serde_json::json!({
-            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "name": "widgets", "version": "1.0.0", "contract": "0.2",
             "watches": [], "queues": [{"name": "widgets"}],
             "metrics": [
                 {"name": "widgets_total", "help": "Widgets.", "type": "counter", "labels": ["color"]},
-                {"name": "runs_total", "help": "Runs.", "type": "counter", "of": "runs"},
+                {"name": "runs_total", "help": "Runs.", "type": "counter", "of": "runs", "labels": ["action"]},
             ],
             "limits": {"mutations": 2, "outcomeBytes": 100},
         });
@@ -324,7 +383,8 @@ mod tests {
         let steps = |n| Outcome { steps: vec![empty.clone(); n], ..Outcome::default() };
         check(steps(2), expect!["ok"]);
         check(steps(3), expect!["the outcome has 3 steps, more than the limit of 2 mutations allows"]);
-        let sample = Observation { metric: "widgets_total".into(), labels: vec![String::new()], value: 1.0 };
+        let at = Moment::Now;
+        let sample = Observation { metric: "widgets_total".into(), labels: vec![String::new()], value: 1.0, at };
         let observations = |n| Outcome { observations: vec![sample.clone(); n], ..Outcome::default() };
         check(observations(1_000), expect!["ok"]);
         check(observations(1_001), expect!["the outcome has 1001 observations, more than 1000"]);
@@ -339,20 +399,28 @@ mod tests {
     #[test]
     fn the_keys_of_a_change_are_limited() {
         let key = Key { queue: "widgets".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
-        let keys = |n| mapped_keys(vec![key.clone(); n], &manifest());
-        assert_eq!(keys(10_000), Ok(MappedKeys(vec![key.clone(); 10_000])));
+        let wake = Wake { key, after: None };
+        let keys = |n| mapped_keys(vec![wake.clone(); n], &manifest());
+        assert_eq!(keys(10_000), Ok(MappedKeys(vec![wake.clone(); 10_000])));
         assert_eq!(keys(10_001), Err("the mapping has 10001 keys for one change, more than 10000".to_owned()));
     }
 
     #[test]
     fn names_that_nothing_can_have_are_no_fault() {
         check(step(vec![delete("../../secrets/x")]), expect!["ok"]);
-        let need = Need::LiveObject { kind: Kind::new("", "v1", "Pod/log"), object: ObjectKey::new("a", "../b") };
+        let need = Need::LiveObject {
+            kind: Kind::new("", "v1", "Pod/log"),
+            object: ObjectKey::new("a", "../b"),
+            subresource: None,
+        };
         check(Outcome { needs: vec![need], ..Outcome::default() }, expect!["ok"]);
-        let key = |kind: &str, namespace: &str, name: &str| Key {
-            queue: "widgets".into(),
-            kind: Kind::new("", "v1", kind),
-            object: ObjectKey::new(namespace, name),
+        let key = |kind: &str, namespace: &str, name: &str| Wake {
+            key: Key {
+                queue: "widgets".into(),
+                kind: Kind::new("", "v1", kind),
+                object: ObjectKey::new(namespace, name),
+            },
+            after: None,
         };
         let long = |n: usize| key("Pod", "ns", &"x".repeat(n - "v1Podns".len()));
         assert_eq!(
@@ -363,6 +431,92 @@ mod tests {
         assert_eq!(mapped_keys(keys, &manifest()).map(|keys| keys.into_inner()), Ok(vec![key("Pod", "ns", "a b")]));
     }
 
+    fn wake(queue: &str, after_ms: u64) -> Wake {
+        let key = Key { queue: queue.into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
+        Wake { key, after: Some(Duration::from_millis(after_ms)) }
+    }
+
+    #[test]
+    fn keys_to_wake_are_of_the_plugins_queues_and_limited() {
+        let limits = EffectiveLimits { outcome_bytes: 1 << 20, ..manifest().limits.effective() };
+        let check = |wake: Vec<Wake>, expect: Expect| {
+            let result = super::outcome(Outcome { wake, ..Outcome::default() }, &manifest(), &limits);
+            expect.assert_eq(&result.map_or_else(|why| why, |outcome| format!("{} keys", outcome.wake.len())));
+        };
+        check(vec![wake("widgets", 2_147_483_647); 10_000], expect!["10000 keys"]);
+        check(vec![wake("widgets", 0); 10_001], expect!["the outcome has 10001 keys to wake, more than 10000"]);
+        check(vec![wake("widgets", 2_147_483_648)], expect!["after-ms is more than 2147483647"]);
+        check(vec![wake("other", 0)], expect![[r#"queue "other" is not declared; declared are widgets"#]]);
+        let mut impossible = wake("widgets", 0);
+        impossible.key.object = ObjectKey::new("ns", "../a");
+        check(vec![impossible, wake("widgets", 0)], expect!["1 keys"]);
+    }
+
+    #[test]
+    fn only_reviews_are_created_for_an_answer() {
+        let review = |group: &str, name: &str| Outcome {
+            needs: vec![Need::Review {
+                kind: Kind::new(group, "v1", name),
+                namespace: String::new(),
+                object: "{}".into(),
+            }],
+            ..Outcome::default()
+        };
+        check(review("authorization.k8s.io", "SubjectAccessReview"), expect!["ok"]);
+        check(review("authentication.k8s.io", "TokenReview"), expect!["ok"]);
+        let others = [("", "Pod"), ("authentication.k8s.io", "TokenRequest"), ("example.com", "Review")];
+        for (group, name) in others {
+            assert!(super::outcome(review(group, name), &manifest(), &manifest().limits.effective()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_projection_is_that_of_a_watch() {
+        let need = Need::LiveList {
+            kind: Kind::new("", "v1", "Pod"),
+            namespace: String::new(),
+            label_selector: None,
+            field_selector: None,
+            detail: LiveDetail::Projection,
+            limit: 1,
+        };
+        let asks = Outcome { needs: vec![need], ..Outcome::default() };
+        check(asks, expect!["a live-list asks for the projection of v1/Pod, which the manifest does not watch"]);
+    }
+
+    #[test]
+    fn samples_and_labels_of_a_run_belong_to_what_is_there() {
+        let sample = |at| Observation { metric: "widgets_total".into(), labels: vec!["red".into()], value: 1.0, at };
+        let at = |step, position| {
+            let observations = vec![sample(Moment::Done(Place { step, position }))];
+            Outcome { observations, ..step_of_one() }
+        };
+        check(at(0, 0), expect!["ok"]);
+        check(
+            at(0, 1),
+            expect![[
+                r#"the observation of metric "widgets_total" is about steps[0].mutations[1], which is not there"#
+            ]],
+        );
+        check(
+            at(1, 0),
+            expect![[
+                r#"the observation of metric "widgets_total" is about steps[1].mutations[0], which is not there"#
+            ]],
+        );
+        let labels = |n: usize, name: &str| Outcome {
+            run_labels: vec![(name.to_owned(), "x".to_owned()); n],
+            ..Outcome::default()
+        };
+        check(labels(14, "action"), expect!["ok"]);
+        check(labels(17, "action"), expect!["the outcome has 17 labels of the run, more than 16"]);
+        check(labels(1, "color"), expect![[r#""color" is a label of no metric of runs"#]]);
+    }
+
+    fn step_of_one() -> Outcome {
+        step(vec![delete("a")])
+    }
+
     #[test]
     fn observations_fit_their_declaration() {
         let observe = |metric: &str, labels: &[&str], value| Outcome {
@@ -370,6 +524,7 @@ mod tests {
                 metric: metric.into(),
                 labels: labels.iter().map(|label| (*label).to_owned()).collect(),
                 value,
+                at: Moment::Now,
             }],
             ..Outcome::default()
         };

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 
-use crate::object::id::Kind;
+use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::schema::KindSchema;
 
 pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
@@ -29,7 +29,9 @@ pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch}
 pub const SECTION: &str = "pintle:manifest";
 
 /// Versions of the contract (`wit/`) that this host supports.
-pub const CONTRACT_VERSIONS: &[&str] = &["0.1"];
+pub const CONTRACT_VERSIONS: &[&str] = &["0.1", "0.2"];
+/// Of these, the one that is not released: it may still change.
+pub const NEXT_CONTRACT: &str = "0.2";
 
 /// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors know.
 pub fn schema() -> serde_json::Value {
@@ -116,7 +118,8 @@ pub struct Queue {
     /// Resync period: enqueues every key of these kinds after this many milliseconds, at least 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<u32>,
-    /// Period of an additional key `tick` in milliseconds, at least 10 (kind `v1/Namespace`, no namespace, name `tick`).
+    /// Period of an additional key in milliseconds, at least 10: kind `pintle/v1/Tick`, no namespace, the name of the queue. (In
+    /// contract 0.1: kind `v1/Namespace`, name `tick`.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u32>,
 }
@@ -218,7 +221,8 @@ pub enum MetricSource {
     #[default]
     Observations,
     /// The host: a counter counts the runs of keys, a histogram observes their duration in seconds, including writes. The
-    /// only valid label is `code`: 200 if nothing failed, otherwise the HTTP status code of the first failed write, or 500.
+    /// host knows the labels `code` (200 if nothing failed, otherwise the HTTP status code of the first failed write, or 500) and `result`
+    /// (`success` or `error`); the values of others are those that the run names. (In contract 0.1: only `code`.)
     Runs,
 }
 
@@ -275,6 +279,15 @@ impl Manifest {
         self.watches.iter().filter_map(|watch| watch.kind.as_ref())
     }
 
+    /// The tick key of a queue. In contract 0.1 it is that of a Namespace called `tick`.
+    pub fn tick_key(&self, queue: &str) -> Key {
+        let (kind, name) = match self.contract.as_str() {
+            "0.1" => (Kind::new("", "v1", "Namespace"), "tick"),
+            _ => (Kind::new("pintle", "v1", "Tick"), queue),
+        };
+        Key { queue: queue.into(), kind, object: ObjectKey::new("", name) }
+    }
+
     fn check(&self) -> Result<(), String> {
         if !is_label(&self.name) {
             return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
@@ -312,7 +325,9 @@ impl Manifest {
             if metric.kind == MetricType::Gauge {
                 return Err(format!("metrics[{i}].type: runs are counted, or their times observed by a histogram"));
             }
-            if let Some(label) = metric.labels.iter().find(|label| *label != "code") {
+            // An outcome of 0.1 has no labels of the run.
+            let other = metric.labels.iter().find(|label| *label != "code").filter(|_| self.contract == "0.1");
+            if let Some(label) = other {
                 return Err(format!("metrics[{i}].labels: {label:?} is not known of runs; known is code"));
             }
         }
@@ -381,7 +396,7 @@ mod tests {
         );
         check(
             |m| m["contract"] = "9.9".into(),
-            expect![[r#"contract: version "9.9" is not known to this host, which loads 0.1"#]],
+            expect![[r#"contract: version "9.9" is not known to this host, which loads 0.1, 0.2"#]],
         );
         check(|m| m["queues"] = serde_json::json!([]), expect!["queues: at least one is needed"]);
         check(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::object::id::{Kind, ObjectKey};
+use crate::object::id::{Key, Kind, ObjectKey};
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +19,46 @@ pub struct Outcome {
     pub state: Vec<(String, Option<String>)>,
     /// Samples for metrics that the manifest declares.
     pub observations: Vec<Observation>,
+    /// Other keys of the plugin to run.
+    pub wake: Vec<Wake>,
+    /// Label values for the metrics of runs, by label name.
+    pub run_labels: Vec<(String, String)>,
+}
+
+/// Another key to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// The key.
+    pub key: Key,
+    /// Delay; at once if absent.
+    pub after: Option<Duration>,
+}
+
+/// Place of a mutation in an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Index of the step.
+    pub step: u32,
+    /// Index of the mutation in the step.
+    pub position: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "steps[{}].mutations[{}]", self.step, self.position)
+    }
+}
+
+/// When a sample counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moment {
+    /// When the outcome is accepted.
+    #[default]
+    Now,
+    /// When this mutation has succeeded or its refusal was tolerated.
+    Done(Place),
+    /// When this mutation has failed or was not tried.
+    Failed(Place),
 }
 
 /// A sample for one of the plugin's metrics.
@@ -30,6 +70,8 @@ pub struct Observation {
     pub labels: Vec<String>,
     /// Added, set or observed, by the metric's type.
     pub value: f64,
+    /// When it counts.
+    pub at: Moment,
 }
 
 /// An error that the plugin declares.
@@ -233,8 +275,10 @@ pub enum Need {
         kind: Kind,
         /// Its name.
         object: ObjectKey,
+        /// For example `scale`.
+        subresource: Option<String>,
     },
-    /// Metadata of objects.
+    /// Objects.
     LiveList {
         /// Their kind.
         kind: Kind,
@@ -242,6 +286,10 @@ pub enum Need {
         namespace: String,
         /// Label selector; all objects if absent.
         label_selector: Option<String>,
+        /// Field selector; all objects if absent.
+        field_selector: Option<String>,
+        /// How much of each object.
+        detail: LiveDetail,
         /// Maximum number of objects.
         limit: u32,
     },
@@ -249,18 +297,65 @@ pub enum Need {
     RawPath(String),
     /// Fresh discovery.
     Discovery,
+    /// POST of a review.
+    Review {
+        /// Kind of the review.
+        kind: Kind,
+        /// Empty for cluster-scoped kinds.
+        namespace: String,
+        /// The review, in JSON.
+        object: String,
+    },
+}
+
+/// How much of each object the answer to a live list has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LiveDetail {
+    /// Metadata.
+    #[default]
+    Metadata,
+    /// The projection of the plugin's watch.
+    Projection,
+    /// Everything but `managedFields`.
+    Whole,
+}
+
+impl LiveDetail {
+    /// The name in the contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Projection => "projection",
+            Self::Whole => "whole",
+        }
+    }
 }
 
 impl Need {
+    /// One object.
+    pub fn live_object(kind: Kind, object: ObjectKey) -> Self {
+        Self::LiveObject { kind, object, subresource: None }
+    }
+
+    /// The metadata of at most `limit` objects of a namespace, or of all if that is empty.
+    pub fn live_list(kind: Kind, namespace: &str, limit: u32) -> Self {
+        let (label_selector, field_selector, detail) = (None, None, LiveDetail::Metadata);
+        Self::LiveList { kind, namespace: namespace.to_owned(), label_selector, field_selector, detail, limit }
+    }
+
     /// Bytes of its texts.
     pub fn n_bytes(&self) -> usize {
         match self {
-            Self::LiveObject { kind, object } => kind.n_bytes() + object.n_bytes(),
-            Self::LiveList { kind, namespace, label_selector, limit: _ } => {
-                kind.n_bytes() + namespace.len() + label_selector.as_ref().map_or(0, String::len)
+            Self::LiveObject { kind, object, subresource } => {
+                kind.n_bytes() + object.n_bytes() + subresource.as_ref().map_or(0, String::len)
+            }
+            Self::LiveList { kind, namespace, label_selector, field_selector, detail: _, limit: _ } => {
+                let selectors = label_selector.iter().chain(field_selector).map(String::len);
+                kind.n_bytes() + namespace.len() + selectors.sum::<usize>()
             }
             Self::RawPath(path) => path.len(),
             Self::Discovery => 0,
+            Self::Review { kind, namespace, object } => kind.n_bytes() + namespace.len() + object.len(),
         }
     }
 }

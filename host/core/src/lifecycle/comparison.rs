@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use serde_json::{Map, Value, json};
 
 use crate::contract::outcome::{
-    Action, Event, Mutation, Need, Order, Outcome, PatchType, Preconditions, ReconcileError,
+    Action, Event, LiveDetail, Mutation, Need, Order, Outcome, PatchType, Preconditions, ReconcileError,
 };
 use crate::ports::guest::Answer;
 
@@ -59,6 +59,15 @@ fn wanted(outcome: &Outcome) -> Value {
     let state = outcome.state.iter().map(|(name, value)| (name.clone(), json!(value)));
     let state: Map<String, Value> = state.collect();
     put(&mut shown, "state", (!state.is_empty()).then_some(Value::Object(state)));
+    let wake = outcome.wake.iter().map(|wake| {
+        let mut shown =
+            json!({"queue": wake.key.queue, "kind": wake.key.kind.to_string(), "object": wake.key.object.to_string()});
+        if let Some(after) = wake.after {
+            shown["afterMs"] = json!(after.as_millis() as u64);
+        }
+        shown
+    });
+    put_list(&mut shown, "wake", wake.collect());
     Value::Object(shown)
 }
 
@@ -79,12 +88,28 @@ fn parsed(text: &str) -> Value {
 
 fn need(need: &Need) -> Value {
     match need {
-        Need::LiveObject { kind, object } => json!({"get": kind.to_string(), "object": object.to_string()}),
-        Need::LiveList { kind, namespace, label_selector, limit } => {
-            json!({"list": kind.to_string(), "namespace": namespace, "labelSelector": label_selector, "limit": limit})
+        Need::LiveObject { kind, object, subresource } => {
+            let mut shown = json!({"get": kind.to_string(), "object": object.to_string()});
+            if let Some(subresource) = subresource {
+                shown["subresource"] = json!(subresource);
+            }
+            shown
+        }
+        Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
+            let mut shown = json!({"list": kind.to_string(), "namespace": namespace, "labelSelector": label_selector, "limit": limit});
+            if let Some(selector) = field_selector {
+                shown["fieldSelector"] = json!(selector);
+            }
+            if *detail != LiveDetail::Metadata {
+                shown["detail"] = json!(detail.as_str());
+            }
+            shown
         }
         Need::RawPath(path) => json!({"path": path}),
         Need::Discovery => json!("discovery"),
+        Need::Review { kind, namespace, object } => {
+            json!({"review": kind.to_string(), "namespace": namespace, "object": parsed(object)})
+        }
     }
 }
 
@@ -159,7 +184,7 @@ fn action(action: &Action) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::outcome::{Observation, Step};
+    use crate::contract::outcome::{Moment, Observation, Step};
     use crate::object::id::Kind;
     use crate::ports::guest::{FaultKind, PluginFault};
 
@@ -180,7 +205,7 @@ mod tests {
 
     #[test]
     fn parts_without_effect_on_the_cluster_are_left_out() {
-        let observation = Observation { metric: "m".into(), labels: Vec::new(), value: 1.0 };
+        let observation = Observation { metric: "m".into(), labels: Vec::new(), value: 1.0, at: Moment::Now };
         let outcome = Outcome { observations: vec![observation], ..Outcome::default() };
         assert_eq!(shown(&Ok(Ok(outcome))), json!({}));
     }

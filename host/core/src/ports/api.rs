@@ -136,9 +136,21 @@ pub trait ApiReader: Send + Sync {
         target: &'a ListWatchTarget,
         start: WatchStart,
     ) -> BoxFuture<'a, Result<WatchStream, ApiError>>;
-    /// Reads the current object from the server (quorum read).
-    fn get<'a>(&'a self, resource: &'a ApiResource, object: &'a ObjectKey)
-    -> BoxFuture<'a, Result<Box<str>, ApiError>>;
+    /// Reads the current object, or a subresource of it, from the server (quorum read).
+    fn get<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        object: &'a ObjectKey,
+        subresource: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
+    /// Creates a review, which the server answers and does not store. `body` is its JSON. The namespace is empty for cluster-scoped
+    /// kinds.
+    fn review<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        namespace: &'a str,
+        body: &'a str,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
     /// GET of a path (beginning with `/`); reads at most `limit_bytes` of the body.
     fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
     /// Waits until the client's rate limit admits a request that is sent on its behalf in another way.

@@ -1,6 +1,7 @@
 //! Port to the caches: the reads of a run, between `pintle-cache` and `pintle-wasm`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contract::outcome::{MutationFailure, Need, NeedError};
 use crate::lifecycle::read_set::ReadSet;
@@ -97,6 +98,8 @@ pub enum ViewError {
 pub trait View: Send + Sync {
     /// RFC 3339 with microseconds, UTC.
     fn now(&self) -> &str;
+    /// Time since the host started, when the run began.
+    fn uptime(&self) -> Duration;
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError>;
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError>;
     fn count(&self, kind: &Kind, query: &Query) -> Result<usize, ViewError>;

@@ -41,7 +41,7 @@ use crate::writer::{NOT_GRANTED, NOT_LEADING};
 
 /// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. Without it, a plugin that
 /// always requests a requeue would never pause.
-const MIN_REQUEUE: Duration = Duration::from_millis(5);
+pub(super) const MIN_REQUEUE: Duration = Duration::from_millis(5);
 
 /// The clock of queues, limits and deadlines.
 pub(super) fn now() -> Instant {
@@ -229,7 +229,7 @@ impl Controller {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
-        version.declared.ran(run_result.code(), took);
+        version.declared.ran(run_result.code(), run_result.labels(), took);
         let cache = self.cache();
         let mut traced = trace.map(|trace| (trace, run_result.end()));
         let (mut writes, probes) = run_result.take_writes();
@@ -310,7 +310,7 @@ impl Controller {
     ) -> &'static str {
         let attempt = inner.attempt(key);
         match run_result {
-            RunResult::Done { requeue_after, report } => {
+            RunResult::Done { requeue_after, report, .. } => {
                 if let Some(after) = requeue_after {
                     inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use pintle_core::contract::outcome::Wake;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
@@ -213,14 +214,14 @@ impl Controller {
         let priority = if change.initial { Priority::Low } else { Priority::Normal };
         let now = super::dispatch::now();
         let mut inner = self.inner.lock();
-        if let Err(why) = inner.make_room(&keys, n_objects) {
+        if let Err(why) = inner.make_room(keys.iter().map(|wake| &wake.key), n_objects) {
             drop(inner);
             // Its objects run, whatever was invented.
             self.enqueue(cache.all_keys(), Priority::Low);
             return Ok(Mapped::NoRoom(why));
         }
-        for key in keys {
-            inner.add(key, None, priority, now);
+        for Wake { key, after } in keys {
+            inner.add(key, after, priority, now);
         }
         inner.count_keys();
         self.wake_dispatcher(inner);
@@ -229,24 +230,28 @@ impl Controller {
 }
 
 impl ControllerState {
-    /// Makes room in the account for more keys than the plugin's objects: a mapping can invent any.
+    /// Makes room in the account for more keys than the plugin's objects: a plugin can invent any.
     ///
     /// # Errors
     /// There is none, in one line.
-    fn make_room(&mut self, keys: &[Key], n_objects: usize) -> Result<(), String> {
+    pub(super) fn make_room<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k Key>,
+        n_objects: usize,
+    ) -> Result<(), String> {
         let n_entries: usize = self.queues.iter().map(ControllerQueue::n_entries).sum();
         let max_entries = MAX_KEYS.max(N_LISTS * n_objects);
         if n_entries >= max_entries {
             return Err(format!(
-                "the queues have {n_entries} entries, at most {max_entries}: the mapping has returned too many keys"
+                "the queues have {n_entries} entries, at most {max_entries}: the plugin has invented too many keys"
             ));
         }
         self.object_bytes = n_objects as u64 * OBJECT_BYTES;
-        let n_bytes = self.n_key_bytes() + keys.iter().map(new_bytes).sum::<u64>();
+        let n_bytes = self.n_key_bytes() + keys.map(new_bytes).sum::<u64>();
         match self.held_keys.resize(n_bytes.saturating_sub(self.object_bytes)) {
             true => Ok(()),
             false => Err(format!(
-                "the queues would have {n_bytes} bytes of keys, more than the plugin has left: the mapping has returned too many keys"
+                "the queues would have {n_bytes} bytes of keys, more than the plugin has left: the plugin has invented too many keys"
             )),
         }
     }

@@ -76,6 +76,8 @@ pub(crate) struct ControllerParts {
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
+    /// When the host started.
+    pub(crate) host_started: Instant,
     /// How long a key waits for the caches to show its writes before the API server is asked.
     pub(crate) stale_bound: Duration,
     /// Records failed runs.
@@ -108,6 +110,7 @@ pub(crate) struct Controller {
     writer: Writer,
     metrics: PluginMetrics,
     clock: WallClock,
+    host_started: Instant,
     stale_bound: Duration,
     failures: Arc<Failures>,
     /// Of all plugins, for the next leader.
@@ -221,6 +224,7 @@ impl Controller {
             stopped: parts.writer.stopped.clone(),
             writer: parts.writer,
             clock: parts.clock,
+            host_started: parts.host_started,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
             last_writes: parts.last_writes,

@@ -5,14 +5,19 @@
 //! 2. Answers are bounded in bytes: each, those of a run, and those of all runs of the plugin.
 //! 3. A read has a deadline.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use pintle_core::contract::outcome::{Answers, Need, NeedError};
+use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError};
+use pintle_core::object::field::{FieldMask, FieldPathError};
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
+use pintle_core::object::texts::Projection;
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::is_path_segment;
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
@@ -47,6 +52,8 @@ pub(crate) struct Source<'a> {
     pub(crate) stopped: &'a CancellationToken,
     /// Called before a read is repeated.
     pub(crate) repeated: &'a (dyn Fn() + Sync),
+    /// Of the plugin.
+    pub(crate) manifest: &'a Manifest,
     /// The record of the run, if it is recorded.
     pub(crate) trace: Option<&'a RunTrace>,
 }
@@ -237,7 +244,7 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
         })
     };
     let answer = match need {
-        Need::LiveObject { kind, object } => {
+        Need::LiveObject { kind, object, subresource } => {
             let resource = resource(kind)?;
             let is_namespace = object.namespace.is_empty() || is_path_segment(&object.namespace);
             if !is_namespace || !is_path_segment(&object.name) {
@@ -246,9 +253,9 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             if resource.namespaced == object.namespace.is_empty() {
                 return Err(wrong_scope(&resource, &object.namespace));
             }
-            source.read(|| reader.get(&resource, object)).await?.into_string()
+            source.read(|| reader.get(&resource, object, subresource.as_deref())).await?.into_string()
         }
-        Need::LiveList { kind, namespace, label_selector, limit } => {
+        Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
             let resource = resource(kind)?;
             if !namespace.is_empty() && !is_path_segment(namespace) {
                 return Err(nothing_has(&ObjectKey::new(namespace, "")));
@@ -256,7 +263,27 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             if !resource.namespaced && !namespace.is_empty() {
                 return Err(wrong_scope(&resource, namespace));
             }
-            list(&resource, namespace, label_selector.as_deref(), *limit, source).await?
+            let items = Items::new(kind, *detail, source.manifest)?;
+            let target = ListWatchTarget {
+                kind: resource.kind.clone(),
+                plural: resource.plural.clone(),
+                namespace: (!namespace.is_empty()).then(|| namespace.clone()),
+                label_selector: label_selector.clone(),
+                field_selector: field_selector.clone(),
+                detail: items.detail(),
+            };
+            list(&target, items, *limit, source).await?
+        }
+        Need::Review { kind, namespace, object } => {
+            let resource = resource(kind)?;
+            if !namespace.is_empty() && !is_path_segment(namespace) {
+                return Err(nothing_has(&ObjectKey::new(namespace, "")));
+            }
+            if resource.namespaced == namespace.is_empty() {
+                return Err(wrong_scope(&resource, namespace));
+            }
+            let body = whole_review(kind, object).map_err(malformed)?;
+            source.read(|| reader.review(&resource, namespace, &body)).await?.into_string()
         }
         Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
         Need::Discovery => {
@@ -269,42 +296,101 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
     if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
 }
 
+fn malformed(why: impl ToString) -> NeedError {
+    NeedError { code: 0, reason: "Malformed".into(), message: why.to_string() }
+}
+
+/// A review with the kind that was granted.
+fn whole_review(kind: &Kind, object: &str) -> Result<String, String> {
+    let mut members = Members::parse(object)?;
+    members.set("kind", quote(&kind.name));
+    members.set("apiVersion", quote(&kind.api_version()));
+    Ok(members.text())
+}
+
+/// How the items of a live list are written to its answer.
+enum Items {
+    /// The metadata without `managedFields`.
+    Metadata { head: String },
+    /// Everything but `managedFields`.
+    Whole { kind: Kind },
+    /// The projection of a watch.
+    Projected { plan: Box<IngestPlan>, ingester: Box<Ingester> },
+}
+
+impl Items {
+    fn new(kind: &Kind, detail: LiveDetail, manifest: &Manifest) -> Result<Self, NeedError> {
+        match detail {
+            LiveDetail::Metadata => {
+                let (version, kind) = (quote(&kind.api_version()), quote(&kind.name));
+                Ok(Self::Metadata { head: format!(r#"{{"apiVersion":{version},"kind":{kind},"metadata":"#) })
+            }
+            LiveDetail::Whole => Ok(Self::Whole { kind: kind.clone() }),
+            LiveDetail::Projection => {
+                // The check of the outcome ensures that there is a watch, and that of the manifest that its paths parse.
+                let watch = manifest.watches.iter().find(|watch| watch.kind.as_ref() == Some(kind));
+                let fields = watch.iter().flat_map(|watch| &watch.fields).map(|path| path.parse());
+                let fields = fields.collect::<Result<Vec<_>, FieldPathError>>().map_err(malformed)?;
+                let fields = FieldMask::new(fields);
+                let projections = BTreeSet::from([Projection::Fields(fields)]);
+                let plan = IngestPlan::new(kind.clone(), Needs { projections, ..Needs::default() });
+                Ok(Self::Projected { plan: Box::new(plan), ingester: Box::default() })
+            }
+        }
+    }
+
+    fn detail(&self) -> Detail {
+        match self {
+            Self::Metadata { .. } => Detail::Metadata,
+            Self::Whole { .. } => Detail::Full,
+            Self::Projected { plan, .. } => plan.detail(),
+        }
+    }
+
+    /// Appends an object as the server sent it.
+    fn write(&mut self, item: &str, out: &mut String) -> Result<(), NeedError> {
+        match self {
+            Self::Metadata { head } => {
+                let mut members = Members::parse(item).map_err(malformed)?;
+                // They are most of the metadata, and controllers do not use them.
+                members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
+                out.push_str(head);
+                out.push_str(members.get("metadata").unwrap_or("{}"));
+                out.push('}');
+            }
+            Self::Whole { kind } => {
+                let mut members = Members::parse(item).map_err(malformed)?;
+                members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
+                // Items of a list do not have them.
+                members.set("kind", quote(&kind.name));
+                members.set("apiVersion", quote(&kind.api_version()));
+                out.push_str(&members.text());
+            }
+            Self::Projected { plan, ingester } => {
+                let object = ingester.ingest(plan, item).map_err(malformed)?;
+                out.push_str(object.texts.first().map_or("null", |text| text));
+            }
+        }
+        Ok(())
+    }
+}
+
 async fn list(
-    resource: &ApiResource,
-    namespace: &str,
-    label_selector: Option<&str>,
+    target: &ListWatchTarget,
+    mut items: Items,
     limit: u32,
     source: &Source<'_>,
 ) -> Result<String, NeedError> {
-    let target = ListWatchTarget {
-        kind: resource.kind.clone(),
-        plural: resource.plural.clone(),
-        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        label_selector: label_selector.map(ToOwned::to_owned),
-        field_selector: None,
-        detail: Detail::Metadata,
-    };
-    let head = format!(
-        r#"{{"apiVersion":{},"kind":{},"metadata":"#,
-        quote(&resource.kind.api_version()),
-        quote(&resource.kind.name)
-    );
     let mut out = String::from("[");
     let mut n_left = limit;
     let mut page_token: Option<String> = None;
     loop {
-        let page = source.read(|| source.reader.list(&target, n_left.min(PAGE), page_token.as_deref())).await?;
+        let page = source.read(|| source.reader.list(target, n_left.min(PAGE), page_token.as_deref())).await?;
         for item in page.items.iter().take(n_left as usize) {
-            let malformed = |why| NeedError { code: 0, reason: "Malformed".into(), message: why };
-            let mut members = Members::parse(item).map_err(malformed)?;
-            // They are most of the metadata, and controllers do not use them.
-            members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
             if out.len() > 1 {
                 out.push(',');
             }
-            out.push_str(&head);
-            out.push_str(members.get("metadata").unwrap_or("{}"));
-            out.push('}');
+            items.write(item, &mut out)?;
             if out.len() > MAX_ANSWER_BYTES {
                 return Err(too_long(MAX_ANSWER_BYTES));
             }
@@ -339,7 +425,14 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
+        let source = Source {
+            reader: server,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
+        };
         let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
         perform(needs, answered, &source, &rights).await?;
         let text = |answer: &Result<Arc<str>, NeedError>| match answer {
@@ -367,7 +460,14 @@ mod tests {
         let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
+        let source = Source {
+            reader: &*server,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
+        };
         let account = Account::new(1 << 20);
         perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
         assert_eq!((server.requests(), cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
@@ -422,13 +522,17 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-        let source = Source { reader: &*server, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
-        let kind: Kind = "v1/Secret".parse().unwrap();
-        let of = |n_bytes: usize| Need::LiveObject {
-            kind: kind.clone(),
-            object: ObjectKey::new("one", &n_bytes.to_string()),
+        let source = Source {
+            reader: &*server,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
         };
-        let list = Need::LiveList { kind: kind.clone(), namespace: "one".into(), label_selector: None, limit: 10 };
+        let kind: Kind = "v1/Secret".parse().unwrap();
+        let of = |n_bytes: usize| Need::live_object(kind.clone(), ObjectKey::new("one", &n_bytes.to_string()));
+        let list = Need::live_list(kind.clone(), "one", 10);
         let read = async |needs: Vec<Need>| {
             let mut answered = Answered::new(&Account::new(u64::MAX));
             perform(needs, &mut answered, &source, &rights).await.unwrap();
@@ -446,6 +550,91 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn answers_have_as_much_as_was_asked_for() {
+        let manifest = manifest(|m| {
+            m["contract"] = "0.2".into();
+            m["watches"] = json!([{"kind": "v1/Secret", "fields": ["data"], "enqueue": [{"to": "self"}]}]);
+            m["grants"] = json!([
+                {"verbs": ["list"], "kinds": ["v1/Secret"]},
+                {"verbs": ["get"], "kinds": ["v1/Pod"], "subresources": ["scale"]},
+                {"verbs": ["create"], "kinds": ["v1/Node"]},
+            ]);
+        });
+        let page = |target: &ListWatchTarget, _: u32, _: Option<&str>| {
+            let meta = r#"{"name":"s","uid":"u","resourceVersion":"7","managedFields":[{}]}"#;
+            assert_eq!(target.field_selector.as_deref(), Some("type=b"));
+            let item = match target.detail {
+                Detail::Metadata => format!(r#"{{"metadata":{meta}}}"#),
+                Detail::Full => format!(r#"{{"metadata":{meta},"data":{{"a":"x"}},"type":"b"}}"#),
+            };
+            Ok(ListPage { items: vec![item.into()], resource_version: String::new(), next: None })
+        };
+        let server = FakeServer::answering(page, |_, _| unreachable!());
+        let grants = Grants::new(&manifest.grants, None);
+        let view = FakeView::showing(Vec::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+        let source = Source {
+            reader: &*server,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
+        };
+        let kind = |name: &str| Kind::new("", "v1", name);
+        let list = |detail| Need::LiveList {
+            kind: kind("Secret"),
+            namespace: "ns".into(),
+            label_selector: None,
+            field_selector: Some("type=b".into()),
+            detail,
+            limit: 10,
+        };
+        let sub = |subresource: &str| Need::LiveObject {
+            kind: kind("Pod"),
+            object: ObjectKey::new("ns", "p"),
+            subresource: Some(subresource.into()),
+        };
+        let review = |name: &str, namespace: &str, object: &str| Need::Review {
+            kind: kind(name),
+            namespace: namespace.into(),
+            object: object.into(),
+        };
+        let needs = vec![
+            list(LiveDetail::Metadata),
+            list(LiveDetail::Projection),
+            list(LiveDetail::Whole),
+            sub("scale"),
+            sub("log"),
+            Need::live_object(kind("Pod"), ObjectKey::new("ns", "p")),
+            review("Node", "", r#"{"kind":"Pod","spec":{"user":"ann"}}"#),
+            review("Node", "ns", "{}"),
+            review("Node", "", "no object"),
+            review("Secret", "ns", "{}"),
+        ];
+        let mut answered = Answered::new(&Account::new(1 << 20));
+        assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(3));
+        let lines = answered.answers.iter().map(|(_, answer)| match answer {
+            Ok(text) => format!("{text}\n"),
+            Err(error) => format!("{}: {}\n", error.reason, error.message.split("; ").next().unwrap_or_default()),
+        });
+        expect![[r#"
+            [{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","uid":"u","resourceVersion":"7"}}]
+            [{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","uid":"u","resourceVersion":"7"},"data":{"a":"x"}}]
+            [{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","uid":"u","resourceVersion":"7"},"data":{"a":"x"},"type":"b"}]
+            {"subresource":"scale","of":"pods ns/p"}
+            NotGranted: get v1/Pod (log) ns/p is not granted to plugin widgets: its manifest does not ask for it
+            NotGranted: get v1/Pod ns/p is not granted to plugin widgets: its manifest does not ask for it
+            {"apiVersion":"v1","kind":"Node","spec":{"user":"ann"},"status":{"allowed":true}}
+            BadRequest: v1/Node is cluster-scoped, the namespace is "ns"
+            Malformed: expected ident at line 1 column 2
+            NotGranted: create v1/Secret ns/ is not granted to plugin widgets: its manifest does not ask for it
+        "#]].assert_eq(&lines.collect::<String>());
+        assert_eq!(server.requests(), ["review nodes \"\""]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn only_granted_reads_are_performed() {
         let manifest = manifest(|m| {
             m["grants"] = json!([
@@ -458,16 +647,10 @@ mod tests {
         let view = FakeView::showing(shown.map(|(name, owner)| (pod(), cached(name, owner))).into());
         let grants = Grants::new(&manifest.grants, None);
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-        let get = |kind: &str, namespace: &str, name: &str| Need::LiveObject {
-            kind: kind.parse().unwrap(),
-            object: ObjectKey::new(namespace, name),
+        let get = |kind: &str, namespace: &str, name: &str| {
+            Need::live_object(kind.parse().unwrap(), ObjectKey::new(namespace, name))
         };
-        let list = |kind: &str, namespace: &str| Need::LiveList {
-            kind: kind.parse().unwrap(),
-            namespace: namespace.into(),
-            label_selector: None,
-            limit: 1,
-        };
+        let list = |kind: &str, namespace: &str| Need::live_list(kind.parse().unwrap(), namespace, 1);
         let needs = vec![
             get("v1/Pod", "ns", "mine"),
             get("v1/Pod", "ns", "orphan"),
@@ -489,14 +672,21 @@ mod tests {
         let mut answered = Answered::new(&Account::new(1 << 20));
         let cache = FakeCache::new();
         let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
-        let source = Source { reader: &*reader, cache: &*cache, stopped: &stopped, repeated: &|| (), trace: None };
+        let source = Source {
+            reader: &*reader,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
+        };
         assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
         let lines: Vec<String> = answered
             .answers
             .into_iter()
             .map(|(need, answer)| {
                 let need = match need {
-                    Need::LiveObject { kind, object } => format!("get {kind} {object}"),
+                    Need::LiveObject { kind, object, .. } => format!("get {kind} {object}"),
                     Need::LiveList { kind, namespace, .. } => format!("list {kind} {namespace:?}"),
                     other => format!("{other:?}"),
                 };

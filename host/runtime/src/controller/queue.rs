@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_core::contract::manifest::Queue;
-use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::id::Key;
 use pintle_core::policy::queue::{Priority, WorkQueue};
 use pintle_core::policy::ratelimit::RateLimiter;
 
@@ -19,6 +19,7 @@ pub(super) struct ControllerQueue {
     pub(super) concurrency: usize,
     pub(super) max_retries: Option<u32>,
     tick: Option<Duration>,
+    tick_key: Key,
     pub(super) next_tick: Option<Instant>,
     resync: Option<Duration>,
     pub(super) next_resync: Option<Instant>,
@@ -56,6 +57,7 @@ impl ControllerQueue {
             concurrency: config.concurrency,
             max_retries: declared.max_retries,
             tick: declared.tick_ms.map(millis),
+            tick_key: config.tick_key.clone(),
             next_tick: None,
             resync: config.resync,
             next_resync: None,
@@ -70,6 +72,7 @@ impl ControllerQueue {
         self.concurrency = config.concurrency;
         self.max_retries = declared.max_retries;
         self.metrics = config.metrics.clone();
+        self.tick_key = config.tick_key.clone();
         self.retired = false;
         let tick = declared.tick_ms.map(millis);
         if self.tick != tick {
@@ -128,9 +131,7 @@ impl ControllerQueue {
         {
             // Missed ticks count as one tick.
             self.next_tick = Some((next + period).max(now));
-            let kind = Kind::new("", "v1", "Namespace");
-            let key = Key { queue: self.name.clone(), kind, object: ObjectKey::new("", "tick") };
-            let news = self.work_queue.add(key, Priority::Normal, now);
+            let news = self.work_queue.add(self.tick_key.clone(), Priority::Normal, now);
             self.count_adds(usize::from(news));
         }
         let (Some(next), Some(period)) = (self.next_resync, self.resync) else { return false };

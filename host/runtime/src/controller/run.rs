@@ -18,14 +18,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use pintle_cache::{MAX_WORK, RunContext};
 use pintle_core::contract::check;
-use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
+use pintle_core::contract::outcome::{Answers, Moment, Need, Observation, Outcome, ReconcileError, Wake};
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault, Run};
 use pintle_core::ports::view::View;
 
+use super::dispatch::{self, MIN_REQUEUE};
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version};
@@ -46,7 +48,7 @@ const UNLISTED_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum RunResult {
     /// The outcome was carried out, except for the failures in the report.
-    Done { requeue_after: Option<Duration>, report: Report },
+    Done { requeue_after: Option<Duration>, run_labels: Vec<(String, String)>, report: Report },
     /// The plugin requested a retry.
     Retry { message: String, after: Option<Duration> },
     /// The plugin declared a terminal error.
@@ -56,6 +58,19 @@ pub(crate) enum RunResult {
 }
 
 impl RunResult {
+    /// Nothing is carried out, and the key runs again after this time.
+    fn nothing_yet(again: Duration) -> Self {
+        Self::Done { requeue_after: Some(again), run_labels: Vec::new(), report: Report::default() }
+    }
+
+    /// The plugin's labels of the run.
+    pub(super) fn labels(&self) -> &[(String, String)] {
+        match self {
+            Self::Done { run_labels, .. } => run_labels,
+            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => &[],
+        }
+    }
+
     /// The HTTP status code that describes the result: that of the first failed write, 500 for other failures.
     pub(super) fn code(&self) -> u16 {
         match self {
@@ -160,8 +175,15 @@ impl Controller {
     ) -> RunResult {
         let mut answered = Answered::new(&self.held);
         let repeated = || self.metrics.repeated("GET");
-        let source =
-            Source { reader: &*self.live, cache: &**cache, stopped: &self.stopped, repeated: &repeated, trace };
+        let manifest = version.manifest();
+        let source = Source {
+            reader: &*self.live,
+            cache: &**cache,
+            stopped: &self.stopped,
+            repeated: &repeated,
+            manifest,
+            trace,
+        };
         for _ in 0..MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone());
             let (view, beside) = views(&**cache, context, sample.as_ref());
@@ -182,7 +204,7 @@ impl Controller {
                 return self.carry_out(version, &**cache, &rights, outcome, trace).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
-                Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } => Some(kind),
+                Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
                 Need::RawPath(_) | Need::Discovery => None,
             });
             know(&**cache, kinds).await;
@@ -209,6 +231,7 @@ impl Controller {
             identity,
             manifest: version.manifest().clone(),
             now: view.now().to_owned(),
+            uptime: view.uptime(),
             attempt: view.attempt(),
             failures: view.failures().to_vec(),
             config: view.config(),
@@ -229,10 +252,11 @@ impl Controller {
 
     /// Inputs of a run besides the caches; of a mapping, without a key.
     pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers) -> RunContext {
-        let now = self.wall_time();
+        let (now, uptime) = (self.wall_time(), dispatch::now().saturating_duration_since(self.host_started));
         let inner = self.inner.lock();
         RunContext {
             now,
+            uptime,
             config: version.config.clone(),
             state: inner.state.snapshot(),
             attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
@@ -257,7 +281,7 @@ impl Controller {
                 plugin = %self.name, key = %rights.key, %kind,
                 "the run asked for dependents while a kind is not listed yet: nothing is written, and the key runs again"
             );
-            return RunResult::Done { requeue_after: Some(UNLISTED_PAUSE), report: Report::default() };
+            return RunResult::nothing_yet(UNLISTED_PAUSE);
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
@@ -268,20 +292,65 @@ impl Controller {
         let n_deletions = plan.n_deletions(|kind, namespace| cache.n_in(kind, namespace) as u64);
         if !self.may_delete(version, cache, n_deletions) {
             // The key runs again when the operator has agreed, or another version has taken over.
-            return RunResult::Done { requeue_after: Some(Duration::ZERO), report: Report::default() };
+            return RunResult::nothing_yet(Duration::ZERO);
         }
-        // State belongs to an accepted outcome.
+        // State and other keys belong to an accepted outcome.
         if plan.n_denied() == 0
-            && let Err(why) = self.inner.lock().state.write(&outcome.state, version.limits.state_bytes)
+            && let Err(why) = self.accept(version, cache, rights.key, outcome.state, outcome.wake)
         {
             return fault(FaultKind::Output, why);
         }
-        let n_dropped = version.declared.observe(&outcome.observations);
+        let (now, later): (Vec<_>, Vec<_>) =
+            outcome.observations.into_iter().partition(|sample| sample.at == Moment::Now);
+        self.observe(version, &now);
+        let report = self.writer.carry_out(plan, trace).await;
+        let counts = |sample: &Observation| match sample.at {
+            Moment::Now => false,
+            Moment::Done(place) => report.done.contains(&place),
+            Moment::Failed(place) => !report.done.contains(&place),
+        };
+        let later: Vec<_> = later.into_iter().filter(counts).collect();
+        self.observe(version, &later);
+        RunResult::Done { requeue_after: outcome.requeue_after, run_labels: outcome.run_labels, report }
+    }
+
+    /// Keeps the state of an accepted outcome, and enqueues the keys that it wakes.
+    ///
+    /// # Errors
+    /// A limit is passed, in one line; then neither has happened.
+    fn accept(
+        &self,
+        version: &Version,
+        cache: &dyn PluginCache,
+        key: &Key,
+        state: Vec<(String, Option<String>)>,
+        wake: Vec<Wake>,
+    ) -> Result<(), String> {
+        let n_objects = if wake.is_empty() { 0 } else { cache.n_keys() };
+        let mut inner = self.inner.lock();
+        if !wake.is_empty() {
+            inner.make_room(wake.iter().map(|wake| &wake.key), n_objects)?;
+        }
+        inner.state.write(&state, version.limits.state_bytes)?;
+        if wake.is_empty() {
+            return Ok(());
+        }
+        let now = dispatch::now();
+        for Wake { key: woken, after } in wake {
+            // As with `requeue-after-ms`, a key that keeps itself running leaves a pause.
+            let after = if woken == *key { Some(after.unwrap_or_default().max(MIN_REQUEUE)) } else { after };
+            inner.add(woken, after, Priority::Normal, now);
+        }
+        inner.count_keys();
+        self.wake_dispatcher(inner);
+        Ok(())
+    }
+
+    fn observe(&self, version: &Version, samples: &[Observation]) {
+        let n_dropped = version.declared.observe(samples);
         if n_dropped > 0 {
             tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
         }
-        let report = self.writer.carry_out(plan, trace).await;
-        RunResult::Done { requeue_after: outcome.requeue_after, report }
     }
 }
 

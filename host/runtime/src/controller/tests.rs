@@ -6,6 +6,7 @@ mod leading;
 mod lost;
 mod swapping;
 mod traced;
+mod wakes;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -76,6 +77,7 @@ impl Fixture {
             },
             metrics: plugin,
             clock: wall_clock(),
+            host_started: tokio::time::Instant::now().into_std(),
             stale_bound: Duration::from_secs(30),
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: Arc::default(),
@@ -150,6 +152,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         metrics: metrics.queue(&queue.name),
         concurrency: queue.concurrency as usize,
         resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
+        tick_key: manifest.tick_key(&queue.name),
     };
     Version::new(VersionParts {
         manifest: manifest.clone(),
@@ -459,15 +462,9 @@ async fn needs_are_answered_in_a_second_round() {
                 .push(serde_json::json!({"verbs": ["get"], "kinds": [], "paths": ["/version"]}))
         }),
         |_, view| {
-            let object = |name: &str| Need::LiveObject {
-                kind: pod(),
-                object: pintle_core::object::id::ObjectKey::new("ns", name),
-            };
-            let secret = Need::LiveObject {
-                kind: Kind::new("", "v1", "Secret"),
-                object: pintle_core::object::id::ObjectKey::new("ns", "x"),
-            };
-            let list = Need::LiveList { kind: pod(), namespace: "ns".into(), label_selector: None, limit: 3 };
+            let object = |name: &str| Need::live_object(pod(), ObjectKey::new("ns", name));
+            let secret = Need::live_object(Kind::new("", "v1", "Secret"), ObjectKey::new("ns", "x"));
+            let list = Need::live_list(pod(), "ns", 3);
             let needs = vec![
                 object("a"),
                 object("gone"),

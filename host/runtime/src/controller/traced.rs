@@ -52,7 +52,7 @@ impl RunResult {
             Self::Fault(fault) => Some(fault.kind.as_str().to_owned()),
         };
         let (requeue_after, report) = match self {
-            Self::Done { requeue_after, report } => (*requeue_after, Some(report)),
+            Self::Done { requeue_after, report, .. } => (*requeue_after, Some(report)),
             Self::Retry { after, .. } => (*after, None),
             Self::Terminal(_) | Self::Fault(_) => (None, None),
         };

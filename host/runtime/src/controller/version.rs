@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
 use pintle_core::lifecycle::{Spec, VersionInfo};
+use pintle_core::object::id::Key;
 use pintle_core::policy::grants::Grants;
 use pintle_core::ports::guest::Guest;
 
@@ -43,6 +44,8 @@ pub(crate) struct QueueConfig {
     pub(crate) concurrency: usize,
     /// Resync period.
     pub(crate) resync: Option<Duration>,
+    /// Its tick key.
+    pub(crate) tick_key: Key,
 }
 
 /// A version of a plugin, compiled.

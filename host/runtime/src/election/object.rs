@@ -32,7 +32,7 @@ pub(super) async fn read(
     resource: &ApiResource,
     key: &ObjectKey,
 ) -> Result<Option<Box<str>>, ApiError> {
-    match reader.get(resource, key).await {
+    match reader.get(resource, key, None).await {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.class == ApiErrorClass::NotFound => Ok(None),
         Err(error) => Err(error),

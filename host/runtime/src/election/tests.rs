@@ -119,7 +119,12 @@ impl ApiReader for Server {
         Box::pin(std::future::ready(Ok(frames.boxed())))
     }
 
-    fn get<'a>(&'a self, _: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn get<'a>(
+        &'a self,
+        _: &'a ApiResource,
+        key: &'a ObjectKey,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async {
             self.answers().await;
             self.log.lock().push((self.start.elapsed().as_millis(), "get", String::new()));
@@ -128,6 +133,10 @@ impl ApiReader for Server {
             }
             self.lease(&key.name).map(|lease| lease.to_string().into()).ok_or_else(|| refusal(404))
         })
+    }
+
+    fn review<'a>(&'a self, _: &'a ApiResource, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(std::future::ready(Err(ApiError::transport("no reviews"))))
     }
 
     fn raw<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {

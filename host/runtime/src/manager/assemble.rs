@@ -46,6 +46,7 @@ impl Manager {
             metrics: self.metrics.queue(&queue.name),
             concurrency,
             resync,
+            tick_key: manifest.tick_key(&queue.name),
         });
         let grants = Grants::new(&manifest.grants, given);
         if manifest.events && grants.withholds_events() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
-use pintle_core::contract::outcome::Observation;
+use pintle_core::contract::outcome::{Moment, Observation};
 use pintle_core::serving::metrics::is_reserved;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -295,11 +295,24 @@ impl DeclaredMetrics {
     }
 
     /// Records a run in the metrics of runs.
-    pub(crate) fn ran(&self, code: u16, took: Duration) {
+    pub(crate) fn ran(&self, code: u16, labels: &[(String, String)], took: Duration) {
         for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {
             let value = if declared.metric.kind == MetricType::Histogram { took.as_secs_f64() } else { 1.0 };
-            let labels = declared.metric.labels.iter().map(|_| code.to_string()).collect();
-            declared.observe(&Observation { metric: declared.metric.name.clone(), labels, value });
+            let labels = declared.metric.labels.iter().map(|label| match label.as_str() {
+                "code" => code.to_string(),
+                "result" => {
+                    if code == 200 {
+                        "success".to_owned()
+                    } else {
+                        "error".to_owned()
+                    }
+                }
+                name => {
+                    labels.iter().find(|(ours, _)| ours == name).map(|(_, value)| value.clone()).unwrap_or_default()
+                }
+            });
+            let (metric, labels) = (declared.metric.name.clone(), labels.collect());
+            declared.observe(&Observation { metric, labels, value, at: Moment::Now });
         }
     }
 }
@@ -315,7 +328,7 @@ mod tests {
     }
 
     fn observation(metric: &str, color: &str, value: f64) -> Observation {
-        Observation { metric: metric.into(), labels: vec![color.into()], value }
+        Observation { metric: metric.into(), labels: vec![color.into()], value, at: Moment::Now }
     }
 
     #[test]
@@ -356,9 +369,9 @@ mod tests {
             metric(MetricType::Counter, "others_total"),
         ];
         let declared = all.declare("widgets", false, &metrics).unwrap();
-        declared.ran(200, Duration::from_millis(1500));
-        declared.ran(200, Duration::from_millis(500));
-        declared.ran(409, Duration::ZERO);
+        declared.ran(200, &[], Duration::from_millis(1500));
+        declared.ran(200, &[], Duration::from_millis(500));
+        declared.ran(409, &[], Duration::ZERO);
         let text = text(&all);
         for line in [
             "syncs_total{code=\"200\"} 2.0",
@@ -422,6 +435,7 @@ mod tests {
                 metric: metric.name.clone(),
                 labels: (0..16).map(|label| format!("{i:0>64}{}", "\"".repeat(64 - label % 2))).collect(),
                 value: 1.0,
+                at: Moment::Now,
             })
             .collect();
         let dropped = declared.observe(&flood);

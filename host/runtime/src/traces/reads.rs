@@ -1,6 +1,7 @@
 //! Counts what a call reads, by kind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
@@ -78,6 +79,10 @@ impl CountingView {
 impl View for CountingView {
     fn now(&self) -> &str {
         self.view.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.view.uptime()
     }
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Refusal, Step};
+use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Place, Refusal, Step};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::PendingWrite;
@@ -81,6 +81,8 @@ pub(crate) struct Writer {
 /// The results of an outcome's mutations.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    /// Mutations that were carried out, or whose refusal was tolerated.
+    pub(crate) done: BTreeSet<Place>,
     /// Mutations that failed and were not tolerated: the first [`MAX_FAILURES`].
     pub(crate) failures: Vec<MutationFailure>,
     /// Number of all of them.
@@ -161,8 +163,8 @@ impl Writer {
         match step.order {
             Order::Sequential => {
                 for planned in &step.mutations {
-                    let done = self.one(planned, trace).await;
-                    report.take_in(done);
+                    let (place, done) = self.one(planned, trace).await;
+                    report.take_in(place, done);
                     if report.n_failed > n_failed_before {
                         return;
                     }
@@ -195,8 +197,8 @@ impl Writer {
         let mut rest = mutations.iter();
         let mut under_way: FuturesUnordered<_> =
             rest.by_ref().take(MAX_PARALLEL).map(|one| self.one(one, trace)).collect();
-        while let Some(done) = under_way.next().await {
-            report.take_in(done);
+        while let Some((place, done)) = under_way.next().await {
+            report.take_in(place, done);
             let go_on = stop == Stop::AtEnd || report.n_failed == n_failed_before;
             if go_on && let Some(next) = rest.next() {
                 under_way.push(self.one(next, trace));
@@ -206,18 +208,19 @@ impl Writer {
         report.failures[n_kept_before..].sort_by_key(|failure| failure.position);
     }
 
-    async fn one(&self, planned: &Planned, trace: Option<&RunTrace>) -> Done {
+    async fn one(&self, planned: &Planned, trace: Option<&RunTrace>) -> (Place, Done) {
+        let place = Place { step: planned.step, position: planned.position };
         let Some((target, go)) = &planned.write else {
             if let Action::Event(event) = &planned.mutation.action {
                 self.recorder.record(event.clone());
             }
-            return Done::Nothing;
+            return (place, Done::Nothing);
         };
         let mut noted = MutationTrace::begin(trace, || target.traced());
         let n_resent = AtomicU32::new(0);
         let done = self.write(planned, target, go, &n_resent, &mut noted).await;
         noted.end(n_resent.into_inner());
-        done
+        (place, done)
     }
 
     async fn write(
@@ -332,7 +335,10 @@ impl Writer {
 }
 
 impl Report {
-    fn take_in(&mut self, done: Done) {
+    fn take_in(&mut self, place: Place, done: Done) {
+        if !matches!(done, Done::Failed { .. }) {
+            self.done.insert(place);
+        }
         match done {
             Done::Nothing => {}
             Done::Written(write) => self.writes.push(write),

@@ -62,11 +62,15 @@ impl Rights<'_> {
     /// [`Denial`]; for objects, a later run may see another owner.
     pub(crate) fn ask(&self, need: &Need) -> Result<(), Denial> {
         match need {
-            Need::LiveObject { kind, object } => self.get(kind, object),
+            Need::LiveObject { kind, object, subresource } => self.get(kind, object, subresource.as_deref()),
             Need::LiveList { kind, namespace, .. } => self.list(kind, namespace),
             Need::RawPath(path) => self.grants.check_path(path),
             Need::Discovery if self.manifest.discovery => Ok(()),
             Need::Discovery => Err(Denial::of_discovery()),
+            Need::Review { kind, namespace, .. } => {
+                let access = Access { verb: "create", kind, subresource: None, namespace, name: "" };
+                self.grants.check(&access, |_| Err("a review belongs to no object".into())).map(|_| ())
+            }
         }
     }
 
@@ -74,8 +78,8 @@ impl Rights<'_> {
     ///
     /// # Errors
     /// [`Denial`]; a later run may see another owner.
-    fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<(), Denial> {
-        let access = Access { verb: "get", kind, subresource: None, namespace: &object.namespace, name: &object.name };
+    fn get(&self, kind: &Kind, object: &ObjectKey, subresource: Option<&str>) -> Result<(), Denial> {
+        let access = Access { verb: "get", kind, subresource, namespace: &object.namespace, name: &object.name };
         let owned = |relation: Relation| match relation.of {
             Of::Any => Ok(()),
             Of::Key => self.is_key(kind, object),

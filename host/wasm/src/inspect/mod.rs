@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 
 pub use self::producers::{Producer, Producers};
-use crate::contract;
+use crate::contract::{self, Contract};
 use crate::error::{LoadError, LoadProblem};
 use crate::wasi;
 
@@ -42,7 +42,7 @@ pub struct Inspection {
 impl Inspection {
     /// Whether the component exports the mapping.
     pub fn maps(&self) -> bool {
-        self.exports.iter().any(|export| export == contract::MAPPING)
+        Contract::of_manifest(&self.manifest).is_some_and(|contract| self.exports.contains(&contract.mapping()))
     }
 }
 
@@ -65,8 +65,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     let mut found = Found::default();
     found.read(bytes)?;
 
-    let foreign =
-        |import: &&String| !contract::IMPORTS.contains(&import.as_str()) && wasi::wasi_interface(import).is_none();
+    let foreign = |import: &&String| Contract::of(import).is_none() && wasi::wasi_interface(import).is_none();
     let unknown: Vec<String> = found.imports.iter().filter(foreign).cloned().collect();
     if !unknown.is_empty() {
         return Err(LoadProblem::UnknownImports { imports: unknown });
@@ -82,6 +81,11 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
         return Err(LoadProblem::NoReconcile { exports: found.exports });
     }
     let version = |name: &String| name.strip_prefix("pintle:controller/")?.split_once('@').map(|(_, v)| v.to_owned());
+    let of_manifest = Contract::of_manifest(&manifest);
+    let is_other = |name: &&String| Contract::of(name).is_some_and(|contract| Some(contract) != of_manifest);
+    if let Some(other) = found.imports.iter().chain(&found.exports).find(is_other) {
+        return Err(LoadProblem::OtherContract { manifest: manifest.contract, component: other.clone() });
+    }
     let inspection = Inspection {
         contract: found.imports.iter().chain(&found.exports).find_map(version).unwrap_or_default(),
         manifest: Arc::new(manifest),
@@ -95,7 +99,8 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     };
     let rules = inspection.manifest.watches.iter().flat_map(|watch| &watch.enqueue);
     if rules.into_iter().any(|rule| rule.to == To::Plugin) && !inspection.maps() {
-        return Err(LoadProblem::NoMapping);
+        let interface = of_manifest.map(Contract::mapping).unwrap_or_default();
+        return Err(LoadProblem::NoMapping { interface });
     }
     Ok(inspection)
 }

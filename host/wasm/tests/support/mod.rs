@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use pintle_core::contract::manifest::SECTION;
 use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError, Outcome};
@@ -127,6 +128,10 @@ impl View for TestView {
     fn now(&self) -> &str {
         assert!(!self.broken, "the clock does not advance");
         "2026-01-02T03:04:05.000006Z"
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(1500)
     }
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use super::render;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
-use crate::outcome::{ApiError, MAX_NEEDS, MutationFailure, Need, Outcome};
+use crate::outcome::{ApiError, LiveDetail, MAX_NEEDS, MutationFailure, Need, Outcome};
 use crate::selector::Selector;
 use crate::types::{Key, Kind, ObjectKey};
 
@@ -25,6 +26,9 @@ struct Input {
     key: InputKey,
     #[serde(default = "default_now")]
     now: String,
+    /// Seconds since the host started.
+    #[serde(default)]
+    uptime: f64,
     #[serde(default)]
     objects: Vec<Value>,
     live: Option<Vec<Value>>,
@@ -41,6 +45,10 @@ struct Input {
     #[serde(default)]
     raw: BTreeMap<String, Value>,
     #[serde(default)]
+    subresources: Vec<Subresource>,
+    #[serde(default)]
+    reviews: Vec<Review>,
+    #[serde(default)]
     discovery: Discovery,
     /// For `pintle test` alone.
     #[serde(default, rename = "settle")]
@@ -48,6 +56,58 @@ struct Input {
     /// A place for YAML anchors.
     #[serde(default, rename = "define")]
     _define: Value,
+}
+
+/// A subresource that a live read finds.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Subresource {
+    kind: Kind,
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    subresource: String,
+    answer: Value,
+}
+
+/// A verdict of the API server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Review {
+    kind: Kind,
+    #[serde(default)]
+    namespace: String,
+    /// Fields of the reviews that it is about; all if absent.
+    #[serde(default)]
+    spec: Value,
+    status: Value,
+}
+
+/// Whether a value has all that another one has; null asks for nothing.
+fn contains(value: &Value, wanted: &Value) -> bool {
+    match (value, wanted) {
+        (_, Value::Null) => true,
+        (Value::Object(value), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, wanted)| value.get(name).is_some_and(|value| contains(value, wanted)))
+        }
+        _ => value == wanted,
+    }
+}
+
+/// `a.b=x,c!=y`, the syntax of field selectors; a field that is not there is empty.
+fn fields_match(selector: &str, object: &Value) -> bool {
+    selector.split(',').filter(|term| !term.is_empty()).all(|term| {
+        let signs = [("!=", false), ("==", true), ("=", true)];
+        let parts = signs.into_iter().find_map(|(sign, equal)| Some((term.split_once(sign)?, equal)));
+        let Some(((path, wanted), equal)) = parts else { panic!("{term:?} is not a term of a field selector") };
+        let found = path.split('.').try_fold(object, |value, name| value.get(name));
+        let found = match found {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        (found == wanted) == equal
+    })
 }
 
 /// What a discovery finds.
@@ -105,6 +165,7 @@ impl Fixture {
             lister: FixtureLister {
                 manifest: Arc::new(manifest),
                 now: input.now,
+                uptime: Duration::try_from_secs_f64(input.uptime).map_err(|why| format!("uptime: {why}"))?,
                 objects,
                 live,
                 config: Value::Object(config),
@@ -113,6 +174,8 @@ impl Fixture {
                 failures: input.failures,
                 resources: input.resources,
                 raw: input.raw,
+                subresources: input.subresources,
+                reviews: input.reviews,
                 discovery: input.discovery,
                 asked: RefCell::default(),
             },
@@ -209,6 +272,7 @@ impl StoredObject {
 pub struct FixtureLister {
     pub(super) manifest: Arc<Manifest>,
     pub(super) now: String,
+    pub(super) uptime: Duration,
     pub(super) objects: Vec<Arc<StoredObject>>,
     pub(super) live: Vec<Arc<StoredObject>>,
     pub(super) config: Value,
@@ -217,6 +281,8 @@ pub struct FixtureLister {
     pub(super) failures: Vec<MutationFailure>,
     pub(super) resources: Vec<ApiResource>,
     pub(super) raw: BTreeMap<String, Value>,
+    pub(super) subresources: Vec<Subresource>,
+    pub(super) reviews: Vec<Review>,
     pub(super) discovery: Discovery,
     pub(super) asked: RefCell<Vec<Need>>,
 }
@@ -323,6 +389,10 @@ fn parse_selector(text: &str) -> Selector {
 }
 
 impl Lister for FixtureLister {
+    fn uptime(&self) -> Duration {
+        self.uptime
+    }
+
     fn now_text(&self) -> String {
         self.now.clone()
     }
@@ -402,21 +472,56 @@ impl Lister for FixtureLister {
         let not_found =
             |what: String| Err(ApiError { code: 404, reason: "NotFound".into(), message: format!("{what} not found") });
         Some(match need {
-            Need::LiveObject { kind, object } => {
+            Need::LiveObject { kind, object, subresource: Some(subresource) } => {
+                let is_asked = |one: &&Subresource| {
+                    one.kind == *kind
+                        && one.subresource == *subresource
+                        && (&one.namespace, &one.name) == (&object.namespace, &object.name)
+                };
+                let found = self.subresources.iter().find(is_asked);
+                let what = || format!("{kind}/{subresource} {object}; a case has it in `subresources`");
+                found.map_or_else(|| not_found(what()), |one| Ok(one.answer.to_string()))
+            }
+            Need::Review { kind, namespace, object } => {
+                let mut review: Value = serde_json::from_str(object).expect("the review is JSON");
+                let fits = |one: &&Review| {
+                    one.kind == *kind && one.namespace == *namespace && contains(&review["spec"], &one.spec)
+                };
+                match self.reviews.iter().find(fits) {
+                    None => not_found(format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"])),
+                    Some(one) => {
+                        review["apiVersion"] = kind.api_version().into();
+                        review["kind"] = kind.name.clone().into();
+                        review["status"] = one.status.clone();
+                        Ok(review.to_string())
+                    }
+                }
+            }
+            Need::LiveObject { kind, object, subresource: None } => {
                 let found = self.live.iter().find(|stored| stored.kind == *kind && stored.meta.key() == *object);
                 found.map_or_else(|| not_found(format!("{kind} {object}")), |stored| Ok(stored.value.to_string()))
             }
-            Need::LiveList { kind, namespace, label_selector, limit } => {
+            Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
                 let selector = label_selector.as_deref().map(parse_selector);
                 let paths = ["apiVersion", "kind", "metadata"].map(segments);
+                let selected = |stored: &&Arc<StoredObject>| {
+                    field_selector.as_ref().is_none_or(|selector| fields_match(selector, &stored.value))
+                };
                 let items: Vec<Value> = self
                     .live
                     .iter()
                     .filter(|stored| stored.kind == *kind)
                     .filter(|stored| namespace.is_empty() || stored.meta.namespace == *namespace)
                     .filter(|stored| selector.as_ref().is_none_or(|selector| selector.matches(&stored.meta.labels)))
+                    .filter(selected)
                     .take(usize::try_from(*limit).unwrap_or(usize::MAX))
-                    .map(|stored| project(&stored.value, &paths))
+                    .map(|stored| match detail {
+                        LiveDetail::Metadata => project(&stored.value, &paths),
+                        LiveDetail::Whole => stored.value.clone(),
+                        LiveDetail::Projection => {
+                            serde_json::from_str(&self.text(stored, false)).expect("a projection is JSON")
+                        }
+                    })
                     .collect();
                 Ok(Value::Array(items).to_string())
             }

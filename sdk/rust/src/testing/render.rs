@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::fixture::FixtureLister;
 use crate::error::Error;
 use crate::outcome::{
-    Action, Event, EventType, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation, Refusal,
+    Action, Event, EventType, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Place, Preconditions,
+    Propagation, Refusal,
 };
-use crate::types::{Kind, ObjectKey};
+use crate::types::{Key, Kind, ObjectKey};
 
 /// A result as YAML. Updates are shown as differences to the objects of the lister.
 pub fn result_to_yaml(result: &Result<Outcome, Error>, asked: &[Need], lister: &FixtureLister) -> String {
@@ -71,11 +72,28 @@ fn outcome(outcome: &Outcome, lister: Option<&FixtureLister>) -> Map<String, Val
         shown.insert("state".into(), state.into());
     }
     if !outcome.observations.is_empty() {
-        let samples = outcome
-            .observations
-            .iter()
-            .map(|sample| format!("{}{{{}}} {}", sample.metric, sample.labels.join(","), sample.value).into());
+        let samples = outcome.observations.iter().map(|sample| {
+            let place = |Place { step, position }| format!("steps[{step}].mutations[{position}]");
+            let at = match sample.at {
+                Moment::Now => String::new(),
+                Moment::Done(at) => format!(" when {} is done", place(at)),
+                Moment::Failed(at) => format!(" when {} has failed", place(at)),
+            };
+            format!("{}{{{}}} {}{at}", sample.metric, sample.labels.join(","), sample.value).into()
+        });
         shown.insert("observations".into(), Value::Array(samples.collect()));
+    }
+    if !outcome.wake.is_empty() {
+        let keys = outcome.wake.iter().map(|wake| {
+            let after = wake.after.map(|after| format!(" after {after:?}")).unwrap_or_default();
+            let Key { queue, kind, namespace, name } = &wake.key;
+            format!("{queue}: {kind} {}{after}", ObjectKey::new(namespace, name)).into()
+        });
+        shown.insert("wake".into(), Value::Array(keys.collect()));
+    }
+    if !outcome.run_labels.is_empty() {
+        let labels: Map<_, _> = outcome.run_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        shown.insert("runLabels".into(), labels.into());
     }
     shown
 }
@@ -195,14 +213,25 @@ fn event(event: &Event) -> Value {
 
 fn need(need: &Need) -> Value {
     match need {
-        Need::LiveObject { kind, object } => format!("get {kind} {object}").into(),
-        Need::LiveList { kind, namespace, label_selector, limit } => format!(
-            "list {kind} in {namespace:?} with {:?}, at most {limit}",
-            label_selector.as_deref().unwrap_or_default()
-        )
-        .into(),
+        Need::LiveObject { kind, object, subresource } => {
+            format!("get {}", target(kind, object, subresource).as_str().unwrap_or_default()).into()
+        }
+        Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
+            let labels = label_selector.as_deref().unwrap_or_default();
+            let fields = field_selector.as_ref().map(|fields| format!(" and fields {fields:?}")).unwrap_or_default();
+            let detail = match detail {
+                LiveDetail::Metadata => "",
+                LiveDetail::Projection => ", as projections",
+                LiveDetail::Whole => ", whole",
+            };
+            format!("list {kind} in {namespace:?} with {labels:?}{fields}, at most {limit}{detail}").into()
+        }
         Need::RawPath(path) => format!("get {path}").into(),
         Need::Discovery => "discover".into(),
+        Need::Review { kind, namespace, object } => {
+            let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
+            serde_json::json!({"review": format!("{kind}{place}"), "object": parse(object)})
+        }
     }
 }
 

@@ -5,7 +5,7 @@ mod writes;
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
+    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit/released/0.1" });
 }
 
 use bindings::exports::pintle::controller::mapping;

@@ -7,7 +7,7 @@ mod mapping;
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
+    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit/released/0.1" });
 }
 
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1" });
 }
 
 use std::mem::forget;

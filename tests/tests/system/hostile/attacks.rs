@@ -116,7 +116,7 @@ pub(crate) const ATTACKS: [Attack; 59] = [
     endless("loop"),
     endless("loop-in-host-calls"),
     with(LARGE_MAPPING, attack("mapping-churn", Rests)),
-    with(LARGE_MAPPING, attack("mapping-crowd", MappingFault("output", "the mapping has returned too many keys"))),
+    with(LARGE_MAPPING, attack("mapping-crowd", MappingFault("output", "the plugin has invented too many keys"))),
     with(
         LARGE_MAPPING,
         attack("mapping-flood", MappingFault("output", "the mapping has 10001 keys for one change, more than 10000")),

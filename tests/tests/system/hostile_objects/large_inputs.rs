@@ -1,6 +1,7 @@
 //! What a run reads may be large: more than the memory of a plugin by default. Components in the real sandbox, without a cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use pintle_core::contract::outcome::{MutationFailure, Need, NeedError, Outcome};
@@ -28,6 +29,9 @@ struct Large {
 impl View for Large {
     fn now(&self) -> &str {
         "2026-01-01T00:00:00.000000Z"
+    }
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
     }
     fn get(&self, _: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
         let text = if &*object.name == self.root_name { &self.root } else { &self.other };

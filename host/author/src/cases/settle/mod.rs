@@ -192,9 +192,10 @@ impl Story {
                 self.hosted.enqueue(hungry.into_iter().map(|run| run.key.clone()).collect());
                 continue;
             }
-            let waits = |run: &&RunRecord| n_idle.get(&run.key).is_none_or(|n| *n < MAX_IDLE_REQUEUES);
-            let waiting = last.values().filter(waits).filter_map(|run| Some((run.due?, run.key.clone())));
-            let waiting: Vec<_> = waiting.filter(|(due, _)| *due <= horizon).collect();
+            let waits = |key: &Key| n_idle.get(key).is_none_or(|n| *n < MAX_IDLE_REQUEUES);
+            let requeued = last.values().filter_map(|run| Some((run.due?, run.key.clone())));
+            let waiting = requeued.chain(self.recorder.woken());
+            let waiting: Vec<_> = waiting.filter(|(due, key)| *due <= horizon && waits(key)).collect();
             let Some(next) = waiting.iter().map(|(due, _)| *due).min() else { return Ok(()) };
             if next > clock.now() {
                 clock.set(next);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::contract::check::{CheckedOutcome, MappedKeys};
 use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
-use pintle_core::contract::outcome::{Action, MutationFailure, Outcome, ReconcileError};
+use pintle_core::contract::outcome::{Action, MutationFailure, Outcome, ReconcileError, Wake};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::guest::{Guest, PluginFault, Run};
 use pintle_core::ports::view::View;
@@ -52,6 +52,22 @@ struct Notes {
     /// What was refused of its last run.
     last_refused: Vec<String>,
     fault: Option<(Key, PluginFault)>,
+    /// Keys that runs of others wake later.
+    woken: BTreeMap<Key, Timestamp>,
+}
+
+impl Notes {
+    /// The key has run; it wakes others.
+    fn wake(&mut self, key: &Key, later: Vec<Wake>, now: Option<Timestamp>) {
+        if now.is_some_and(|now| self.woken.get(key).is_some_and(|due| *due <= now)) {
+            self.woken.remove(key);
+        }
+        for Wake { key, after } in later {
+            let Some(due) = after.zip(now).map(|(after, now)| super::later(now, after)) else { continue };
+            let at = self.woken.entry(key).or_insert(due);
+            *at = due.min(*at);
+        }
+    }
 }
 
 /// A guest in front of the plugin's own.
@@ -85,6 +101,11 @@ impl Recorder {
     /// The last run of each key.
     pub(super) fn last(&self) -> BTreeMap<Key, RunRecord> {
         self.notes.lock().runs.iter().map(|run| (run.key.clone(), run.clone())).collect()
+    }
+
+    /// Keys that others wake later, and when.
+    pub(super) fn woken(&self) -> Vec<(Timestamp, Key)> {
+        self.notes.lock().woken.iter().map(|(key, due)| (*due, key.clone())).collect()
     }
 
     /// The runs after the first `n`.
@@ -162,8 +183,13 @@ impl Recorder {
             due: asked,
             refused: refusals(view.failures()),
         };
+        let mut woken = Vec::new();
         let result = match result {
-            Ok(outcome) => Ok(Outcome { requeue_after: None, ..outcome }),
+            Ok(outcome) => {
+                let (later, at_once) = outcome.wake.into_iter().partition(|wake| wake.after.is_some());
+                woken = later;
+                Ok(Outcome { requeue_after: None, wake: at_once, ..outcome })
+            }
             Err(ReconcileError::Retry { message, .. }) => Err(ReconcileError::Retry { message, after: None }),
             terminal => terminal,
         };
@@ -174,6 +200,7 @@ impl Recorder {
         let before = before.filter(|due| now.is_some_and(|now| *due > now));
         let due = [before, asked].into_iter().flatten().min();
         notes.runs.push(RunRecord { due, ..record });
+        notes.wake(key, woken, now);
         drop(notes);
         run.result = self.checked(result).result;
         run

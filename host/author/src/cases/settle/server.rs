@@ -207,11 +207,7 @@ impl Hosted {
             queues().filter(|queue| is_due(queue.resync_ms)).map(|queue| queue.name.as_str()).collect();
         let mut keys = self.subscription.all_keys();
         keys.retain(|key| resynced.contains(&*key.queue));
-        keys.extend(queues().filter(|queue| is_due(queue.tick_ms)).map(|queue| Key {
-            queue: queue.name.as_str().into(),
-            kind: Kind::new("", "v1", "Namespace"),
-            object: ObjectKey::new("", "tick"),
-        }));
+        keys.extend(queues().filter(|queue| is_due(queue.tick_ms)).map(|queue| self.manifest.tick_key(&queue.name)));
         keys
     }
 

@@ -88,7 +88,7 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let faults = fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}");
     assert!(faults > 0, "{faults}");
     let events: Vec<String> = fixture.events.bodies().iter().map(|event| event["message"].to_string()).collect();
-    assert!(events.iter().any(|text| text.contains("the mapping has returned too many keys")), "{events:?}");
+    assert!(events.iter().any(|text| text.contains("the plugin has invented too many keys")), "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,9 +72,10 @@ impl PluginCache for FakeCache {
     }
 
     fn view(&self, context: RunContext) -> Arc<dyn View> {
-        let RunContext { now, config, state, attempt, failures, answers, max_read_bytes: _, max_work: _ } = context;
+        let RunContext { now, uptime, config, state, attempt, failures, answers, max_read_bytes: _, max_work: _ } =
+            context;
         let state = state.into_iter().collect();
-        Arc::new(FakeView { now, config, state, attempt, failures, answers, objects: Vec::new() })
+        Arc::new(FakeView { now, uptime, config, state, attempt, failures, answers, objects: Vec::new() })
     }
 
     fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {

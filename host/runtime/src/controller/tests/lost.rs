@@ -219,7 +219,7 @@ async fn a_write_that_a_field_selector_may_leave_out_is_asked_about_at_once() {
 async fn a_live_read_ends_when_the_controller_stops() {
     let (guest, _) =
         scripted(manifest(|m| m["grants"] = serde_json::json!([{"verbs": ["get"], "kinds": ["v1/Pod"]}])), |_| {
-            let need = Need::LiveObject { kind: pod(), object: pintle_core::object::id::ObjectKey::new("ns", "p") };
+            let need = Need::live_object(pod(), pintle_core::object::id::ObjectKey::new("ns", "p"));
             Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }))
         });
     let reader = FakeServer::answering(|_, _, _| page(&[]), |_, _| Err(refusal(429)));

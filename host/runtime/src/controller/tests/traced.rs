@@ -52,7 +52,7 @@ async fn a_recorded_run_reports_its_parts_and_its_end() {
             if view.attempt() > 0 {
                 return Ok(Ok(Outcome { requeue_after: Some(Duration::from_secs(7200)), ..Outcome::default() }));
             }
-            let need = Need::LiveObject { kind: pod(), object: ObjectKey::new("ns", "a") };
+            let need = Need::live_object(pod(), ObjectKey::new("ns", "a"));
             if view.answer(&need).is_none() {
                 return Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }));
             }
@@ -246,7 +246,7 @@ async fn a_live_read_that_is_denied_or_refused_is_an_error_without_its_message()
     let tracer = FakeTracer::sampling(true);
     let guest = FakeGuest::new(manifest(|_| {}), |_, view| {
         let path = Need::RawPath("/metrics?token=secret".to_owned());
-        let list = Need::LiveList { kind: pod(), namespace: "ns".into(), label_selector: None, limit: 10 };
+        let list = Need::live_list(pod(), "ns", 10);
         match view.answer(&path) {
             None => Ok(Ok(Outcome { needs: vec![path, list], ..Outcome::default() })),
             Some(_) => done(),

@@ -1,6 +1,7 @@
 //! Objects whose owner references nobody would write by hand, run after run until they are gone or stay as they are.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use pintle_sdk::testing::{Cluster, FixtureLister, Plugin};
 use pintle_sdk::{ApiError, ApiResource, Error, Key, Kind, Lister, MutationFailure, Need, ObjectKey, Query};
@@ -111,6 +112,10 @@ impl Lister for Restless<'_> {
 
     fn now_text(&self) -> String {
         self.lister.now_text()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.lister.uptime()
     }
 
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {

@@ -98,6 +98,8 @@ pub struct Cluster {
     faults: Vec<Fault>,
     events: Vec<Event>,
     writes: Vec<Write>,
+    /// Of the host, which starts again after a crash.
+    uptime: Duration,
 }
 
 /// The seeds of a test: those of the range, or the one that the environment variable `PINTLE_SEED` names.
@@ -116,6 +118,7 @@ impl Cluster {
         Self {
             seed,
             chance: seed,
+            uptime: Duration::ZERO,
             objects: Objects::new(START),
             resources: Vec::new(),
             state: HashMap::new(),
@@ -155,6 +158,7 @@ impl Cluster {
     /// Lets time pass. Nothing else does.
     pub fn advance(&mut self, by: Duration) {
         self.objects.now = self.objects.now.plus(by);
+        self.uptime += by;
     }
 
     /// A number below `below`, by the seed; 0 if that is 0.
@@ -257,6 +261,7 @@ impl Cluster {
             lister: FixtureLister {
                 manifest: Arc::clone(&plugin.manifest),
                 now: self.now().to_string(),
+                uptime: self.uptime,
                 live: objects.clone(),
                 objects,
                 config: Value::Object(plugin.config.clone()),
@@ -265,6 +270,8 @@ impl Cluster {
                 failures: memory.map(|memory| memory.failures.clone()).unwrap_or_default(),
                 resources: self.resources.clone(),
                 raw: BTreeMap::new(),
+                subresources: Vec::new(),
+                reviews: Vec::new(),
                 discovery: Discovery::default(),
                 asked: RefCell::default(),
             },

@@ -159,6 +159,7 @@ impl Cluster {
         }
         if crashed {
             self.state.clear();
+            self.uptime = Duration::ZERO;
             self.memory.clear();
         }
         let runs = keys.iter().zip(runs).map(|((plugin, key), (result, execution))| {
