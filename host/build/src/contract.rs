@@ -9,9 +9,10 @@ use wit_parser::{Resolve, WorldId};
 use crate::Language;
 
 /// The next contract.
-const NEXT: &str = include_str!("../../../wit/controller.wit");
+const NEXT: (&str, &str) = (include_str!("../../../wit/controller.wit"), "wit/controller.wit");
 /// Contract 0.1.
-const RELEASED_0_1: &str = include_str!("../../../wit/released/0.1/controller.wit");
+const RELEASED_0_1: (&str, &str) =
+    (include_str!("../../../wit/released/0.1/controller.wit"), "wit/released/0.1/controller.wit");
 /// The file that holds it.
 pub(crate) const FILE: &str = "controller.wit";
 /// Its package.
@@ -50,12 +51,14 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
 }
 
 /// The contract that the SDK of a language speaks, and its file below the root of the repository.
+#[allow(clippy::match_same_arms, reason = "each SDK moves on its own")]
 pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
-        Language::Rust => (NEXT, "wit/controller.wit"),
-        Language::C | Language::Go | Language::JavaScript | Language::Python | Language::TypeScript => {
-            (RELEASED_0_1, "wit/released/0.1/controller.wit")
-        }
+        Language::Rust => NEXT,
+        Language::C => RELEASED_0_1,
+        Language::Go => RELEASED_0_1,
+        Language::JavaScript | Language::TypeScript => RELEASED_0_1,
+        Language::Python => RELEASED_0_1,
     }
 }
 

@@ -112,6 +112,8 @@ impl RunTrace {
             Need::RawPath(_) => ("get", None, nothing()),
             Need::Discovery => ("discover", None, nothing()),
             Need::Review { kind, namespace, .. } => ("create", Some(kind.clone()), ObjectKey::new(namespace, "")),
+            Need::SignJwt { .. } | Need::SignCertificate(_) => ("sign", None, nothing()),
+            Need::Call { .. } => ("call", None, nothing()),
         };
         let path = match need {
             Need::RawPath(path) => Some(path.split('?').next().unwrap_or_default().to_owned()),

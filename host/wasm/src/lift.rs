@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pintle_core::contract::check::MAX_U32;
 use pintle_core::contract::outcome::{
-    Action, Event, LiveDetail, Moment, Mutation, Need, Observation, Order, Outcome, PatchType, Place, Preconditions,
-    Propagation, ReconcileError, Refusal, Step, Wake,
+    Action, CertificateRequest, Event, LiveDetail, Moment, Mutation, Need, Observation, Order, Outcome, PatchType,
+    Place, Preconditions, Propagation, ReconcileError, Refusal, Step, Wake,
 };
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::text::printable;
@@ -69,6 +69,13 @@ pub(crate) fn need(need: types::Need) -> Need {
         types::Need::Discovery => Need::Discovery,
         types::Need::Review(review) => {
             Need::Review { kind: kind(&review.kind), namespace: review.namespace, object: review.object }
+        }
+        types::Need::SignJwt(types::SignJwt { key, claims }) => Need::SignJwt { key, claims },
+        types::Need::SignCertificate(types::SignCertificate { authority, request, usages, not_before, not_after }) => {
+            Need::SignCertificate(CertificateRequest { authority, request, usages, not_before, not_after })
+        }
+        types::Need::Call(types::Call { endpoint, operation, body, timeout_ms }) => {
+            Need::Call { endpoint, operation, body, timeout: timeout_ms.map(millis) }
         }
     }
 }

@@ -124,6 +124,12 @@ impl Size for types::Need {
             Self::RawPath(path) => path.len(),
             Self::Discovery => 0,
             Self::Review(review) => review.kind.n_bytes() + review.namespace.len() + review.object.len(),
+            Self::SignJwt(sign) => sign.key.len() + sign.claims.len(),
+            Self::SignCertificate(sign) => {
+                let texts = [&sign.authority, &sign.request, &sign.not_before, &sign.not_after];
+                texts.map(Size::n_bytes).iter().sum::<usize>() + sign.usages.n_bytes()
+            }
+            Self::Call(call) => call.endpoint.len() + call.operation.len() + call.body.len(),
         }
     }
 }

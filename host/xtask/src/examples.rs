@@ -21,10 +21,11 @@ pub fn of(language: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(examples)
 }
 
-/// The cases of an example: its own, or those that the WebApps of all languages share.
+/// The cases of an example: its own, or those that the examples of this name share in all languages.
 pub fn cases(example: &Path) -> PathBuf {
     let own = example.join("cases");
-    if own.exists() { own } else { root().join("tests/webapp/cases") }
+    let name = example.file_name().unwrap_or_default();
+    if own.exists() { own } else { root().join("tests").join(name).join("cases") }
 }
 
 /// Where the SDK, its examples and the plugins are compiled for their native tests, so that what they share is built once.

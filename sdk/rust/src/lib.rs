@@ -121,8 +121,9 @@ pub use error::Error;
 pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
 pub use outcome::{
-    Action, ApiError, Body, Event, EventType, LONGEST_REQUEUE, LiveDetail, Moment, Mutation, MutationFailure, Need,
-    Observation, Order, Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step, Wake, json,
+    Action, ApiError, Body, CertificateRequest, Event, EventType, LONGEST_REQUEUE, LiveDetail, Moment, Mutation,
+    MutationFailure, Need, Observation, Order, Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step,
+    Wake, json,
 };
 pub use status::patch_status;
 pub use types::{Key, Kind, ObjectKey};

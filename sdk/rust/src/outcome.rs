@@ -466,6 +466,41 @@ pub enum Need {
         /// The review, as JSON.
         object: String,
     },
+    /// A JSON Web Token. Answer: the token. See [`Need::sign_jwt`].
+    SignJwt {
+        /// A setting of type `key`.
+        key: String,
+        /// A JSON object.
+        claims: String,
+    },
+    /// A certificate. Answer: the certificate in PEM.
+    SignCertificate(CertificateRequest),
+    /// An operation of an endpoint that the operator has bound. Answer: the body of the response, JSON.
+    Call {
+        /// As the manifest declares it.
+        endpoint: String,
+        /// One of its operations.
+        operation: String,
+        /// JSON.
+        body: String,
+        /// How long to wait for the answer, at most 30 s, which is the default.
+        timeout: Option<Duration>,
+    },
+}
+
+/// A certificate to sign; it is never that of an authority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateRequest {
+    /// A setting of type `authority`.
+    pub authority: String,
+    /// In PEM: one `CERTIFICATE REQUEST`. Subject and subject alternative names are taken from it.
+    pub request: String,
+    /// Names of usages, as `certificates.k8s.io` has them, for example `client auth`.
+    pub usages: Vec<String>,
+    /// RFC 3339.
+    pub not_before: String,
+    /// RFC 3339; the host cuts it to the end of the authority's certificate.
+    pub not_after: String,
 }
 
 /// How much of each object the answer to a [`Need::LiveList`] has.
@@ -501,6 +536,31 @@ impl Need {
     /// A verdict of the API server; `review` is the object with its spec.
     pub fn review(kind: &Kind, namespace: impl Into<String>, review: impl Body) -> Self {
         Self::Review { kind: kind.clone(), namespace: namespace.into(), object: review.into_json() }
+    }
+
+    /// A token with these claims, signed by the key that is the setting `key`.
+    pub fn sign_jwt(key: impl Into<String>, claims: impl Body) -> Self {
+        Self::SignJwt { key: key.into(), claims: claims.into_json() }
+    }
+
+    /// One operation of an endpoint.
+    pub fn call(endpoint: impl Into<String>, operation: impl Into<String>, body: impl Body) -> Self {
+        let (endpoint, operation, body) = (endpoint.into(), operation.into(), body.into_json());
+        Self::Call { endpoint, operation, body, timeout: None }
+    }
+
+    /// A certificate, signed by the authority that is a setting.
+    pub fn sign_certificate(request: CertificateRequest) -> Self {
+        Self::SignCertificate(request)
+    }
+
+    /// How long to wait for the answer, at most 30 s. No effect on other needs than calls.
+    #[must_use]
+    pub fn timeout(mut self, after: Duration) -> Self {
+        if let Self::Call { timeout, .. } = &mut self {
+            *timeout = Some(after);
+        }
+        self
     }
 
     /// A subresource instead of the object. No effect on other needs than [`LiveObject`](Self::LiveObject).

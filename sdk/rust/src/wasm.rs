@@ -6,8 +6,8 @@ use crate::bindings::pintle::controller::{types as w, view as v};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
 use crate::outcome::{
-    Action, ApiError, Event, EventType, LiveDetail, Moment, Mutation, MutationFailure, Need, Order, Outcome, PatchType,
-    Place, Preconditions, Propagation, Refusal, Wake,
+    Action, ApiError, CertificateRequest, Event, EventType, LiveDetail, Moment, Mutation, MutationFailure, Need, Order,
+    Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Wake,
 };
 use crate::types::{Key, Kind, ObjectKey};
 
@@ -256,6 +256,15 @@ impl From<Need> for w::Need {
             }
             Need::Review { kind, namespace, object } => {
                 Self::Review(w::Review { kind: kind.into(), namespace, object })
+            }
+            Need::SignJwt { key, claims } => Self::SignJwt(w::SignJwt { key, claims }),
+            Need::SignCertificate(request) => {
+                let CertificateRequest { authority, request, usages, not_before, not_after } = request;
+                Self::SignCertificate(w::SignCertificate { authority, request, usages, not_before, not_after })
+            }
+            Need::Call { endpoint, operation, body, timeout } => {
+                let timeout_ms = timeout.map(milliseconds);
+                Self::Call(w::Call { endpoint, operation, body, timeout_ms })
             }
             Need::RawPath(path) => Self::RawPath(path),
             Need::Discovery => Self::Discovery,

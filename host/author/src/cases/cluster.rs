@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subscription};
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError, Outcome};
+use pintle_core::contract::outcome::{Answers, CertificateRequest, LiveDetail, Need, NeedError, Outcome};
 use pintle_core::contract::settings;
 use pintle_core::object::field::{FieldMask, FieldPathError, Projector};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
@@ -22,7 +22,7 @@ use pintle_core::ports::api::{
 use pintle_core::ports::view::View;
 use serde_json::{Value, json};
 
-use super::input::{Case, Input, InputResource, InputReview, InputSubresource};
+use super::input::{Case, Input, InputCall, InputResource, InputReview, InputSignature, InputSubresource};
 use super::render::Originals;
 
 /// The caches are filled from memory: whatever takes longer is never filled.
@@ -189,6 +189,8 @@ struct Server {
     live: Vec<Stored>,
     subresources: Vec<InputSubresource>,
     reviews: Vec<InputReview>,
+    signatures: Vec<InputSignature>,
+    calls: Vec<InputCall>,
     raw: BTreeMap<String, Value>,
     manifest: Arc<Manifest>,
     resources: Vec<ApiResource>,
@@ -211,6 +213,8 @@ impl Server {
             live,
             subresources: input.subresources.clone(),
             reviews: input.reviews.clone(),
+            signatures: input.signatures.clone(),
+            calls: input.calls.clone(),
             raw: input.raw.clone(),
             manifest: manifest.clone(),
             resources,
@@ -262,6 +266,16 @@ impl Server {
                 };
                 let items = found.take(*limit as usize).map(shown).collect::<Result<Vec<Value>, _>>()?;
                 Ok(Value::Array(items).to_string().into())
+            }
+            Need::SignJwt { key: by, .. } | Need::SignCertificate(CertificateRequest { authority: by, .. }) => {
+                let answer = self.signatures.iter().find_map(|one| one.answer(need));
+                let what = || format!("a signature by {by}; a case has it in `signatures`");
+                answer.unwrap_or_else(|| Err(absent(&what()))).map(Into::into)
+            }
+            Need::Call { endpoint, operation, body, .. } => {
+                let answer = self.calls.iter().find_map(|one| one.answer(endpoint, operation, body));
+                let what = || format!("an answer to {endpoint}/{operation} {body}; a case has it in `calls`");
+                answer.unwrap_or_else(|| Err(absent(&what()))).map(Into::into)
             }
             Need::RawPath(path) => {
                 let body = self.raw.get(path).ok_or_else(|| absent(path))?;

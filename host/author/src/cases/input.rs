@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use pintle_core::contract::outcome::{MutationFailure, NeedError};
+use pintle_core::contract::outcome::{MutationFailure, Need, NeedError};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiResource;
 use schemars::JsonSchema;
@@ -69,6 +69,12 @@ pub(crate) struct Input {
     /// Verdicts of the API server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) reviews: Vec<InputReview>,
+    /// Signatures by keys and authorities of the settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) signatures: Vec<InputSignature>,
+    /// Answers of bound endpoints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<InputCall>,
     /// Answers to reads of raw paths: path -> body.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) raw: BTreeMap<String, Value>,
@@ -193,6 +199,44 @@ pub(crate) struct InputReview {
     status: Value,
 }
 
+/// A signature.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Signature")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputSignature {
+    /// The setting of type `key` or `authority`.
+    by: String,
+    /// Claims of the tokens that it is about; all if absent. The first signature that fits counts.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    claims: Value,
+    /// The token, or the certificate in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    /// The refusal, instead of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<InputError>,
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Call")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputCall {
+    /// The endpoint, as the manifest declares it.
+    endpoint: String,
+    /// The operation.
+    operation: String,
+    /// Fields of the bodies that it is about; all if absent. The first answer that fits counts.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    body: Value,
+    /// What the endpoint answers.
+    #[serde(default)]
+    answer: Value,
+    /// The refusal, instead of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<InputError>,
+}
+
 /// A write of the last run that was refused.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Failure")]
@@ -309,6 +353,48 @@ impl InputReview {
     }
 }
 
+impl InputSignature {
+    /// Of a signature that was made.
+    pub(crate) fn new(need: &Need, answer: &str) -> Option<Self> {
+        let (by, claims) = match need {
+            Need::SignJwt { key, claims } => (key, serde_json::from_str(claims).unwrap_or_default()),
+            Need::SignCertificate(request) => (&request.authority, Value::Null),
+            _ => return None,
+        };
+        Some(Self { by: by.clone(), claims, answer: Some(answer.to_owned()), error: None })
+    }
+
+    /// The answer to a need, if it is about it.
+    pub(crate) fn answer(&self, need: &Need) -> Option<Result<String, NeedError>> {
+        let fits = match need {
+            Need::SignJwt { key, claims } => {
+                self.by == *key && contains(&serde_json::from_str(claims).unwrap_or_default(), &self.claims)
+            }
+            Need::SignCertificate(request) => self.by == request.authority,
+            _ => false,
+        };
+        let answer = || self.answer.clone().unwrap_or_default();
+        fits.then(|| self.error.as_ref().map_or_else(|| Ok(answer()), |error| Err(error.error())))
+    }
+}
+
+impl InputCall {
+    /// Of a call that was made.
+    pub(crate) fn new(endpoint: &str, operation: &str, body: &str, answer: Value) -> Self {
+        let (endpoint, operation) = (endpoint.to_owned(), operation.to_owned());
+        Self { endpoint, operation, body: serde_json::from_str(body).unwrap_or_default(), answer, error: None }
+    }
+
+    /// The answer, if it is about this call.
+    pub(crate) fn answer(&self, endpoint: &str, operation: &str, body: &str) -> Option<Result<String, NeedError>> {
+        let fits = self.endpoint == endpoint
+            && self.operation == operation
+            && contains(&serde_json::from_str(body).unwrap_or_default(), &self.body);
+        let answer = || self.answer.to_string();
+        fits.then(|| self.error.as_ref().map_or_else(|| Ok(answer()), |error| Err(error.error())))
+    }
+}
+
 /// Whether a value has all that another one has; null asks for nothing.
 fn contains(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
@@ -349,6 +435,8 @@ impl Input {
             resources: Vec::new(),
             subresources: Vec::new(),
             reviews: Vec::new(),
+            signatures: Vec::new(),
+            calls: Vec::new(),
             raw: BTreeMap::new(),
             discovery: InputDiscovery::default(),
             settle: None,

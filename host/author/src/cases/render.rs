@@ -1,8 +1,8 @@
 //! Outcomes in the form of the expected ones of cases, which is that of the SDKs' own tests.
 
 use pintle_core::contract::outcome::{
-    Action, Event, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Preconditions, Propagation,
-    ReconcileError, Refusal,
+    Action, CertificateRequest, Event, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Preconditions,
+    Propagation, ReconcileError, Refusal,
 };
 use pintle_core::object::id::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -217,6 +217,18 @@ fn need(need: &Need) -> Value {
         Need::Review { kind, namespace, object } => {
             let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
             json!({"review": format!("{kind}{place}"), "object": parsed(object)})
+        }
+        Need::SignJwt { key, claims } => json!({"sign-jwt": key, "claims": parsed(claims)}),
+        Need::SignCertificate(CertificateRequest { authority, request, usages, not_before, not_after }) => json!({
+            "sign-certificate": authority, "request": request, "usages": usages, "notBefore": not_before,
+            "notAfter": not_after,
+        }),
+        Need::Call { endpoint, operation, body, timeout } => {
+            let mut shown = json!({"call": format!("{endpoint}/{operation}"), "body": parsed(body)});
+            if let Some(timeout) = timeout {
+                shown["timeoutMs"] = json!(timeout.as_millis());
+            }
+            shown
         }
     }
 }

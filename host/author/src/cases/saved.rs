@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pintle_core::contract::manifest::{Manifest, SettingType};
-use pintle_core::contract::outcome::{Need, NeedError};
+use pintle_core::contract::outcome::{CertificateRequest, Need, NeedError};
 use pintle_runtime::failures::FailedRun;
 use pintle_sources::admin::SavedRun;
 use serde_json::{Map, Value};
 
-use super::input::{Input, InputError, InputFailure, InputResource, InputReview, InputSubresource};
+use super::input::{
+    Input, InputCall, InputError, InputFailure, InputResource, InputReview, InputSignature, InputSubresource,
+};
 use super::mask;
 
 /// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
@@ -62,6 +64,10 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
         }
         (_, Ok(text)) => text,
     };
+    if let Some(signature) = InputSignature::new(need, told) {
+        input.signatures.push(signature);
+        return None;
+    }
     let Ok(answer) = serde_json::from_str::<Value>(told) else {
         return Some(format!("{} was answered something that is no JSON; here it is not found", shown(need)));
     };
@@ -72,6 +78,11 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
         }
         Need::Review { kind, namespace, object } => {
             input.reviews.push(InputReview::new(kind, namespace, object, &answer))
+        }
+        // Their answers are no JSON; see above.
+        Need::SignJwt { .. } | Need::SignCertificate(_) => {}
+        Need::Call { endpoint, operation, body, .. } => {
+            input.calls.push(InputCall::new(endpoint, operation, body, answer));
         }
         Need::LiveList { .. } => {
             for object in answer.as_array().into_iter().flatten() {
@@ -105,6 +116,10 @@ fn shown(need: &Need) -> String {
             format!("the live {kind}{subresource} {object}")
         }
         Need::Review { kind, .. } => format!("the {kind}"),
+        Need::SignJwt { key: by, .. } | Need::SignCertificate(CertificateRequest { authority: by, .. }) => {
+            format!("the signature by {by}")
+        }
+        Need::Call { endpoint, operation, .. } => format!("the call of {endpoint}/{operation}"),
         Need::LiveList { kind, namespace, .. } => format!("the live list of {kind} in {namespace:?}"),
         Need::RawPath(path) => format!("the path {path}"),
         Need::Discovery => "discovery".to_owned(),

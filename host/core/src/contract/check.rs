@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::contract::manifest::{EffectiveLimits, Manifest, MetricSource};
+use crate::contract::manifest::{EffectiveLimits, Manifest, MetricSource, SettingType};
 use crate::contract::outcome::{
     Action, Event, LiveDetail, Moment, Mutation, Need, Outcome, PatchType, Place, Preconditions, Wake,
 };
@@ -24,6 +24,8 @@ const MAX_OBSERVATIONS: usize = 1_000;
 const MAX_STATE_WRITES: usize = 1_000;
 /// Maximum keys for the change of one object, and maximum keys that one outcome wakes.
 const MAX_WAKES: usize = 10_000;
+/// Longest time for a call.
+pub const MAX_CALL: Duration = Duration::from_secs(30);
 /// Maximum labels of a run.
 const MAX_RUN_LABELS: usize = 16;
 /// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
@@ -239,8 +241,30 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
         Need::LiveObject { subresource, .. } => check_subresource(subresource.as_deref()),
         // The grants decide which paths are valid, together with which are allowed.
         Need::LiveList { .. } | Need::RawPath(_) | Need::Review { .. } => Ok(()),
+        Need::SignJwt { key, .. } => check_secret(key, SettingType::Key, manifest),
+        Need::SignCertificate(request) => check_secret(&request.authority, SettingType::Authority, manifest),
+        Need::Call { timeout: Some(timeout), .. } if *timeout > MAX_CALL => {
+            Err(format!("the timeout of a call is {timeout:?}, more than {MAX_CALL:?}"))
+        }
+        Need::Call { endpoint, operation, .. } => {
+            let declared = manifest.endpoints.get(endpoint);
+            if declared.is_none_or(|declared| !declared.operations.contains(operation)) {
+                return Err(format!("the manifest declares no operation {operation:?} of an endpoint {endpoint:?}"));
+            }
+            Ok(())
+        }
         Need::Discovery if manifest.discovery => Ok(()),
         Need::Discovery => Err("discovery is needed, but the manifest does not declare `discovery: true`".into()),
+    }
+}
+
+fn check_secret(name: &str, kind: SettingType, manifest: &Manifest) -> Result<(), String> {
+    match manifest.config.get(name) {
+        Some(setting) if setting.kind == kind => Ok(()),
+        _ => Err(format!(
+            "{name:?} is not a setting of type {}",
+            if kind == SettingType::Key { "key" } else { "authority" }
+        )),
     }
 }
 

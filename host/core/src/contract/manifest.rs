@@ -77,6 +77,9 @@ pub struct Manifest {
     /// Its settings, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Setting>,
+    /// Endpoints outside of the cluster that it calls, by name. The operator binds each one to a URL.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub endpoints: BTreeMap<String, Endpoint>,
     /// Its own metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
@@ -189,6 +192,28 @@ pub enum SettingType {
     String,
     /// A list of strings.
     Strings,
+    /// A private key that signs tokens (the need `sign-jwt`). The plugin sees neither the key nor its file.
+    Key,
+    /// A certificate and its private key, which sign certificates (the need `sign-certificate`). The plugin sees neither.
+    Authority,
+}
+
+impl SettingType {
+    /// Whether it is a secret of the host: its value is not part of the configuration that plugins see.
+    pub fn is_secret(self) -> bool {
+        matches!(self, Self::Key | Self::Authority)
+    }
+}
+
+/// An endpoint outside of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// What the endpoint is, for the operator who binds it.
+    #[serde(default)]
+    pub description: String,
+    /// Operations that the plugin calls: letters, digits and `-`.
+    pub operations: Vec<String>,
 }
 
 /// A metric of the plugin.

@@ -306,6 +306,41 @@ pub enum Need {
         /// The review, in JSON.
         object: String,
     },
+    /// A JSON Web Token.
+    SignJwt {
+        /// A setting of type `key`.
+        key: String,
+        /// A JSON object.
+        claims: String,
+    },
+    /// A certificate.
+    SignCertificate(CertificateRequest),
+    /// An operation of a bound endpoint.
+    Call {
+        /// As the manifest declares it.
+        endpoint: String,
+        /// One of its operations.
+        operation: String,
+        /// JSON.
+        body: String,
+        /// How long to wait for the answer; the host's limit if absent.
+        timeout: Option<Duration>,
+    },
+}
+
+/// A certificate to sign.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CertificateRequest {
+    /// A setting of type `authority`.
+    pub authority: String,
+    /// PEM of the request.
+    pub request: String,
+    /// Names of usages, as `certificates.k8s.io` has them.
+    pub usages: Vec<String>,
+    /// RFC 3339.
+    pub not_before: String,
+    /// RFC 3339.
+    pub not_after: String,
 }
 
 /// How much of each object the answer to a live list has.
@@ -356,6 +391,12 @@ impl Need {
             Self::RawPath(path) => path.len(),
             Self::Discovery => 0,
             Self::Review { kind, namespace, object } => kind.n_bytes() + namespace.len() + object.len(),
+            Self::SignJwt { key, claims } => key.len() + claims.len(),
+            Self::SignCertificate(CertificateRequest { authority, request, usages, not_before, not_after }) => {
+                let texts = [authority, request, not_before, not_after].into_iter().chain(usages);
+                texts.map(String::len).sum()
+            }
+            Self::Call { endpoint, operation, body, timeout: _ } => endpoint.len() + operation.len() + body.len(),
         }
     }
 }

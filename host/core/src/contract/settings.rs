@@ -60,8 +60,14 @@ pub fn resolve(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<St
     if let Some(name) = given.keys().find(|name| !settings.contains_key(*name)) {
         return Err(SettingsError::Unknown { name: name.clone(), known: settings.keys().cloned().collect() });
     }
+    if let Some((name, _)) =
+        settings.iter().find(|(name, setting)| setting.kind.is_secret() && given.contains_key(*name))
+    {
+        let why = "a key is named only on the command line of the host".to_owned();
+        return Err(SettingsError::Invalid { name: name.clone(), why });
+    }
     let mut resolved = Map::new();
-    for (name, setting) in settings {
+    for (name, setting) in settings.iter().filter(|(_, setting)| !setting.kind.is_secret()) {
         let invalid = |why| SettingsError::Invalid { name: name.clone(), why };
         let value = match (given.get(name), &setting.default) {
             (Some(value), _) if file_of(setting, value).is_some() => return Err(invalid(NO_FILE.to_owned())),
@@ -94,6 +100,7 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
             let strings = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
             strings.then_some(()).ok_or("a list of strings")
         }
+        SettingType::Key | SettingType::Authority => Err("given on the command line of the host"),
     };
     if let Err(wanted) = wanted {
         return Err(format!("must be {wanted}, not {}", describe(value)));

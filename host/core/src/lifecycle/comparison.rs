@@ -8,7 +8,8 @@ use std::borrow::Borrow;
 use serde_json::{Map, Value, json};
 
 use crate::contract::outcome::{
-    Action, Event, LiveDetail, Mutation, Need, Order, Outcome, PatchType, Preconditions, ReconcileError,
+    Action, CertificateRequest, Event, LiveDetail, Mutation, Need, Order, Outcome, PatchType, Preconditions,
+    ReconcileError,
 };
 use crate::ports::guest::Answer;
 
@@ -110,6 +111,15 @@ fn need(need: &Need) -> Value {
         Need::Review { kind, namespace, object } => {
             json!({"review": kind.to_string(), "namespace": namespace, "object": parsed(object)})
         }
+        Need::SignJwt { key, claims } => json!({"signJwt": key, "claims": parsed(claims)}),
+        Need::SignCertificate(CertificateRequest { authority, request, usages, not_before, not_after }) => json!({
+            "signCertificate": authority, "request": request, "usages": usages, "notBefore": not_before,
+            "notAfter": not_after,
+        }),
+        Need::Call { endpoint, operation, body, timeout } => json!({
+            "call": format!("{endpoint}/{operation}"), "body": parsed(body),
+            "timeoutMs": timeout.map(|timeout| timeout.as_millis()),
+        }),
     }
 }
 

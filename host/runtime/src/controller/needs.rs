@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError};
+use pintle_core::contract::outcome::{Answers, CertificateRequest, LiveDetail, Need, NeedError};
 use pintle_core::object::field::{FieldMask, FieldPathError};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
@@ -180,6 +180,17 @@ pub(crate) async fn perform(
 /// The denial of a need, if it is not granted.
 fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
     let plugin = &rights.manifest.name;
+    let unbound = match need {
+        Need::SignJwt { key: by, .. } | Need::SignCertificate(CertificateRequest { authority: by, .. }) => {
+            Some(format!("setting {by:?}"))
+        }
+        Need::Call { endpoint, .. } => Some(format!("endpoint {endpoint:?}")),
+        _ => None,
+    };
+    if let Some(what) = unbound {
+        let message = format!("the operator has not bound {what} of plugin {plugin}");
+        return Some(NeedError { code: 0, reason: "NotGranted".into(), message });
+    }
     rights.ask(need).err().map(|denial| {
         let message = cut(&denial.message(plugin), MAX_DENIAL_BYTES).to_owned();
         NeedError { code: 0, reason: "NotGranted".into(), message }
@@ -284,6 +295,10 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             }
             let body = whole_review(kind, object).map_err(malformed)?;
             source.read(|| reader.review(&resource, namespace, &body)).await?.into_string()
+        }
+        // Denied before.
+        Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => {
+            return Err(NeedError { code: 0, reason: "NotGranted".into(), message: "nothing is bound".into() });
         }
         Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
         Need::Discovery => {

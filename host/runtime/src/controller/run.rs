@@ -206,6 +206,7 @@ impl Controller {
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
                 Need::RawPath(_) | Need::Discovery => None,
+                Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => None,
             });
             know(&**cache, kinds).await;
             let n_denied = match needs::perform(outcome.needs, &mut answered, &source, &rights).await {

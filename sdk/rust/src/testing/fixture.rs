@@ -49,6 +49,10 @@ struct Input {
     #[serde(default)]
     reviews: Vec<Review>,
     #[serde(default)]
+    signatures: Vec<Signature>,
+    #[serde(default)]
+    calls: Vec<Call>,
+    #[serde(default)]
     discovery: Discovery,
     /// For `pintle test` alone.
     #[serde(default, rename = "settle")]
@@ -81,6 +85,49 @@ pub(super) struct Review {
     #[serde(default)]
     spec: Value,
     status: Value,
+}
+
+/// A signature by a key or an authority.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Signature {
+    by: String,
+    /// Claims of the tokens that it is about; all if absent.
+    #[serde(default)]
+    claims: Value,
+    answer: Option<String>,
+    error: Option<ApiError>,
+}
+
+/// The answer of an endpoint.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    endpoint: String,
+    operation: String,
+    /// Fields of the bodies that it is about; all if absent.
+    #[serde(default)]
+    body: Value,
+    #[serde(default)]
+    answer: Value,
+    error: Option<ApiError>,
+}
+
+impl Signature {
+    fn of(&self, by: &str, claims: Option<&str>) -> Option<Result<String, ApiError>> {
+        let claims: Value =
+            claims.map_or(Value::Null, |claims| serde_json::from_str(claims).expect("the claims are JSON"));
+        let fits = self.by == by && contains(&claims, &self.claims);
+        fits.then(|| self.error.clone().map_or_else(|| Ok(self.answer.clone().unwrap_or_default()), Err))
+    }
+}
+
+impl Call {
+    fn answer(&self, endpoint: &str, operation: &str, body: &str) -> Option<Result<String, ApiError>> {
+        let body: Value = serde_json::from_str(body).expect("the body is JSON");
+        let fits = self.endpoint == endpoint && self.operation == operation && contains(&body, &self.body);
+        fits.then(|| self.error.clone().map_or_else(|| Ok(self.answer.to_string()), Err))
+    }
 }
 
 /// Whether a value has all that another one has; null asks for nothing.
@@ -176,6 +223,8 @@ impl Fixture {
                 raw: input.raw,
                 subresources: input.subresources,
                 reviews: input.reviews,
+                signatures: input.signatures,
+                calls: input.calls,
                 discovery: input.discovery,
                 asked: RefCell::default(),
             },
@@ -283,11 +332,22 @@ pub struct FixtureLister {
     pub(super) raw: BTreeMap<String, Value>,
     pub(super) subresources: Vec<Subresource>,
     pub(super) reviews: Vec<Review>,
+    pub(super) signatures: Vec<Signature>,
+    pub(super) calls: Vec<Call>,
     pub(super) discovery: Discovery,
     pub(super) asked: RefCell<Vec<Need>>,
 }
 
+fn not_found(what: &str) -> Result<String, ApiError> {
+    Err(ApiError { code: 404, reason: "NotFound".into(), message: format!("{what} not found") })
+}
+
 impl FixtureLister {
+    fn signature(&self, by: &str, claims: Option<&str>) -> Result<String, ApiError> {
+        let answer = self.signatures.iter().find_map(|one| one.of(by, claims));
+        answer.unwrap_or_else(|| not_found(&format!("a signature by {by}; a case has it in `signatures`")))
+    }
+
     fn watch(&self, kind: &Kind) -> &Watch {
         let watches = &self.manifest.watches;
         watches
@@ -469,8 +529,6 @@ impl Lister for FixtureLister {
         if !self.asked.borrow().contains(need) {
             return None;
         }
-        let not_found =
-            |what: String| Err(ApiError { code: 404, reason: "NotFound".into(), message: format!("{what} not found") });
         Some(match need {
             Need::LiveObject { kind, object, subresource: Some(subresource) } => {
                 let is_asked = |one: &&Subresource| {
@@ -480,7 +538,7 @@ impl Lister for FixtureLister {
                 };
                 let found = self.subresources.iter().find(is_asked);
                 let what = || format!("{kind}/{subresource} {object}; a case has it in `subresources`");
-                found.map_or_else(|| not_found(what()), |one| Ok(one.answer.to_string()))
+                found.map_or_else(|| not_found(&what()), |one| Ok(one.answer.to_string()))
             }
             Need::Review { kind, namespace, object } => {
                 let mut review: Value = serde_json::from_str(object).expect("the review is JSON");
@@ -488,7 +546,7 @@ impl Lister for FixtureLister {
                     one.kind == *kind && one.namespace == *namespace && contains(&review["spec"], &one.spec)
                 };
                 match self.reviews.iter().find(fits) {
-                    None => not_found(format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"])),
+                    None => not_found(&format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"])),
                     Some(one) => {
                         review["apiVersion"] = kind.api_version().into();
                         review["kind"] = kind.name.clone().into();
@@ -499,7 +557,7 @@ impl Lister for FixtureLister {
             }
             Need::LiveObject { kind, object, subresource: None } => {
                 let found = self.live.iter().find(|stored| stored.kind == *kind && stored.meta.key() == *object);
-                found.map_or_else(|| not_found(format!("{kind} {object}")), |stored| Ok(stored.value.to_string()))
+                found.map_or_else(|| not_found(&format!("{kind} {object}")), |stored| Ok(stored.value.to_string()))
             }
             Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
                 let selector = label_selector.as_deref().map(parse_selector);
@@ -525,9 +583,14 @@ impl Lister for FixtureLister {
                     .collect();
                 Ok(Value::Array(items).to_string())
             }
-            Need::RawPath(path) => {
-                self.raw.get(path).map_or_else(|| not_found(path.clone()), |body| Ok(body.to_string()))
+            Need::SignJwt { key, claims } => self.signature(key, Some(claims)),
+            Need::SignCertificate(request) => self.signature(&request.authority, None),
+            Need::Call { endpoint, operation, body, .. } => {
+                let what = || format!("an answer to {endpoint}/{operation} {body}; a case has it in `calls`");
+                let answer = self.calls.iter().find_map(|one| one.answer(endpoint, operation, body));
+                answer.unwrap_or_else(|| not_found(&what()))
             }
+            Need::RawPath(path) => self.raw.get(path).map_or_else(|| not_found(path), |body| Ok(body.to_string())),
             Need::Discovery => {
                 assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
                 self.discovery.error.clone().map_or_else(|| Ok(json!(self.discovery.failed).to_string()), Err)

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::fixture::FixtureLister;
 use crate::error::Error;
 use crate::outcome::{
-    Action, Event, EventType, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Place, Preconditions,
-    Propagation, Refusal,
+    Action, CertificateRequest, Event, EventType, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Place,
+    Preconditions, Propagation, Refusal,
 };
 use crate::types::{Key, Kind, ObjectKey};
 
@@ -231,6 +231,20 @@ fn need(need: &Need) -> Value {
         Need::Review { kind, namespace, object } => {
             let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
             serde_json::json!({"review": format!("{kind}{place}"), "object": parse(object)})
+        }
+        Need::SignJwt { key, claims } => serde_json::json!({"sign-jwt": key, "claims": parse(claims)}),
+        Need::SignCertificate(CertificateRequest { authority, request, usages, not_before, not_after }) => {
+            serde_json::json!({
+                "sign-certificate": authority, "request": request, "usages": usages, "notBefore": not_before,
+                "notAfter": not_after,
+            })
+        }
+        Need::Call { endpoint, operation, body, timeout } => {
+            let mut shown = serde_json::json!({"call": format!("{endpoint}/{operation}"), "body": parse(body)});
+            if let Some(timeout) = timeout {
+                shown["timeoutMs"] = serde_json::json!(timeout.as_millis());
+            }
+            shown
         }
     }
 }

@@ -272,6 +272,8 @@ impl Cluster {
                 raw: BTreeMap::new(),
                 subresources: Vec::new(),
                 reviews: Vec::new(),
+                signatures: Vec::new(),
+                calls: Vec::new(),
                 discovery: Discovery::default(),
                 asked: RefCell::default(),
             },
