@@ -1,11 +1,11 @@
 //! Which kinds a subscription reads at the moment, and where they are kept.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pintle_core::contract::manifest::{Manifest, Watch};
+use pintle_core::contract::manifest::{EmptySelector, Manifest, Watch};
 use pintle_core::object::field::{FieldMask, FieldPath, FieldPathError};
-use pintle_core::object::id::Kind;
+use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::rules::Rules;
 use pintle_core::policy::selection::Selection;
 use tracing::error;
@@ -20,6 +20,8 @@ pub(crate) struct PreparedManifest {
     pub(crate) manifest: Arc<Manifest>,
     /// One for each watch of the manifest.
     pub(crate) watches: Vec<PreparedWatch>,
+    /// The tick keys that rules lead to.
+    pub(crate) ticks: BTreeSet<Key>,
 }
 
 /// A watch of the manifest, prepared.
@@ -27,6 +29,8 @@ pub(crate) struct PreparedWatch {
     pub(crate) watch: Watch,
     pub(crate) demand: Arc<Demand>,
     pub(crate) rules: Rules,
+    /// What an empty selector of its objects matches.
+    pub(crate) empty_selector: EmptySelector,
     /// Which of its kind's objects it shows.
     pub(crate) selection: Selection,
     /// Rules of a watch of every kind may look at fields that are not read: to them, objects do not have those.
@@ -44,7 +48,8 @@ impl PreparedManifest {
             }
         });
         let watches = watches.collect();
-        Arc::new(Self { manifest, watches })
+        let ticks = manifest.ticks_of_rules();
+        Arc::new(Self { manifest, watches, ticks })
     }
 }
 
@@ -74,7 +79,9 @@ impl PreparedWatch {
         }
         let rules_look_further = !demand.fields.covers_all(rules.fields());
         let selection = Selection::new(watch.label_selector.as_deref(), watch.field_selector.as_deref());
-        Ok(Self { watch: watch.clone(), demand: Arc::new(demand), rules, selection, rules_look_further })
+        let empty_selector = watch.selects.as_ref().map(|selects| selects.empty).unwrap_or_default();
+        let (watch, demand) = (watch.clone(), Arc::new(demand));
+        Ok(Self { watch, demand, rules, empty_selector, selection, rules_look_further })
     }
 }
 

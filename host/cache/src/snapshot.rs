@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use pintle_core::contract::manifest::EmptySelector;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::version::Uid;
 use pintle_core::object::work::Work;
@@ -117,15 +118,14 @@ impl Snapshot {
 pub(crate) fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
     store: &'s Store,
     slot: usize,
+    empty: EmptySelector,
     namespace: &'q str,
     label: L,
     work: &'q Work,
 ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q, 'l, L> {
     store.in_namespace(namespace).filter(move |object| {
         let selector = object.selectors.get(slot).and_then(Option::as_ref);
-        // Nobody who writes nothing means everything.
-        work.charge(1 + selector.map_or(0, |selector| selector.cost()))
-            && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&label))
+        work.charge(1 + selector.map_or(0, |selector| selector.cost())) && empty.matches(selector, &label)
     })
 }
 
@@ -156,12 +156,29 @@ impl RuleCache for Snapshot {
 
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey> {
         let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
-        let selects = &self.0.plugin.watches[bound.watch].demand.selects;
-        let Some(slot) = selects.as_ref().and_then(|selects| store.plan().selector(selects)) else { return Vec::new() };
+        let PreparedWatch { demand, empty_selector, .. } = &self.0.plugin.watches[bound.watch];
+        let slot = demand.selects.as_ref().and_then(|selects| store.plan().selector(selects));
+        let Some(slot) = slot else { return Vec::new() };
         // Rules run in the plugin's own task, and a key that they miss is lost: they are never cut short.
         let work = Work::new(u64::MAX);
-        let found = selecting(store, slot, &selected.key.namespace, |key| selected.label(key), &work);
+        let found = selecting(store, slot, *empty_selector, &selected.key.namespace, |key| selected.label(key), &work);
         found.map(|object| object.meta.key.clone()).collect()
+    }
+
+    fn indexed(&self, kind: &Kind, index: &str, values: &[String], namespace: Option<&str>) -> Vec<ObjectKey> {
+        let Some((bound, Some(store))) = self.kind(kind) else { return Vec::new() };
+        let indexes = &self.0.plugin.watches[bound.watch].demand.indexes;
+        let declared = indexes.iter().find(|(name, _)| **name == *index);
+        let Some(slot) = declared.and_then(|(_, path)| store.plan().index(path)) else { return Vec::new() };
+        let key = |object: &Arc<Object>| object.meta.key.clone();
+        // As `selecting`, it is never cut short. What the caches keep bounds the keys of one value, and the entries of the index those of
+        // all values.
+        match namespace.filter(|_| bound.namespaced) {
+            Some(namespace) => {
+                values.iter().flat_map(|value| store.indexed_in(slot, value, namespace).map(key)).collect()
+            }
+            None => values.iter().flat_map(|value| store.indexed(slot, value).map(key)).collect(),
+        }
     }
 
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)> {

@@ -111,7 +111,7 @@ impl Subscription {
         (own, Snapshot::new(other.state.plugin.clone(), others.clone(), of_other, resources))
     }
 
-    /// The keys of all cached objects that are keys themselves (`to: self`): what a resync enqueues.
+    /// The keys of all cached objects that are keys themselves (`to: self`), and the tick keys that rules lead to: what a resync enqueues.
     pub fn all_keys(&self) -> Vec<Key> {
         let snapshot = self.snapshot();
         let mut keys = Vec::new();
@@ -124,6 +124,7 @@ impl Subscription {
                 }));
             }
         }
+        keys.extend(self.state.plugin.ticks.iter().cloned());
         keys
     }
 
@@ -131,7 +132,8 @@ impl Subscription {
     pub fn n_keys(&self) -> usize {
         let watches = &self.state.plugin.watches;
         let n_queues = |watch: usize| watches[watch].rules.own_queues().count();
-        self.snapshot().kinds().map(|(bound, store)| store.len() * n_queues(bound.watch)).sum()
+        let n_objects: usize = self.snapshot().kinds().map(|(bound, store)| store.len() * n_queues(bound.watch)).sum();
+        n_objects + self.state.plugin.ticks.len()
     }
 
     /// How many objects its watches keep in the caches.

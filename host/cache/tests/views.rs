@@ -7,7 +7,7 @@ use pintle_cache::{Caches, RunContext, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::selection::Selected;
-use pintle_core::ports::api::WatchFrame;
+use pintle_core::ports::api::{ApiResource, WatchFrame};
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_testing::FakeServer;
 use pintle_testing::server::{resource, settle};
@@ -420,6 +420,117 @@ async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
     assert_eq!(keys.take(), ["other:v1/Pod a/p", "q:apps/v1/ReplicaSet a/rs1"]);
     let all: Vec<String> = subscription.all_keys().iter().map(|key| format!("{}:{key}", key.queue)).collect();
     assert_eq!(all, ["q:apps/v1/ReplicaSet b/rs2"]);
+}
+
+/// Of a policy/v1 PodDisruptionBudget, an empty selector is every Pod of the namespace; that of a Service is none.
+#[tokio::test(start_paused = true)]
+async fn an_empty_selector_matches_everything_only_if_the_watch_declares_it_and_an_absent_one_nothing() {
+    for (empty, expected) in [(None, "a/some"), (Some("nothing"), "a/some"), (Some("everything"), "a/empty a/some")] {
+        let server = FakeServer::new();
+        for (namespace, name, selector) in [
+            ("a", "absent", json!(null)),
+            ("a", "empty", json!({"matchLabels": {}})),
+            ("a", "other", json!({"matchLabels": {"app": "db"}})),
+            ("a", "some", json!({"matchLabels": {"app": "web"}})),
+            ("a", "wrong", json!({"matchExpressions": [{"key": "app", "operator": "Like"}]})),
+            ("a", "wrong-too", json!("app=web")),
+            ("b", "empty", json!({})),
+        ] {
+            server.put("replicasets", namespace, name, json!({"spec": {"selector": selector}}));
+        }
+        let mut selects = json!({"field": "spec.selector", "form": "labelSelector"});
+        if let Some(empty) = empty {
+            selects["empty"] = json!(empty);
+        }
+        let watches =
+            json!([{"kind": RS, "selects": selects}, {"kind": POD, "enqueue": [{"to": "selecting", "kind": RS}]}]);
+        let (subscription, keys) = with_rules(&caches(&server), watches).await;
+        server.put("pods", "a", "p", json!({"metadata": {"labels": {"app": "web"}}}));
+        settle().await;
+        let of_rule = keys.take().join(" ").replace("q:apps/v1/ReplicaSet ", "");
+        let view = subscription.snapshot().view(context());
+        let of_lister = names(&view.selecting(&kind(RS), "a", &[("app".into(), "web".into())]).unwrap());
+        // What the host asks before it lets a key adopt.
+        let pod = view.object(&kind(POD), &ObjectKey::new("a", "p")).unwrap();
+        let may_adopt = |name: &&str| view.selects(&kind(RS), &ObjectKey::new("a", name), &pod.meta);
+        let adopts = ["absent", "empty", "other", "some", "wrong", "wrong-too"].into_iter().filter(may_adopt);
+        let adopts = adopts.map(|name| format!("a/{name}")).collect::<Vec<_>>().join(" ");
+        assert_eq!([of_rule, of_lister, adopts], [expected; 3], "{empty:?}");
+    }
+}
+
+fn with_nodes() -> Arc<FakeServer> {
+    let server = FakeServer::new();
+    server.state().resources.push(ApiResource { namespaced: false, ..resource("v1/Node", "nodes") });
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_by_index_stay_in_the_namespace_unless_an_object_has_none() {
+    let server = with_nodes();
+    let on = |node: &str| json!({"spec": {"nodeName": node, "claims": [node, "c"]}});
+    for (namespace, name, node) in [("a", "p1", "n1"), ("a", "p2", "n2"), ("b", "p3", "n1")] {
+        server.put("pods", namespace, name, on(node));
+    }
+    let indexes = json!([{"name": "node", "field": "spec.nodeName"}, {"name": "claim", "field": "spec.claims"}]);
+    let by_name = |index: &str| json!({"to": "indexed", "kind": POD, "index": index});
+    let (subscription, keys) = with_rules(
+        &caches(&server),
+        json!([
+            {"kind": POD, "indexes": indexes, "enqueue": [{"to": "self", "on": ["add"]}]},
+            {"kind": "v1/Node", "enqueue": [by_name("node")]},
+            {"kind": DEPLOYMENT, "enqueue": [
+                by_name("claim"), {"to": "tick", "queue": "other", "delayMs": 7},
+                {"to": "indexed", "kind": POD, "index": "node", "field": "spec.nodes", "queue": "other"}]},
+        ]),
+    )
+    .await;
+    server.put("nodes", "", "n1", json!({}));
+    settle().await;
+    assert_eq!(keys.take(), ["q:v1/Pod a/p1", "q:v1/Pod b/p3"]);
+    server.delete("nodes", "", "n1");
+    settle().await;
+    assert_eq!(keys.take(), ["q:v1/Pod a/p1", "q:v1/Pod b/p3"], "of a name that is gone");
+    server.put("deployments", "a", "c", json!({}));
+    settle().await;
+    let tick = "other:pintle/v1/Tick other+7";
+    assert_eq!(keys.take(), [tick, "q:v1/Pod a/p1", "q:v1/Pod a/p2"], "the index of every element");
+    server.put("deployments", "b", "x", json!({"spec": {"nodes": ["n1", "n2"]}}));
+    settle().await;
+    assert_eq!(keys.take(), ["other:v1/Pod b/p3", tick], "Pods of other namespaces are none of its business");
+    server.put("deployments", "b", "x", json!({"spec": {"nodes": "n2"}}));
+    settle().await;
+    assert_eq!(keys.take(), ["other:v1/Pod b/p3", tick], "those of the old values");
+    // What comes into the index after the change has the rules of its own kind.
+    server.put("pods", "b", "p4", on("n1"));
+    settle().await;
+    assert_eq!(keys.take(), ["q:v1/Pod b/p4"]);
+    let all: Vec<String> = subscription.all_keys().iter().map(|key| format!("{}:{key}", key.queue)).collect();
+    assert_eq!(all, ["q:v1/Pod a/p1", "q:v1/Pod a/p2", "q:v1/Pod b/p3", "q:v1/Pod b/p4", "other:pintle/v1/Tick other"]);
+    assert_eq!(subscription.n_keys(), 5);
+}
+
+/// A rule is never cut short: a key that it misses is lost.
+#[tokio::test(start_paused = true)]
+async fn a_rule_by_index_leads_to_every_object_of_the_value_and_to_none_of_a_name_that_nothing_can_have() {
+    let server = with_nodes();
+    for i in 0..3_000 {
+        server.put("pods", "a", &format!("p{i}"), json!({"spec": {"nodeName": if i == 0 { "../n" } else { "n1" }}}));
+    }
+    let indexes = json!([{"name": "node", "field": "spec.nodeName"}]);
+    let rule = json!({"to": "indexed", "kind": POD, "index": "node", "field": "spec.node"});
+    let watches =
+        json!([{"kind": POD, "indexes": indexes}, {"kind": "v1/Node", "fields": ["spec.node"], "enqueue": [rule]}]);
+    let (_subscription, keys) = with_rules(&caches(&server), watches).await;
+    let n_keys = async |node: Value| {
+        server.put("nodes", "", "x", json!({"spec": {"node": node}}));
+        settle().await;
+        keys.take().len()
+    };
+    assert_eq!(n_keys(json!("n1")).await, 2_999);
+    assert_eq!(n_keys(json!(["n1", "../n"])).await, 3_000);
+    assert_eq!(n_keys(json!([])).await, 3_000);
+    assert_eq!(n_keys(json!([null, {}, "", "n".repeat(100_000)])).await, 0);
 }
 
 fn write(name: &str, version: u64, gone: bool) -> PendingWrite {

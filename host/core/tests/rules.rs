@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 #[derive(Default)]
 struct Cache {
     objects: Vec<(Kind, Arc<Object>)>,
+    /// Entries of the index `i`, ordered.
+    index: BTreeSet<(String, ObjectKey)>,
     n_texts: Cell<usize>,
     n_lists: Cell<usize>,
 }
@@ -58,6 +60,15 @@ impl RuleCache for Cache {
         let selects = |object: &Object| selected.label(&object.meta.key.name).is_some();
         let found = self.objects.iter().filter(|(of, object)| of == kind && selects(object));
         found.map(|(_, object)| object.meta.key.clone()).collect()
+    }
+
+    fn indexed(&self, kind: &Kind, index: &str, values: &[String], namespace: Option<&str>) -> Vec<ObjectKey> {
+        count(&self.n_lists);
+        assert_eq!(index, "i");
+        let namespace = namespace.filter(|_| self.namespaced(kind));
+        let is_in = |key: &ObjectKey| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+        let found = values.iter().flat_map(|value| self.index.iter().filter(move |(of, _)| of == value));
+        found.map(|(_, key)| key.clone()).filter(is_in).collect()
     }
 
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)> {
@@ -129,7 +140,7 @@ fn pod(labels: &[&str], spec: &Value) -> Arc<Object> {
 
 fn rules(enqueue: &[Value]) -> Rules {
     let manifest = json!({
-        "name": "test", "version": "1", "contract": "0.1", "queues": [{"name": "q"}, {"name": "other"}],
+        "name": "test", "version": "1", "contract": "0.2", "queues": [{"name": "q"}, {"name": "other"}],
         "watches": [{"kind": "v1/Pod", "fields": ["spec"], "enqueue": enqueue}, {"kind": "v1/Node"}, {"kind": "apps/v1/ReplicaSet"}],
     });
     // These rules look at fields that Pods do not have.
@@ -139,7 +150,10 @@ fn rules(enqueue: &[Value]) -> Rules {
 
 fn nodes_and_sets() -> Cache {
     let set = |name| object("apps/v1/ReplicaSet", json!({"name": name, "namespace": "ns", "uid": name}));
-    cache(vec![set("a"), set("b"), object("v1/Node", json!({"name": "n", "uid": "n"}))])
+    let objects = vec![set("a"), set("b"), object("v1/Node", json!({"name": "n", "uid": "n"}))];
+    let entry = |value: &str, namespace, name| (value.to_owned(), ObjectKey::new(namespace, name));
+    let index = [entry("p", "ns", "a"), entry("n", "ns", "b"), entry("n", "ns", "a"), entry("m", "other", "c")];
+    Cache { index: index.into(), ..cache(objects) }
 }
 
 fn update(old: Arc<Object>, new: Arc<Object>) -> Delta {
@@ -174,6 +188,89 @@ fn states_that_select_alike_are_asked_about_once() {
     assert_eq!(keys(&["a", "b"], &[]), ("a b".into(), 2));
 }
 
+/// Keys of a change, in order.
+fn shown(enqueue: Value, change: &Delta) -> String {
+    let found = rules(&[enqueue]).keys(change, &nodes_and_sets());
+    found.iter().map(|enqueued| format!("{}:{}", enqueued.key.queue, enqueued.key)).collect::<Vec<_>>().join(", ")
+}
+
+fn gone(old: Arc<Object>) -> Delta {
+    Delta { kind: "v1/Pod".parse().unwrap(), old: Some(old), new: None, initial: false }
+}
+
+#[test]
+fn an_index_is_asked_for_the_name_or_for_the_old_and_new_values_of_a_field() {
+    let by_name = json!({"to": "indexed", "kind": "apps/v1/ReplicaSet", "index": "i"});
+    let of_field = |field: &str| {
+        let mut rule = by_name.clone();
+        rule["field"] = json!(field);
+        rule
+    };
+    let spec = |a: Value| pod(&[], &json!({"a": a}));
+    assert_eq!(shown(by_name.clone(), &update(spec(json!("n")), spec(json!("m")))), "q:apps/v1/ReplicaSet ns/a");
+    assert_eq!(
+        shown(by_name.clone(), &gone(spec(json!("n")))),
+        "q:apps/v1/ReplicaSet ns/a",
+        "the name of what is gone"
+    );
+    let both = "q:apps/v1/ReplicaSet ns/a, q:apps/v1/ReplicaSet ns/b";
+    for (old, new, expected) in [
+        (json!("n"), json!("n"), both),
+        (json!("n"), json!(null), both),
+        (json!("x"), json!(["m", "n", "p"]), both),
+        (json!("p"), json!("x"), "q:apps/v1/ReplicaSet ns/a"),
+        (json!("m"), json!("x"), ""),
+        (json!(""), json!({"n": "n"}), ""),
+    ] {
+        assert_eq!(shown(of_field("spec.a"), &update(spec(old.clone()), spec(new.clone()))), expected, "{old} {new}");
+    }
+    let mut cluster_scoped = of_field("spec.a");
+    cluster_scoped["kind"] = json!("v1/Node");
+    let change = update(spec(json!("m")), spec(json!("x")));
+    assert_eq!(shown(cluster_scoped, &change), "q:v1/Node other/c", "a kind without namespaces is asked in all");
+}
+
+#[test]
+fn values_are_looked_up_once_however_often_and_in_whatever_order_they_come() {
+    let rules = rules(&[json!({"to": "indexed", "kind": "apps/v1/ReplicaSet", "index": "i", "field": "spec.a"})]);
+    let cache = nodes_and_sets();
+    let state = |values: &[&str]| pod(&[], &json!({"a": values.repeat(10_000)}));
+    assert_eq!(rules.keys(&update(state(&["n", "m"]), state(&["m", "n"])), &cache).len(), 2);
+    assert_eq!(cache.n_lists.get(), 1, "both states have the same values");
+}
+
+#[test]
+fn a_name_and_its_namespace_may_be_two_fields() {
+    let rule =
+        |kind: &str| json!({"to": "field", "kind": kind, "field": "spec.ref.name", "namespaceField": "spec.ref.space"});
+    let change = |old: Value, new: Value| update(pod(&[], &json!({"ref": old})), pod(&[], &json!({"ref": new})));
+    let named = |kind: &str, of: Value| shown(rule(kind), &change(of.clone(), of));
+    let set = "apps/v1/ReplicaSet";
+    assert_eq!(named(set, json!({"name": "a", "space": "x"})), "q:apps/v1/ReplicaSet x/a");
+    assert_eq!(named(set, json!({"name": "a"})), "q:apps/v1/ReplicaSet ns/a", "beside the Pod");
+    assert_eq!(named("v1/Node", json!({"name": "a", "space": "x"})), "q:v1/Node a");
+    let moved = change(json!({"name": "a", "space": "x"}), json!({"name": "a", "space": "y"}));
+    assert_eq!(shown(rule(set), &moved), "q:apps/v1/ReplicaSet x/a, q:apps/v1/ReplicaSet y/a");
+    let list = json!([{"name": "a", "space": "x"}, {"name": "b"}, {"space": "y"}]);
+    assert_eq!(named(set, list), "q:apps/v1/ReplicaSet ns/b, q:apps/v1/ReplicaSet x/a");
+    // What no object can be called names none.
+    for (name, space) in [("../a", "x"), ("a/b", "x"), ("", "x"), ("..", "x"), ("a", ""), ("a", "../x"), ("a", "x/y")] {
+        assert_eq!(named(set, json!({"name": name, "space": space})), "", "{name:?} {space:?}");
+    }
+    let long = |n: usize| named(set, json!({"name": "n".repeat(n), "space": "x"}));
+    assert_ne!(long(1_023), "");
+    assert_eq!(long(1_024), "");
+}
+
+#[test]
+fn a_change_can_lead_to_the_tick_key_of_a_queue() {
+    let change = update(pod(&[], &json!({})), pod(&[], &json!({})));
+    assert_eq!(shown(json!({"to": "tick"}), &change), "q:pintle/v1/Tick q");
+    assert_eq!(shown(json!({"to": "tick", "queue": "other"}), &change), "other:pintle/v1/Tick other");
+    let delayed = rules(&[json!({"to": "tick", "delayMs": 500})]).keys(&change, &nodes_and_sets());
+    assert_eq!(delayed[0].delay, Some(Duration::from_millis(500)));
+}
+
 fn rule() -> impl Strategy<Value = Value> {
     let to = prop_oneof![
         Just(json!({"to": "self"})),
@@ -182,6 +279,10 @@ fn rule() -> impl Strategy<Value = Value> {
         Just(json!({"to": "selecting", "kind": "apps/v1/ReplicaSet"})),
         Just(json!({"to": "field", "kind": "v1/Node", "field": "spec.a"})),
         Just(json!({"to": "label", "kind": "v1/Node", "field": "a"})),
+        Just(json!({"to": "indexed", "kind": "apps/v1/ReplicaSet", "index": "i"})),
+        Just(json!({"to": "indexed", "kind": "apps/v1/ReplicaSet", "index": "i", "field": "spec.a"})),
+        Just(json!({"to": "field", "kind": "apps/v1/ReplicaSet", "field": "spec.a", "namespaceField": "spec.b"})),
+        Just(json!({"to": "tick"})),
     ];
     let fields =
         prop::collection::vec(prop_oneof![Just("spec.a"), Just("spec.b"), Just("spec.c.d"), Just("spec.c")], 0..3);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_core::contract::manifest::EmptySelector;
 use pintle_core::contract::outcome::{Answers, MutationFailure, Need, NeedError};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::{Meta, Object};
@@ -29,6 +30,8 @@ pub struct FakeView {
     pub answers: Answers,
     /// What the host finds in the caches.
     pub objects: Vec<(Kind, Arc<Object>)>,
+    /// What an empty selector matches.
+    pub empty_selector: EmptySelector,
 }
 
 impl FakeView {
@@ -85,7 +88,7 @@ impl View for FakeView {
     fn selects(&self, kind: &Kind, object: &ObjectKey, selected: &Meta) -> bool {
         let object = self.object(kind, object);
         let selector = object.as_ref().and_then(|object| object.selectors.first()?.as_ref());
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(|key| selected.label(key)))
+        self.empty_selector.matches(selector, |key| selected.label(key))
     }
     fn object(&self, kind: &Kind, object: &ObjectKey) -> Option<Arc<Object>> {
         let found = self.objects.iter().find(|(other, cached)| other == kind && cached.meta.key == *object);

@@ -142,6 +142,22 @@ impl Store {
             .map(|entry| &entry.object)
     }
 
+    /// Objects of a namespace with this value in this index.
+    pub(crate) fn indexed_in<'s, 'q>(
+        &'s self,
+        index: usize,
+        value: &'q str,
+        namespace: &'q str,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
+        let from = IndexProbe(index, value, namespace, "");
+        self.values
+            .range::<_, IndexProbe<'_>>((Included(from), Unbounded))
+            .take_while(move |entry| {
+                entry.slot == index && *entry.value == *value && *entry.object.meta.key.namespace == *namespace
+            })
+            .map(|entry| &entry.object)
+    }
+
     /// Bytes of the texts that a reader reads.
     pub(crate) fn bytes_read(&self, reader: &ObjectReader) -> u64 {
         let source = reader.source(self.plan.texts());

@@ -71,6 +71,11 @@ fn agree(store: &Store, model: &BTreeMap<ObjectKey, Arc<Object>>) {
         let indexed = |object: &Object| object.index_values.iter().any(|(_, ours)| **ours == *value);
         assert_eq!(names(store.indexed(0, &value)), expected(model, indexed));
         assert!(store.indexed(1, &value).next().is_none());
+        for j in 0..4 {
+            let namespace = format!("ns{j}");
+            let both = |object: &Object| indexed(object) && *object.meta.key.namespace == *namespace;
+            assert_eq!(names(store.indexed_in(0, &value, &namespace)), expected(model, both));
+        }
     }
 }
 

@@ -187,7 +187,9 @@ impl RunView {
         let Some((listener, store)) = readable.objects else { return Ok((None, Vec::new())) };
         let Some(slot) = store.plan().selector(selects) else { return Ok((None, Vec::new())) };
         let labels: HashMap<&str, &str> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let objects = selecting(store, slot, namespace, |key| labels.get(key).copied(), work).collect();
+        let objects =
+            selecting(store, slot, readable.watched.empty_selector, namespace, |key| labels.get(key).copied(), work);
+        let objects = objects.collect();
         if work.is_exhausted() { Err(ViewError::TooMuchWork) } else { Ok((Some(&listener.fields), objects)) }
     }
 }
@@ -317,12 +319,12 @@ impl View for RunView {
     fn selects(&self, kind: &Kind, object: &ObjectKey, selected: &Meta) -> bool {
         let found = self.in_any_version(kind).and_then(|kind| self.snapshot.kind(kind));
         let Some((bound, Some(store))) = found else { return false };
-        let selects = self.snapshot.plugin().watches[bound.watch].demand.selects.as_ref();
-        let selector = selects.and_then(|selects| {
+        let watched = &self.snapshot.plugin().watches[bound.watch];
+        let selector = watched.demand.selects.as_ref().and_then(|selects| {
             let slot = store.plan().selector(selects)?;
             store.get(&object.namespace, &object.name)?.selectors.get(slot)?.as_ref()
         });
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(|key| selected.label(key)))
+        watched.empty_selector.matches(selector, |key| selected.label(key))
     }
 
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>> {

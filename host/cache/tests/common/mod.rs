@@ -40,7 +40,7 @@ impl ChangeHandler for Heard {
 
 pub(crate) fn manifest(watches: Value) -> Arc<Manifest> {
     let manifest = json!({
-        "name": "test", "version": "1", "contract": "0.1", "queues": [{"name": "q"}, {"name": "other"}], "watches": watches,
+        "name": "test", "version": "1", "contract": "0.2", "queues": [{"name": "q"}, {"name": "other"}], "watches": watches,
         "discovery": true,
     });
     // Objects of these tests have fields that their kinds do not have.

@@ -81,7 +81,7 @@ impl MappedKeys {
 pub fn outcome(mut outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
     check_outcome(&outcome, manifest, limits)?;
     // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
-    outcome.wake.retain(|wake| is_possible(&wake.key));
+    outcome.wake.retain(|wake| is_possible_key(&wake.key));
     Ok(CheckedOutcome(outcome))
 }
 
@@ -178,9 +178,13 @@ fn check_wake(wake: &Wake, manifest: &Manifest) -> Result<(), String> {
 }
 
 /// Whether an object, or a tick, can have this key.
-fn is_possible(key: &Key) -> bool {
-    let n_bytes = key.kind.n_bytes() + key.object.n_bytes();
-    is_kind(&key.kind) && is_object(&key.object) && n_bytes <= MAX_KEY_BYTES
+fn is_possible_key(key: &Key) -> bool {
+    is_kind(&key.kind) && is_possible(&key.object) && key.kind.n_bytes() + key.object.n_bytes() <= MAX_KEY_BYTES
+}
+
+/// Whether an object can have this name.
+pub(crate) fn is_possible(object: &ObjectKey) -> bool {
+    is_object(object) && object.n_bytes() <= MAX_KEY_BYTES
 }
 
 /// Checks the keys that the plugin's mapping returned. Keys of objects that cannot exist are left out.
@@ -195,7 +199,7 @@ pub fn mapped_keys(keys: Vec<Wake>, manifest: &Manifest) -> Result<MappedKeys, S
         check_wake(wake, manifest)?;
     }
     // As for the keys that an outcome wakes.
-    Ok(MappedKeys(keys.into_iter().filter(|wake| is_possible(&wake.key)).collect()))
+    Ok(MappedKeys(keys.into_iter().filter(|wake| is_possible_key(&wake.key)).collect()))
 }
 
 fn is_kind(kind: &Kind) -> bool {

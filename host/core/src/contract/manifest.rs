@@ -8,6 +8,7 @@ mod built_in;
 mod fields;
 mod grant;
 mod limits;
+mod next;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue
 pub use fields::WrongPath;
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
-pub use watch::{Change, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
+pub use watch::{Change, EmptySelector, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
 
 /// Name of the custom section.
 pub const SECTION: &str = "pintle:manifest";
@@ -313,6 +314,13 @@ impl Manifest {
         Key { queue: queue.into(), kind, object: ObjectKey::new("", name) }
     }
 
+    /// The tick keys that rules lead to (`to: tick`), each once.
+    pub fn ticks_of_rules(&self) -> BTreeSet<Key> {
+        let first = self.queues.first().map_or("", |queue| queue.name.as_str());
+        let rules = self.watches.iter().flat_map(|watch| &watch.enqueue).filter(|rule| rule.to == To::Tick);
+        rules.map(|rule| self.tick_key(rule.queue.as_deref().unwrap_or(first))).collect()
+    }
+
     fn check(&self) -> Result<(), String> {
         if !is_label(&self.name) {
             return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
@@ -327,6 +335,7 @@ impl Manifest {
         if self.queues.is_empty() {
             return Err("queues: at least one is needed".into());
         }
+        next::check(self)?;
         bounds::check(self)?;
         let mut queues = BTreeSet::new();
         for (i, queue) in self.queues.iter().enumerate() {
@@ -339,6 +348,9 @@ impl Manifest {
         }
         for (i, watch) in self.watches.iter().enumerate() {
             watch.check(&queues).map_err(|why| format!("watches[{i}].{why}"))?;
+            for (j, rule) in watch.enqueue.iter().enumerate() {
+                rule.check_index(&self.watches).map_err(|why| format!("watches[{i}].enqueue[{j}].{why}"))?;
+            }
         }
         let mut kinds = BTreeSet::new();
         for (i, kind) in self.watches.iter().enumerate().filter_map(|(i, w)| w.kind.as_ref().map(|k| (i, k))) {
@@ -456,6 +468,122 @@ mod tests {
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
             expect![[
                 r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn rules_by_index_by_two_fields_and_to_ticks_are_of_contract_0_2_and_checked() {
+        use expect_test::expect;
+        let rule = |contract: &str, rule: serde_json::Value, expect| {
+            check(
+                |m| {
+                    m["contract"] = contract.into();
+                    m["watches"][0]["indexes"] = serde_json::json!([{"name": "node", "field": "spec.node"}]);
+                    m["watches"][0]["enqueue"][0] = rule;
+                },
+                expect,
+            );
+        };
+        let indexed = |kind: &str, index: &str| serde_json::json!({"to": "indexed", "kind": kind, "index": index});
+        let (widget, gadget) = ("example.com/v1/Widget", "example.com/v1/Gadget");
+        rule("0.2", indexed(widget, "node"), expect!["ok: widgets"]);
+        rule(
+            "0.1",
+            indexed(widget, "node"),
+            expect!["watches[0].enqueue[0].to: indexed: needs contract 0.2, and this manifest declares 0.1"],
+        );
+        rule(
+            "0.2",
+            indexed(widget, "nod"),
+            expect![[
+                r#"watches[0].enqueue[0].index: "nod" is not declared in a watch of example.com/v1/Widget; declared are node"#
+            ]],
+        );
+        rule(
+            "0.2",
+            indexed(gadget, "node"),
+            expect![[
+                r#"watches[0].enqueue[0].index: "node" is not declared in a watch of example.com/v1/Gadget; no index is"#
+            ]],
+        );
+        rule(
+            "0.2",
+            serde_json::json!({"to": "indexed", "kind": widget}),
+            expect!["watches[0].enqueue[0].index: is needed with to: indexed"],
+        );
+        rule(
+            "0.2",
+            serde_json::json!({"to": "indexed", "index": "node"}),
+            expect!["watches[0].enqueue[0].kind: is needed with to: indexed"],
+        );
+        rule(
+            "0.2",
+            serde_json::json!({"to": "self", "index": "node"}),
+            expect!["watches[0].enqueue[0].index: is for to: indexed, not for to: self"],
+        );
+        let fields = |to: &str| serde_json::json!({"to": to, "kind": gadget, "field": "spec.ref.name", "namespaceField": "spec.ref.namespace"});
+        rule("0.2", fields("field"), expect!["ok: widgets"]);
+        rule(
+            "0.1",
+            fields("field"),
+            expect!["watches[0].enqueue[0].namespaceField: needs contract 0.2, and this manifest declares 0.1"],
+        );
+        rule(
+            "0.2",
+            fields("label"),
+            expect!["watches[0].enqueue[0].namespaceField: is for to: field, not for to: label"],
+        );
+        rule("0.2", serde_json::json!({"to": "tick"}), expect!["ok: widgets"]);
+        rule(
+            "0.1",
+            serde_json::json!({"to": "tick"}),
+            expect!["watches[0].enqueue[0].to: tick: needs contract 0.2, and this manifest declares 0.1"],
+        );
+    }
+
+    #[test]
+    fn empty_selectors_match_everything_from_contract_0_2_on() {
+        use expect_test::expect;
+        let selects = |contract: &str, empty: &str, expect| {
+            check(
+                |m| {
+                    m["contract"] = contract.into();
+                    m["watches"][0]["selects"] =
+                        serde_json::json!({"field": "spec.selector", "form": "map", "empty": empty});
+                },
+                expect,
+            );
+        };
+        selects("0.2", "everything", expect!["ok: widgets"]);
+        selects("0.1", "nothing", expect!["ok: widgets"]);
+        selects(
+            "0.1",
+            "everything",
+            expect!["watches[0].selects.empty: everything: needs contract 0.2, and this manifest declares 0.1"],
+        );
+    }
+
+    #[test]
+    fn a_watch_of_every_kind_declares_the_indexes_of_kinds_that_are_not_watched_by_name() {
+        use expect_test::expect;
+        let watch = |index: &str, expect| {
+            let every = serde_json::json!({"every": {}, "indexes": [{"name": "uid", "field": "metadata.uid"}]});
+            check(
+                |m| {
+                    m["contract"] = "0.2".into();
+                    let kind = if index == "named" { "example.com/v1/Widget" } else { "v1/Pod" };
+                    m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "indexed", "kind": kind, "index": "uid"});
+                    m["watches"].as_array_mut().unwrap().push(every);
+                },
+                expect,
+            );
+        };
+        watch("every", expect!["ok: widgets"]);
+        watch(
+            "named",
+            expect![[
+                r#"watches[0].enqueue[0].index: "uid" is not declared in a watch of example.com/v1/Widget; no index is"#
             ]],
         );
     }

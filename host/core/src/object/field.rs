@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use serde_json::Value;
+
 pub use crate::object::project::Projector;
 
 /// A path to a field; never empty.
@@ -54,9 +56,56 @@ impl FieldPath {
         crate::object::project::scalars(self, json)
     }
 
+    /// The scalars at this path, each with the one at the other path in the same object: that in which both paths part, an element of a
+    /// list for instance. Nothing of an object that has several scalars at the other path, as it is not clear which one belongs.
+    /// Empty if the text is not JSON.
+    pub fn values_with(&self, other: &Self, json: &str) -> Vec<(String, Option<String>)> {
+        let n_common = self.names.iter().zip(&other.names).take_while(|(ours, theirs)| ours == theirs).count();
+        let (common, own) = self.names.split_at(n_common);
+        let Ok(value) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+        let mut objects = Vec::new();
+        walk(&value, common, &mut |value| {
+            if value.is_object() {
+                objects.push(value)
+            }
+        });
+        let mut pairs = Vec::new();
+        for object in objects {
+            let mut of_other = Vec::new();
+            walk(object, &other.names[n_common..], &mut |value| of_other.extend(scalar(value)));
+            if of_other.len() <= 1 {
+                let other = of_other.pop();
+                walk(object, own, &mut |value| pairs.extend(scalar(value).map(|value| (value, other.clone()))));
+            }
+        }
+        pairs
+    }
+
     /// Whether there is a value other than null at this path. False if the text is not JSON.
     pub fn is_present(&self, json: &str) -> bool {
         crate::object::project::is_present(self, json)
+    }
+}
+
+/// Visits the values at a path; a list stands for its elements.
+fn walk<'v>(value: &'v Value, names: &[Box<str>], visit: &mut dyn FnMut(&'v Value)) {
+    match (value, names.split_first()) {
+        (Value::Array(items), _) => items.iter().for_each(|item| walk(item, names, visit)),
+        (value, None) => visit(value),
+        (value, Some((first, rest))) => {
+            if let Some(value) = value.get(&**first) {
+                walk(value, rest, visit);
+            }
+        }
+    }
+}
+
+/// As an index has it.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -208,6 +257,27 @@ mod tests {
         let mask = FieldMask::new(["spec.a.b", "spec.a", "status", "status.x", "spec.ab"].map(path));
         assert_eq!(mask.paths().map(ToString::to_string).collect::<Vec<_>>(), ["spec.a", "spec.ab", "status"]);
         assert!(mask.covers(&path("spec.a.c")) && !mask.covers(&path("spec")));
+    }
+
+    #[test]
+    fn values_of_two_paths_belong_together_in_the_object_where_the_paths_part() {
+        let pairs = |json: &str| {
+            let found = path("spec.refs.name").values_with(&path("spec.refs.space.name"), json);
+            let shown = found.into_iter().map(|(value, with)| format!("{value}@{}", with.as_deref().unwrap_or("-")));
+            shown.collect::<Vec<_>>().join(" ")
+        };
+        let one = r#"{"spec":{"refs":{"name":"a","space":{"name":"x"}}}}"#;
+        assert_eq!(pairs(one), "a@x");
+        let many = r#"{"spec":{"refs":[{"name":"a"},{"space":{"name":"x"}},{"name":["b",3,null],"space":{"name":"y"}},7,
+            {"name":"c","space":{"name":null}},{"name":"d","space":[{"name":"x"},{"name":"y"}]}]}}"#;
+        assert_eq!(pairs(many), "a@- b@y 3@y c@-");
+        let beside = path("spec.claim")
+            .values_with(&path("metadata.space"), r#"{"spec":{"claim":"a"},"metadata":{"space":"x"}}"#);
+        assert_eq!(beside, [("a".to_owned(), Some("x".to_owned()))]);
+        for nothing in ["", "{", "[]", "7", r#"{"spec":{"refs":"a"}}"#, r#"{"spec":{"refs":{"name":{"name":"a"}}}}"#] {
+            assert_eq!(pairs(nothing), "", "{nothing}");
+        }
+        assert_eq!(pairs(&format!(r#"{{"spec":{}"#, "[".repeat(100_000))), "");
     }
 
     #[test]

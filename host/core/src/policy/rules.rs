@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::contract::check::is_possible;
 use crate::contract::manifest::{Change, Enqueue, Manifest, To, Watch};
 use crate::object::field::{FieldMask, FieldPath, FieldPathError, Projector};
 use crate::object::id::{Key, Kind, ObjectKey};
@@ -65,6 +66,8 @@ pub trait RuleCache {
     fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey>;
     /// Objects of `kind` in the namespace of `selected` whose own selector matches its labels.
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey>;
+    /// Objects of `kind` whose index has one of these values; if the kind is namespaced, those of this namespace unless it is absent.
+    fn indexed(&self, kind: &Kind, index: &str, values: &[String], namespace: Option<&str>) -> Vec<ObjectKey>;
     /// A cached object with this uid, of any watched kind, and the kind.
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)>;
     /// Objects that have this uid among their owner references.
@@ -93,7 +96,9 @@ struct Target {
     kind: Option<Kind>,
     via: Vec<Kind>,
     field: Option<FieldPath>,
+    namespace_field: Option<FieldPath>,
     label: Option<String>,
+    index: Option<String>,
 }
 
 /// Fields of which one must differ between the states of an update.
@@ -128,25 +133,29 @@ impl Rules {
         let mut masks: Vec<Vec<FieldPath>> = Vec::new();
         let mut rule = |rule: &Enqueue| {
             let field = match rule.to {
-                To::Field => rule.field.as_deref().map(str::parse).transpose()?,
+                To::Field | To::Indexed => rule.field.as_deref().map(str::parse).transpose()?,
                 _ => None,
             };
+            let namespace_field: Option<FieldPath> = rule.namespace_field.as_deref().map(str::parse).transpose()?;
             let present: Option<FieldPath> = rule.present.as_deref().map(str::parse).transpose()?;
             let mut changed: Vec<FieldPath> = rule.changed.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
             changed.sort_unstable();
-            fields.extend(field.iter().chain(&present).chain(&changed).cloned());
+            fields.extend(field.iter().chain(&namespace_field).chain(&present).chain(&changed).cloned());
             compared.extend(changed.iter().cloned());
             let mask = masks.iter().position(|mask| *mask == changed).unwrap_or_else(|| {
                 masks.push(changed.clone());
                 masks.len() - 1
             });
+            let queue = rule.queue.as_deref().unwrap_or(first);
             let target = Target {
                 to: rule.to,
-                queue: rule.queue.as_deref().unwrap_or(first).into(),
-                kind: rule.kind.clone(),
+                queue: queue.into(),
+                kind: if rule.to == To::Tick { Some(manifest.tick_key(queue).kind) } else { rule.kind.clone() },
                 via: rule.via.clone(),
                 field,
+                namespace_field,
                 label: rule.field.clone().filter(|_| rule.to == To::Label),
+                index: rule.index.clone(),
             };
             Ok(Rule {
                 target,
@@ -193,7 +202,7 @@ impl Rules {
         let mut targets: BTreeMap<(&Target, State), Option<Duration>> = BTreeMap::new();
         for rule in self.rules.iter().filter(|rule| rule.target.to != To::Plugin && rule.applies(&sight)) {
             for state in rule.states(&sight) {
-                let state = if rule.target.sees_no_difference(delta) { State::New } else { state };
+                let state = if rule.target.sees_no_difference(&sight) { State::New } else { state };
                 let delay = targets.entry((&rule.target, state)).or_insert(rule.delay);
                 *delay = (*delay).min(rule.delay);
             }
@@ -246,11 +255,13 @@ impl Rule {
 
 impl Target {
     /// Whether both states of a change lead to the same keys, because they are equal in all that decides.
-    fn sees_no_difference(&self, delta: &Delta) -> bool {
-        let (Some(old), Some(new)) = (&delta.old, &delta.new) else { return false };
+    fn sees_no_difference(&self, sight: &Sight<'_>) -> bool {
+        let (Some(old), Some(new)) = (&sight.delta.old, &sight.delta.new) else { return false };
         let (old, new) = (&old.meta, &new.meta);
         match self.to {
-            To::This | To::Namespace | To::NamespaceKeys => true,
+            To::This | To::Namespace | To::NamespaceKeys | To::Tick => true,
+            // Values are cheaper to compare than to look up twice.
+            To::Indexed => self.field.is_none() || self.values(sight, State::Old) == self.values(sight, State::New),
             To::Dependents => old.uid == new.uid,
             To::Selecting | To::Label => old.labels == new.labels,
             To::Owners | To::Controller => old.owners == new.owners,
@@ -279,6 +290,19 @@ impl Target {
             (To::Selecting, Some(wanted)) => {
                 cache.selecting(wanted, meta).into_iter().for_each(|key| add(wanted.clone(), key));
             }
+            (To::Indexed, Some(wanted)) => {
+                let values = match &self.field {
+                    Some(_) => self.values(sight, state),
+                    None => vec![meta.key.name.to_string()],
+                };
+                let namespace = Some(&*meta.key.namespace).filter(|namespace| !namespace.is_empty());
+                let index = self.index.as_deref().unwrap_or_default();
+                let found = cache.indexed(wanted, index, &values, namespace);
+                found.into_iter().for_each(|key| add(wanted.clone(), key));
+            }
+            (To::Field, Some(wanted)) if self.namespace_field.is_some() => {
+                self.in_two_fields(sight, state, wanted).into_iter().for_each(|key| add(wanted.clone(), key));
+            }
             (To::Field, Some(wanted)) => {
                 let values = match (&self.field, sight.text(state)) {
                     (Some(field), Some(text)) => field.values(text),
@@ -305,9 +329,43 @@ impl Target {
                     add(Kind::new("", "v1", "Namespace"), ObjectKey { namespace: "".into(), name });
                 }
             }
-            // Validation of the manifest ensures the kind where it is required.
-            (To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys, None) | (To::Plugin, _) => {}
+            (To::Tick, Some(tick)) => {
+                add(tick.clone(), ObjectKey { namespace: "".into(), name: self.queue.clone() });
+            }
+            // Validation of the manifest ensures the kind where it is required, and `Rules::new` that of ticks.
+            (
+                To::Controller | To::Selecting | To::Indexed | To::Field | To::Label | To::NamespaceKeys | To::Tick,
+                None,
+            )
+            | (To::Plugin, _) => {}
         }
+    }
+
+    /// The values of the field, each once, in order.
+    fn values(&self, sight: &Sight<'_>, state: State) -> Vec<String> {
+        let (Some(field), Some(text)) = (&self.field, sight.text(state)) else { return Vec::new() };
+        let mut values = field.values(text);
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    /// The objects whose names and namespaces are in two fields; not what no object can be called.
+    fn in_two_fields(&self, sight: &Sight<'_>, state: State, wanted: &Kind) -> Vec<ObjectKey> {
+        let (Some(field), Some(text), Some(object)) = (&self.field, sight.text(state), sight.object(state)) else {
+            return Vec::new();
+        };
+        let Some(namespaces) = &self.namespace_field else { return Vec::new() };
+        let is_namespaced = sight.cache.namespaced(wanted);
+        let key = |(name, namespace): (String, Option<String>)| {
+            let name = name.as_str().into();
+            match namespace {
+                Some(namespace) if is_namespaced => ObjectKey { namespace: namespace.as_str().into(), name },
+                _ => beside(&object.meta, wanted, &name, sight.cache),
+            }
+        };
+        let keys = field.values_with(namespaces, text).into_iter().map(key);
+        keys.filter(|key| is_possible(key) && key.namespace.is_empty() != is_namespaced).collect()
     }
 
     /// The object of kind `wanted` that controls the object, through the controllers in between.

@@ -483,7 +483,10 @@ impl Lister for FixtureLister {
                 let selector: Option<LabelSelector> = serde_json::from_value(value).ok();
                 selector.and_then(|selector| Selector::from_label_selector(Some(&selector)).ok())
             };
-            selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&labels))
+            selector.is_some_and(|selector| match selector.is_empty() {
+                true => selects.empty == "everything",
+                false => selector.matches(&labels),
+            })
         };
         self.cached(kind)
             .filter(|object| object.meta.namespace == namespace)

@@ -47,6 +47,9 @@ pub(super) struct Index {
 pub(super) struct Selects {
     pub(super) field: String,
     pub(super) form: String,
+    /// `nothing` or `everything`.
+    #[serde(default)]
+    pub(super) empty: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

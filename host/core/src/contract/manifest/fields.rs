@@ -30,8 +30,9 @@ impl Watch {
         let rules = self.enqueue.iter().enumerate().flat_map(|(i, rule)| {
             let changed = rule.changed.iter().enumerate();
             let changed = changed.map(move |(j, path)| (format!("enqueue[{i}].changed[{j}]"), path.as_str()));
-            let field = rule.field.as_deref().filter(|_| rule.to == To::Field);
-            let others = [("field", field), ("present", rule.present.as_deref())];
+            let field = rule.field.as_deref().filter(|_| matches!(rule.to, To::Field | To::Indexed));
+            let namespace = rule.namespace_field.as_deref();
+            let others = [("field", field), ("namespaceField", namespace), ("present", rule.present.as_deref())];
             let others = others.into_iter().filter_map(|(name, path)| Some((name, path?)));
             changed.chain(others.map(move |(name, path)| (format!("enqueue[{i}].{name}"), path)))
         });
@@ -78,7 +79,7 @@ mod tests {
 
     fn parse(watch: Value) -> String {
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "watches": [watch], "queues": [{"name": "p"}],
+            "name": "p", "version": "1", "contract": "0.2", "watches": [watch], "queues": [{"name": "p"}],
         });
         match Manifest::parse(manifest.to_string().as_bytes()) {
             Ok(_) => "ok".to_owned(),
@@ -121,6 +122,12 @@ mod tests {
                 json!([{"to": "field", "kind": "v1/Pod", "field": "metadata.labls"}]),
                 json!([{"to": "label", "kind": "v1/Pod", "field": "labls"}]),
                 "enqueue[0].field",
+            ),
+            (
+                "enqueue",
+                json!([{"to": "field", "kind": "v1/Pod", "field": "metadata.name", "namespaceField": "metadata.labls"}]),
+                json!([{"to": "field", "kind": "v1/Pod", "field": "metadata.name", "namespaceField": "metadata.namespace"}]),
+                "enqueue[0].namespaceField",
             ),
         ] {
             assert_eq!(

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::serde_name;
 use crate::object::id::Kind;
+use crate::object::selector::Selector;
 
 /// A kind that the plugin reads, or all kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +80,36 @@ pub struct Selects {
     pub field: String,
     /// Format of the selector.
     pub form: SelectorForm,
+    /// What an empty selector (`{}`) matches: `everything` from contract 0.2 on. An absent selector matches nothing in any case.
+    #[serde(default, skip_serializing_if = "EmptySelector::is_nothing")]
+    pub empty: EmptySelector,
+}
+
+/// What an empty selector matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EmptySelector {
+    /// No object, as for a Service.
+    #[default]
+    Nothing,
+    /// Every object of the namespace, as for a PodDisruptionBudget.
+    Everything,
+}
+
+impl EmptySelector {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+
+    /// Whether an object's own selector, absent or empty included, matches these labels.
+    pub fn matches<'l>(self, selector: Option<&Selector>, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        // Nobody who writes nothing means everything.
+        selector.is_some_and(
+            |selector| {
+                if selector.is_empty() { self == Self::Everything } else { selector.matches(label) }
+            },
+        )
+    }
 }
 
 /// Formats of selectors inside objects.
@@ -97,7 +128,7 @@ pub enum SelectorForm {
 pub struct Enqueue {
     /// The keys.
     pub to: To,
-    /// The kind of the keys for `controller`, `selecting`, `field`, `label`, `namespaceKeys`.
+    /// The kind of the keys for `controller`, `selecting`, `indexed`, `field`, `label`, `namespaceKeys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// For `controller`: the owner's controllers of these kinds in turn (a Pod's ReplicaSet's Deployment: `via:
@@ -105,8 +136,17 @@ pub struct Enqueue {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<Kind>,
     /// For `field` and `label`: the path or label whose value is the name (`name` or `namespace/name`) of the key's object.
+    /// For `indexed`: the path whose values are looked up; the object's name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
+    /// For `field`, if the namespace is a field as well: its path. `field` then has only the name. Both belong together if they
+    /// are fields of the same object, in lists too. Where it is absent, the namespace is that of the changed object. From contract
+    /// 0.2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_field: Option<String>,
+    /// For `indexed`: an index that the watch of `kind` declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
     /// The queue; the plugin's first if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -146,6 +186,10 @@ pub enum To {
     Dependents,
     /// Objects of `kind` in its namespace whose own selector matches its labels.
     Selecting,
+    /// Objects of `kind` whose declared `index` has the object's name, or a value of `field`, in its namespace (in all, if
+    /// either is cluster-scoped). The caches decide, when the rule is evaluated: what comes into the index later needs rules of its
+    /// own kind's watch, mostly `self`. From contract 0.2 on.
+    Indexed,
     /// The object of `kind` that a field names.
     Field,
     /// The object of `kind` that a label names.
@@ -154,8 +198,17 @@ pub enum To {
     NamespaceKeys,
     /// Its Namespace, as a key of kind `v1/Namespace`.
     Namespace,
+    /// The queue's tick key (`pintle/v1/Tick`), whether or not the queue declares a period. From contract 0.2 on.
+    Tick,
     /// The plugin's `mapping` decides.
     Plugin,
+}
+
+impl To {
+    /// Whether contract 0.1 does not have it.
+    pub(super) fn is_of_next_contract(self) -> bool {
+        matches!(self, Self::Indexed | Self::Tick)
+    }
 }
 
 /// A change of an object in the cache.
@@ -184,22 +237,59 @@ impl Watch {
             path(place, field)?;
         }
         if let Some(selector) = &self.label_selector {
-            crate::object::selector::Selector::parse(selector).map_err(|why| format!("labelSelector: {why}"))?;
+            Selector::parse(selector).map_err(|why| format!("labelSelector: {why}"))?;
         }
         for (i, rule) in self.enqueue.iter().enumerate() {
-            let needs_kind =
-                matches!(rule.to, To::Controller | To::Selecting | To::Field | To::Label | To::NamespaceKeys);
-            if needs_kind && rule.kind.is_none() {
-                return Err(format!("enqueue[{i}].kind: is needed with to: {}", serde_name(&rule.to)));
-            }
-            if matches!(rule.to, To::Field | To::Label) && rule.field.is_none() {
-                return Err(format!("enqueue[{i}].field: is needed with to: {}", serde_name(&rule.to)));
-            }
+            rule.check().map_err(|why| format!("enqueue[{i}].{why}"))?;
             if let Some(queue) = rule.queue.as_deref().filter(|queue| !queues.contains(queue)) {
                 let known = queues.iter().copied().collect::<Vec<_>>().join(", ");
                 return Err(format!("enqueue[{i}].queue: {queue:?} is not declared; declared are {known}"));
             }
         }
         Ok(())
+    }
+}
+
+impl Enqueue {
+    /// Checks that the fields fit to each other.
+    fn check(&self) -> Result<(), String> {
+        let to = || serde_name(&self.to);
+        let needs_kind =
+            matches!(self.to, To::Controller | To::Selecting | To::Indexed | To::Field | To::Label | To::NamespaceKeys);
+        if needs_kind && self.kind.is_none() {
+            return Err(format!("kind: is needed with to: {}", to()));
+        }
+        if matches!(self.to, To::Field | To::Label) && self.field.is_none() {
+            return Err(format!("field: is needed with to: {}", to()));
+        }
+        if self.to == To::Indexed && self.index.is_none() {
+            return Err("index: is needed with to: indexed".into());
+        }
+        if self.to != To::Indexed && self.index.is_some() {
+            return Err(format!("index: is for to: indexed, not for to: {}", to()));
+        }
+        if self.to != To::Field && self.namespace_field.is_some() {
+            return Err(format!("namespaceField: is for to: field, not for to: {}", to()));
+        }
+        Ok(())
+    }
+
+    /// Checks that a watch declares the index that the rule looks into.
+    pub(super) fn check_index(&self, watches: &[Watch]) -> Result<(), String> {
+        let (Some(index), Some(kind)) = (&self.index, &self.kind) else { return Ok(()) };
+        // A watch by name takes precedence over one of every kind.
+        let named = || watches.iter().filter(|watch| watch.kind.as_ref() == Some(kind));
+        let every = || watches.iter().filter(|watch| watch.every.is_some() && named().next().is_none());
+        let declared: Vec<&str> =
+            named().chain(every()).flat_map(|watch| &watch.indexes).map(|index| index.name.as_str()).collect();
+        if declared.contains(&index.as_str()) {
+            return Ok(());
+        }
+        let declared = if declared.is_empty() {
+            "no index is".to_owned()
+        } else {
+            format!("declared are {}", declared.join(", "))
+        };
+        Err(format!("index: {index:?} is not declared in a watch of {kind}; {declared}"))
     }
 }

@@ -135,6 +135,10 @@ mod tests {
             Vec::new()
         }
 
+        fn indexed(&self, _: &Kind, _: &str, _: &[String], _: Option<&str>) -> Vec<ObjectKey> {
+            Vec::new()
+        }
+
         fn by_uid(&self, _: &Uid) -> Option<(&Kind, &Arc<Object>)> {
             None
         }

@@ -1,0 +1,29 @@
+//! Parts of a manifest that contract 0.1 does not have. A host of 0.1 would reject them as unknown; a manifest of 0.1 therefore must
+//! not use them.
+
+use super::{EmptySelector, Manifest, NEXT_CONTRACT, serde_name};
+
+/// # Errors
+/// The first part that needs a newer contract than that of the manifest.
+pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
+    if manifest.contract != "0.1" {
+        return Ok(());
+    }
+    let newer = |place: String| {
+        format!("{place}: needs contract {NEXT_CONTRACT}, and this manifest declares {}", manifest.contract)
+    };
+    for (i, watch) in manifest.watches.iter().enumerate() {
+        if watch.selects.as_ref().is_some_and(|selects| selects.empty == EmptySelector::Everything) {
+            return Err(newer(format!("watches[{i}].selects.empty: everything")));
+        }
+        for (j, rule) in watch.enqueue.iter().enumerate() {
+            if rule.to.is_of_next_contract() {
+                return Err(newer(format!("watches[{i}].enqueue[{j}].to: {}", serde_name(&rule.to))));
+            }
+            if rule.namespace_field.is_some() {
+                return Err(newer(format!("watches[{i}].enqueue[{j}].namespaceField")));
+            }
+        }
+    }
+    Ok(())
+}
