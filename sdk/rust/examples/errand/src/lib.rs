@@ -126,7 +126,8 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
         }
         "scale" => ask(lister, Need::live_object(&DEPLOYMENT, namespace, of).subresource("scale"), |text| {
             let scale: Value = decode(&DEPLOYMENT, text)?;
-            Ok(scale["spec"]["replicas"].to_string())
+            // The API server leaves out zero.
+            Ok(scale["spec"]["replicas"].as_i64().unwrap_or_default().to_string())
         })?,
         "pods" => {
             let need = Need::live_list(&POD, namespace, 10).fields(format!("spec.nodeName={of}"));
