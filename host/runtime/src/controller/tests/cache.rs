@@ -75,7 +75,7 @@ impl PluginCache for FakeCache {
         let RunContext { now, uptime, config, state, attempt, failures, answers, max_read_bytes: _, max_work: _ } =
             context;
         let state = state.into_iter().collect();
-        Arc::new(FakeView { now, uptime, config, state, attempt, failures, answers, objects: Vec::new() })
+        Arc::new(FakeView { now, uptime, config, state, attempt, failures, answers, ..FakeView::default() })
     }
 
     fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {
