@@ -33,6 +33,29 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
+/// Writes a duration in Go's syntax, for example `1h30m`, `1.5s` or `300ms`; parts of a nanosecond do not exist.
+pub fn format(duration: Duration) -> String {
+    if duration.is_zero() {
+        return "0s".to_owned();
+    }
+    let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
+    let mut text = String::new();
+    for (n, unit) in [(seconds / 3_600, 'h'), (seconds / 60 % 60, 'm')] {
+        if n > 0 {
+            text += &format!("{n}{unit}");
+        }
+    }
+    match (seconds % 60, nanos) {
+        (0, 0) => {}
+        (n, 0) => text += &format!("{n}s"),
+        (0, nanos) if nanos % 1_000_000 == 0 => text += &format!("{}ms", nanos / 1_000_000),
+        (0, nanos) if nanos % 1_000 == 0 => text += &format!("{}us", nanos / 1_000),
+        (0, nanos) => text += &format!("{nanos}ns"),
+        (n, nanos) => text += &format!("{n}.{}s", format!("{nanos:09}").trim_end_matches('0')),
+    }
+    text
+}
+
 /// Parses a duration of at most [`LONGEST`].
 ///
 /// # Errors
@@ -57,6 +80,23 @@ mod tests {
         }
         for text in ["", "5", "-5m", "m", "5 m", "1d", "1h-3m", "1..5s"] {
             assert_eq!(parse(text), Err("write a duration such as 90s, 5m or 1h30m".to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_that_is_written_is_the_same_one_when_it_is_read() {
+        for (text, nanos) in [
+            ("0s", 0),
+            ("15s", 15_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("8760h", 31_536_000_000_000_000),
+            ("1m1.5s", 61_500_000_000),
+            ("1h300ms", 3_600_300_000_000),
+            ("20us", 20_000),
+            ("7ns", 7),
+        ] {
+            let duration = Duration::from_nanos(nanos);
+            assert_eq!((format(duration).as_str(), parse(text)), (text, Ok(duration)));
         }
     }
 

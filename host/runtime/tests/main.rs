@@ -7,3 +7,4 @@ mod deletions;
 mod deny;
 mod health;
 mod manager;
+mod numbers;

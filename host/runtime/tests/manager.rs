@@ -316,7 +316,7 @@ async fn the_operator_may_set_the_resync_period() {
             async { Ok(Ok(Outcome::default())) }.boxed()
         };
         let mut manifest = Arc::unwrap_or_clone(manifest("one"));
-        manifest.queues[0].resync_ms = Some(400_000);
+        manifest.queues[0].resync_ms = Some(400_000.into());
         let guest = Arc::new(FakeGuest::asynchronous(Arc::new(manifest), reconcile));
         let host = Host::start(server.clone(), &Writes::new(&server), Vec::new());
         let resync = period.map(|seconds| ("one".to_owned(), Duration::from_secs(seconds))).into_iter().collect();

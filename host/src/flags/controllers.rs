@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use clap::builder::RangedI64ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pintle_core::contract::manifest::{FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
+use pintle_core::contract::settings;
 use pintle_core::duration;
 use pintle_runtime::manager::{PluginOptions, RateLimit};
 use rustls::pki_types::CertificateDer;
@@ -163,7 +164,8 @@ impl ControllerFlags {
     /// Reads the files of file flags.
     ///
     /// # Errors
-    /// A file is unreadable, or contains no certificates where they are required.
+    /// A file is unreadable, or contains no certificates where they are required; or a value is not valid for the setting of a
+    /// controller, or for a number of its manifest.
     pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
         let mut given = BTreeMap::new();
         for CarriedFlag { flag, .. } in catalogue.flags() {
@@ -172,6 +174,15 @@ impl ControllerFlags {
                 Some(Given::File(file)) => FlagValue::Text(read(flag, file)?),
                 None => continue,
             };
+            for manifest in catalogue.manifests() {
+                let flags = manifest.built_in.iter().flat_map(|section| &section.flags);
+                let of_flag = flags.filter(|of| of.name == flag.name).filter_map(|of| of.sets.config.as_ref());
+                for setting in of_flag {
+                    let Some(declared) = manifest.config.get(setting) else { continue };
+                    settings::check_value(manifest, setting, &value.to_config(declared.kind))
+                        .with_context(|| format!("--{} sets {setting} of {}", flag.name, manifest.name))?;
+                }
+            }
             given.insert(flag.name.clone(), value);
         }
         Ok(Tuning { catalogue, given, gates: self.gates.clone() })
@@ -273,14 +284,14 @@ impl Tuning {
 
     /// Settings that flags and feature gates give a plugin.
     pub(crate) fn settings(&self, manifest: &Manifest) -> Map<String, Value> {
-        let set = |sets: &Sets, value: Option<Value>| {
-            let setting = sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
-            Some((setting, value?))
+        let set = |sets: &Sets, value: Option<&FlagValue>| {
+            let (name, setting) = manifest.config.get_key_value(sets.config.as_ref()?)?;
+            Some((name.clone(), value?.to_config(setting.kind)))
         };
-        let flags = self.flags(&manifest.name);
-        let by_flags = flags.filter_map(|(flag, value)| set(&flag.sets, value.map(FlagValue::to_setting)));
+        let by_flags = self.flags(&manifest.name).filter_map(|(flag, value)| set(&flag.sets, value));
         let gates = self.gates(&manifest.name);
-        by_flags.chain(gates.filter_map(|(gate, value)| set(&gate.sets, value.map(Value::from)))).collect()
+        let by_gates = gates.filter_map(|(gate, value)| set(&gate.sets, value.map(FlagValue::Bool).as_ref()));
+        by_flags.chain(by_gates).collect()
     }
 
     /// Gates of `--feature-gates` that neither the host nor a controller of the binary reads.

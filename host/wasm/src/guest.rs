@@ -103,7 +103,7 @@ impl WasmGuest {
         let contract = Contract::of_manifest(&manifest).ok_or_else(unknown)?;
         let reconcile = reconcile(&pre, contract).map_err(wrong_types)?;
         let keys_of = keys_of(&pre, contract).map_err(wrong_types)?;
-        let n_workers: usize = manifest.queues.iter().map(|queue| queue.concurrency as usize).sum();
+        let n_workers: usize = manifest.queues.iter().map(|queue| queue.n_workers() as usize).sum();
         let pooled = manifest.instances == Instances::Pooled;
         let name: Arc<str> = manifest.name.as_str().into();
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;

@@ -9,9 +9,12 @@ mod fields;
 mod grant;
 mod limits;
 mod next;
+mod number;
+mod setting;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -24,6 +27,8 @@ pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue
 pub use fields::WrongPath;
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
+pub use number::Number;
+pub use setting::{Setting, SettingType};
 pub use watch::{Change, EmptySelector, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
 
 /// Name of the custom section.
@@ -110,99 +115,102 @@ pub enum Instances {
 pub struct Queue {
     /// The `name` label of the `workqueue_*` metrics.
     pub name: String,
-    /// Concurrent runs. Default 5, at most 1,000.
+    /// Concurrent runs: a number, or `{config: SETTING}`. Default 5, at most 1,000.
     #[serde(default = "default_concurrency")]
-    pub concurrency: u32,
+    pub concurrency: Number,
     /// Delays after failures of a key.
     #[serde(default)]
     pub backoff: Backoff,
-    /// Consecutive failures after which a key is dropped until its next change; never if absent.
+    /// Consecutive failures after which a key is dropped until its next change: a number, or `{config: SETTING}`. Never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_retries: Option<u32>,
-    /// Resync period: enqueues every key of these kinds after this many milliseconds, at least 1,000.
+    pub max_retries: Option<Number>,
+    /// Resync period: enqueues every key of these kinds after this many milliseconds, at least 1,000. A number, or `{config: SETTING}`, where
+    /// 0 means no resync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resync_ms: Option<u32>,
-    /// Period of an additional key in milliseconds, at least 10: kind `pintle/v1/Tick`, no namespace, the name of the queue. (In
+    pub resync_ms: Option<Number>,
+    /// Period of an additional key in milliseconds, at least 10: a number, or `{config: SETTING}`, where 0 means no tick. The key has kind `pintle/v1/Tick`, no namespace, the name of the queue. (In
     /// contract 0.1: kind `v1/Namespace`, name `tick`.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tick_ms: Option<u32>,
+    pub tick_ms: Option<Number>,
 }
 
-fn default_concurrency() -> u32 {
-    5
+const DEFAULT_CONCURRENCY: u32 = 5;
+
+fn default_concurrency() -> Number {
+    DEFAULT_CONCURRENCY.into()
+}
+
+impl Queue {
+    /// Concurrent runs, at least 1.
+    pub fn n_workers(&self) -> u32 {
+        self.concurrency.get().unwrap_or(DEFAULT_CONCURRENCY)
+    }
+
+    /// Period of the resync, if there is one.
+    pub fn resync(&self) -> Option<Duration> {
+        period(self.resync_ms.as_ref())
+    }
+
+    /// Period of the tick, if there is one.
+    pub fn tick(&self) -> Option<Duration> {
+        period(self.tick_ms.as_ref())
+    }
+
+    /// Consecutive failures after which a key is dropped; never if absent.
+    pub fn retries(&self) -> Option<u32> {
+        self.max_retries.as_ref()?.get()
+    }
+}
+
+fn millis(ms: u32) -> Duration {
+    Duration::from_millis(ms.into())
+}
+
+/// A manifest whose periods are too short is rejected; the 1 keeps a loop from spinning in any case.
+fn period(ms: Option<&Number>) -> Option<Duration> {
+    ms?.get().map(|ms| millis(ms.max(1)))
 }
 
 /// Rate limits of a queue: the longer delay of both rules applies, as in client-go's default controller rate limiter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Backoff {
-    /// Delay after the first failure in milliseconds. Default 5, which is the minimum.
-    pub base_ms: u32,
-    /// Longest delay in milliseconds. Default 1,000,000.
-    pub max_ms: u32,
-    /// Fixed delay in milliseconds, at least 5, instead of an exponential one.
+    /// Delay after the first failure in milliseconds: a number, or `{config: SETTING}`. Default 5, which is the minimum.
+    pub base_ms: Number,
+    /// Longest delay in milliseconds: a number, or `{config: SETTING}`. Default 1,000,000.
+    pub max_ms: Number,
+    /// Fixed delay in milliseconds, at least 5, instead of an exponential one: a number, or `{config: SETTING}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fixed_ms: Option<u32>,
+    pub fixed_ms: Option<Number>,
     /// Retries per second of the whole queue. Default 10.
     pub qps: f32,
     /// Burst of retries. Default 100.
     pub burst: u32,
 }
 
+const DEFAULT_BASE_MS: u32 = 5;
+const DEFAULT_MAX_MS: u32 = 1_000_000;
+
 impl Default for Backoff {
     fn default() -> Self {
-        Self { base_ms: 5, max_ms: 1_000_000, fixed_ms: None, qps: 10.0, burst: 100 }
+        Self { base_ms: DEFAULT_BASE_MS.into(), max_ms: DEFAULT_MAX_MS.into(), fixed_ms: None, qps: 10.0, burst: 100 }
     }
 }
 
-/// A setting: type, default and range.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Setting {
-    /// Type of the value.
-    #[serde(rename = "type")]
-    pub kind: SettingType,
-    /// Description.
-    #[serde(default)]
-    pub description: String,
-    /// Value if the operator sets none; without a default the setting is required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default: Option<serde_json::Value>,
-    /// Smallest number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub minimum: Option<f64>,
-    /// Largest number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub maximum: Option<f64>,
-    /// The valid strings.
-    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
-    pub one_of: Vec<String>,
-    /// Whether a file may provide the (string) value on the host's command line, as `--set CONTROLLER.SETTING={"file": "/path"}`.
-    #[serde(default)]
-    pub from_file: bool,
-}
+impl Backoff {
+    /// Delay after the first failure.
+    pub fn base(&self) -> Duration {
+        millis(self.base_ms.get().unwrap_or(DEFAULT_BASE_MS))
+    }
 
-/// Types of settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "JSON's own names")]
-pub enum SettingType {
-    Boolean,
-    Integer,
-    Number,
-    String,
-    /// A list of strings.
-    Strings,
-    /// A private key that signs tokens (the need `sign-jwt`). The plugin sees neither the key nor its file.
-    Key,
-    /// A certificate and its private key, which sign certificates (the need `sign-certificate`). The plugin sees neither.
-    Authority,
-}
+    /// Longest delay.
+    pub fn max(&self) -> Duration {
+        millis(self.max_ms.get().unwrap_or(DEFAULT_MAX_MS))
+    }
 
-impl SettingType {
-    /// Whether it is a secret of the host: its value is not part of the configuration that plugins see.
-    pub fn is_secret(self) -> bool {
-        matches!(self, Self::Key | Self::Authority)
+    /// The fixed delay, if there is one.
+    pub fn fixed(&self) -> Option<Duration> {
+        self.fixed_ms.as_ref()?.get().map(millis)
     }
 }
 
@@ -288,7 +296,8 @@ impl Manifest {
     /// # Errors
     /// [`ManifestError`]; a retry does not help.
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
-        let manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
+        let mut manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
+        number::fill(&mut manifest).map_err(ManifestError::Invalid)?;
         manifest.check().map_err(ManifestError::Invalid)?;
         manifest.check_paths(KindSchema::of_kubernetes).map_err(ManifestError::Path)?;
         Ok(manifest)
@@ -337,12 +346,15 @@ impl Manifest {
         }
         next::check(self)?;
         bounds::check(self)?;
+        for (name, setting) in &self.config {
+            setting.check().map_err(|why| format!("config.{name}.{why}"))?;
+        }
         let mut queues = BTreeSet::new();
         for (i, queue) in self.queues.iter().enumerate() {
             if !queues.insert(queue.name.as_str()) {
                 return Err(format!("queues[{i}].name: duplicate {:?}", queue.name));
             }
-            if queue.concurrency == 0 {
+            if queue.concurrency.get() == Some(0) {
                 return Err(format!("queues[{i}].concurrency: must be at least 1"));
             }
         }

@@ -4,10 +4,11 @@
 //! a value.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::contract::manifest::{Setting, SettingType};
+use crate::contract::manifest::{Manifest, Setting, SettingType};
 
 /// The reason to reject a file outside of the command line.
 const NO_FILE: &str = "a file may be named only on the command line of the host (`--set CONTROLLER.SETTING={\"file\": \"PATH\"}`); write its content instead";
@@ -51,6 +52,23 @@ fn list(names: &[String]) -> String {
 /// # Errors
 /// [`SettingsError`]; a retry does not help.
 pub fn resolve(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<String, SettingsError> {
+    Ok(Value::Object(values(settings, given)?).to_string())
+}
+
+/// As [`resolve`], and sets the numbers of the manifest that settings give.
+///
+/// # Errors
+/// [`SettingsError`], also of a value that is not valid for such a number; a retry does not help.
+pub fn configure(manifest: &mut Arc<Manifest>, given: &Value) -> Result<String, SettingsError> {
+    let values = values(&manifest.config, given)?;
+    if manifest.first_driven().is_some() {
+        let set = Arc::make_mut(manifest).set_numbers(&values);
+        set.map_err(|(name, why)| SettingsError::Invalid { name, why })?;
+    }
+    Ok(Value::Object(values).to_string())
+}
+
+fn values(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<Map<String, Value>, SettingsError> {
     let empty = Map::new();
     let given = match given {
         Value::Null => &empty,
@@ -72,12 +90,28 @@ pub fn resolve(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<St
         let value = match (given.get(name), &setting.default) {
             (Some(value), _) if file_of(setting, value).is_some() => return Err(invalid(NO_FILE.to_owned())),
             (Some(value), _) | (None, Some(value)) => value,
+            (None, None) if setting.optional => continue,
             (None, None) => return Err(SettingsError::Missing(name.clone())),
         };
-        check(setting, value).map_err(invalid)?;
-        resolved.insert(name.clone(), value.clone());
+        let value = setting.value_of(value).map_err(invalid)?;
+        check(setting, &value).map_err(invalid)?;
+        resolved.insert(name.clone(), value);
     }
-    Ok(Value::Object(resolved).to_string())
+    Ok(resolved)
+}
+
+/// Checks one value of a setting, with the numbers of the manifest that it gives.
+///
+/// # Errors
+/// [`SettingsError`]; a retry does not help.
+pub fn check_value(manifest: &Manifest, name: &str, value: &Value) -> Result<(), SettingsError> {
+    let invalid = |why| SettingsError::Invalid { name: name.to_owned(), why };
+    let setting = manifest.config.get(name);
+    let known = || manifest.config.keys().cloned().collect();
+    let setting = setting.ok_or_else(|| SettingsError::Unknown { name: name.to_owned(), known: known() })?;
+    let value = setting.value_of(value).map_err(invalid)?;
+    check(setting, &value).map_err(invalid)?;
+    manifest.check_numbers(name, &value).map_err(invalid)
 }
 
 /// The path of `{"file": path}`, if the setting may be a file and the value is one.
@@ -94,6 +128,8 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
             let exact = |n: i64| n.unsigned_abs() <= 1 << 53;
             value.as_i64().filter(|n| exact(*n)).map(drop).ok_or("an integer of at most 53 bits")
         }
+        // It is in milliseconds already.
+        SettingType::Duration => Ok(()),
         SettingType::Number => value.is_number().then_some(()).ok_or("a number"),
         SettingType::String => value.is_string().then_some(()).ok_or("a string"),
         SettingType::Strings => {
@@ -106,13 +142,16 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
         return Err(format!("must be {wanted}, not {}", describe(value)));
     }
     if let Some(number) = value.as_f64() {
+        let unit = if setting.kind == SettingType::Duration { " ms" } else { "" };
         let low = setting.minimum.is_some_and(|minimum| number < minimum);
         let high = setting.maximum.is_some_and(|maximum| number > maximum);
         if low || high {
             return Err(match (setting.minimum, setting.maximum) {
-                (Some(minimum), Some(maximum)) => format!("must be between {minimum} and {maximum}, not {value}"),
-                (Some(minimum), None) => format!("must be at least {minimum}, not {value}"),
-                (_, maximum) => format!("must be at most {}, not {value}", maximum.unwrap_or(f64::MAX)),
+                (Some(minimum), Some(maximum)) => {
+                    format!("must be between {minimum}{unit} and {maximum}{unit}, not {value}{unit}")
+                }
+                (Some(minimum), None) => format!("must be at least {minimum}{unit}, not {value}{unit}"),
+                (_, maximum) => format!("must be at most {}{unit}, not {value}{unit}", maximum.unwrap_or(f64::MAX)),
             });
         }
     }
@@ -174,6 +213,59 @@ mod tests {
             json!({"ca": "PEM", "workers": 7, "extra": ["a"], "on": true}),
             expect![[r#"{"ca":"PEM","extra":["a"],"mode":"fast","on":true,"ratio":0.5,"workers":7}"#]],
         );
+    }
+
+    #[test]
+    fn a_duration_has_gos_syntax_and_the_plugin_sees_milliseconds() {
+        let settings = json!({
+            "period": {"type": "duration", "default": "15s", "minimum": 1_000, "maximum": 3_600_000},
+            "grace": {"type": "duration", "default": "0s"},
+        });
+        let settings: BTreeMap<String, Setting> = serde_json::from_value(settings).unwrap();
+        let check = |given: Value, expect: Expect| {
+            expect.assert_eq(&resolve(&settings, &given).unwrap_or_else(|why| why.to_string()));
+        };
+        check(json!({}), expect![[r#"{"grace":0,"period":15000}"#]]);
+        check(json!({"period": "1h", "grace": 0}), expect![[r#"{"grace":0,"period":3600000}"#]]);
+        check(json!({"grace": "1500us"}), expect![[r#"{"grace":2,"period":15000}"#]]);
+        check(
+            json!({"period": "999ms"}),
+            expect![[r#"setting "period": must be between 1000 ms and 3600000 ms, not 999 ms"#]],
+        );
+        check(
+            json!({"period": "1h1ms"}),
+            expect![[r#"setting "period": must be between 1000 ms and 3600000 ms, not 3600001 ms"#]],
+        );
+        check(
+            json!({"period": "15"}),
+            expect![[r#"setting "period": "15": write a duration such as 90s, 5m or 1h30m"#]],
+        );
+        check(
+            json!({"period": 15}),
+            expect![[r#"setting "period": must be a duration such as "90s" or "1h30m", not 15"#]],
+        );
+        check(
+            json!({"period": true}),
+            expect![[r#"setting "period": must be a duration such as "90s" or "1h30m", not another type"#]],
+        );
+        check(json!({"grace": "9999999999h"}), expect![[r#"setting "grace": "9999999999h" is too long"#]]);
+    }
+
+    #[test]
+    fn an_optional_setting_is_absent_without_a_value() {
+        let of = |kind: &str| -> BTreeMap<String, Setting> {
+            serde_json::from_value(json!({"it": {"type": kind, "optional": true}})).unwrap()
+        };
+        for (kind, value) in
+            [("string", json!("x")), ("integer", json!(5)), ("strings", json!([])), ("boolean", json!(false))]
+        {
+            assert_eq!(resolve(&of(kind), &Value::Null), Ok("{}".to_owned()));
+            assert_eq!(resolve(&of(kind), &json!({ "it": value })), Ok(json!({ "it": value }).to_string()));
+            let null = resolve(&of(kind), &json!({"it": null}));
+            assert!(null.is_err_and(|why| why.to_string().ends_with("not null")));
+        }
+        assert_eq!(resolve(&of("duration"), &Value::Null), Ok("{}".to_owned()));
+        assert_eq!(resolve(&of("key"), &Value::Null), Ok("{}".to_owned()));
     }
 
     #[test]

@@ -89,10 +89,9 @@ pub enum PerItem {
 
 impl PerItem {
     fn of(backoff: &Backoff) -> Self {
-        let millis = |ms: u32| Duration::from_millis(u64::from(ms));
-        match backoff.fixed_ms {
-            Some(fixed) => Self::Fixed(millis(fixed)),
-            None => Self::Exponential { base: millis(backoff.base_ms), max: millis(backoff.max_ms) },
+        match backoff.fixed() {
+            Some(fixed) => Self::Fixed(fixed),
+            None => Self::Exponential { base: backoff.base(), max: backoff.max() },
         }
     }
 
@@ -184,13 +183,13 @@ mod tests {
     #[test]
     fn another_declaration_keeps_failures_and_debt() {
         let now = Instant::now();
-        let backoff = Backoff { base_ms: 10, qps: 1.0, burst: 1, ..Backoff::default() };
+        let backoff = Backoff { base_ms: 10.into(), qps: 1.0, burst: 1, ..Backoff::default() };
         let mut limiter = RateLimiter::new(&backoff);
         limiter.when(&"a", now);
-        limiter.retune(&Backoff { base_ms: 20, ..backoff.clone() });
+        limiter.retune(&Backoff { base_ms: 20.into(), ..backoff.clone() });
         // The key's second failure, with the new base; the bucket is still empty.
         assert_eq!(limiter.when(&"a", now), Duration::from_secs(1));
-        limiter.retune(&Backoff { base_ms: 20, qps: 0.0, ..backoff });
+        limiter.retune(&Backoff { base_ms: 20.into(), qps: 0.0, ..backoff });
         assert_eq!((limiter.when(&"a", now), limiter.failures(&"a")), (Duration::from_millis(80), 3));
     }
 

@@ -165,7 +165,7 @@ impl Rules {
                 orphans: rule.orphans,
                 dangling: rule.dangling,
                 present,
-                delay: rule.delay_ms.map(|ms| Duration::from_millis(u64::from(ms))),
+                delay: rule.delay(),
             })
         };
         let rules = watch.enqueue.iter().map(&mut rule).collect::<Result<_, _>>()?;

@@ -44,10 +44,6 @@ pub(super) fn new_bytes(key: &Key) -> u64 {
     ENTRY_BYTES + text_bytes(key)
 }
 
-fn millis(ms: u32) -> Duration {
-    Duration::from_millis(u64::from(ms).max(1))
-}
-
 impl ControllerQueue {
     pub(super) fn new(declared: &Queue, config: &QueueConfig) -> Self {
         Self {
@@ -55,8 +51,8 @@ impl ControllerQueue {
             work_queue: WorkQueue::weighing(text_bytes),
             limiter: RateLimiter::new(&declared.backoff),
             concurrency: config.concurrency,
-            max_retries: declared.max_retries,
-            tick: declared.tick_ms.map(millis),
+            max_retries: declared.retries(),
+            tick: declared.tick(),
             tick_key: config.tick_key.clone(),
             next_tick: None,
             resync: config.resync,
@@ -70,11 +66,11 @@ impl ControllerQueue {
     pub(super) fn retune(&mut self, declared: &Queue, config: &QueueConfig) {
         self.limiter.retune(&declared.backoff);
         self.concurrency = config.concurrency;
-        self.max_retries = declared.max_retries;
+        self.max_retries = declared.retries();
         self.metrics = config.metrics.clone();
         self.tick_key = config.tick_key.clone();
         self.retired = false;
-        let tick = declared.tick_ms.map(millis);
+        let tick = declared.tick();
         if self.tick != tick {
             (self.tick, self.next_tick) = (tick, None);
         }

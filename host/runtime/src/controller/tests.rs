@@ -150,8 +150,8 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
     let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
         metrics: metrics.queue(&queue.name),
-        concurrency: queue.concurrency as usize,
-        resync: queue.resync_ms.map(|ms| Duration::from_millis(ms.into())),
+        concurrency: queue.n_workers() as usize,
+        resync: queue.resync(),
         tick_key: manifest.tick_key(&queue.name),
     };
     Version::new(VersionParts {

@@ -28,13 +28,13 @@ impl Manager {
         if manifest.discovery && given.is_some_and(|given| !grants::gives_discovery(given)) {
             Arc::make_mut(&mut manifest).discovery = false;
         }
+        let config = settings::configure(&mut manifest, &options.spec.config)
+            .map_err(|why| ManagerError::Settings { plugin: manifest.name.clone(), why })?;
         let name = &manifest.name;
         let maps = manifest.watches.iter().flat_map(|watch| &watch.enqueue).any(|rule| rule.to == To::Plugin);
         if maps && !guest.maps() {
             return Err(ManagerError::NoMapping(name.clone()));
         }
-        let config = settings::resolve(&manifest.config, &options.spec.config)
-            .map_err(|why| ManagerError::Settings { plugin: name.clone(), why })?;
         let workers = workers(&manifest, &options.concurrency)?;
         let resyncs = resyncs(&manifest, &options.resync)?;
         let declared = self
@@ -88,10 +88,9 @@ fn resyncs(manifest: &Manifest, given: &BTreeMap<String, Duration>) -> Result<Ve
             known: known_queues(manifest),
         });
     }
-    let of_manifest = |ms: u32| Duration::from_millis(u64::from(ms).max(1));
     let period = |queue: &pintle_core::contract::manifest::Queue| match given.get(&queue.name) {
         Some(period) => Some(*period).filter(|period| !period.is_zero()),
-        None => queue.resync_ms.map(of_manifest),
+        None => queue.resync(),
     };
     Ok(manifest.queues.iter().map(period).collect())
 }
@@ -106,7 +105,7 @@ fn workers(manifest: &Manifest, given: &BTreeMap<String, u32>) -> Result<Vec<usi
         });
     }
     let workers = |queue: &pintle_core::contract::manifest::Queue| {
-        given.get(&queue.name).copied().unwrap_or(queue.concurrency) as usize
+        given.get(&queue.name).copied().unwrap_or(queue.n_workers()) as usize
     };
     Ok(manifest.queues.iter().map(workers).collect())
 }

@@ -10,8 +10,9 @@ use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use pintle_cache::{ChangeHandler, Delta, Subscription};
-use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::manifest::{Enqueue, Manifest};
 use pintle_core::contract::outcome::{PatchType, Preconditions};
+use pintle_core::contract::settings;
 use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::pending::PendingWrite;
@@ -101,7 +102,8 @@ impl Hosted {
         crds: &Path,
         recorder: &Arc<Recorder>,
     ) -> anyhow::Result<Self> {
-        let manifest = recorder.manifest().clone();
+        let mut manifest = recorder.manifest().clone();
+        settings::configure(&mut manifest, &Value::Object(input.config.clone()))?;
         let config = SimConfig { clock: SimClock::manual(now), ..SimConfig::default() };
         let cluster = Arc::new(SimCluster::start(config).await.context("start the embedded API server")?);
         let connection = Connection::open(&Source::Text(cluster.kubeconfig())).await?;
@@ -128,8 +130,8 @@ impl Hosted {
         let progress = Arc::new(Progress::default());
         let subscription = manager.caches().subscribe(manifest.clone(), progress.clone());
         let rules = manifest.watches.iter().flat_map(|watch| &watch.enqueue);
-        let delay = rules.filter_map(|rule| rule.delay_ms).max().unwrap_or_default();
-        let quiet = QUIET + Duration::from_millis(delay.into()).min(MAX_RULE_DELAY);
+        let delay = rules.filter_map(Enqueue::delay).max().unwrap_or_default();
+        let quiet = QUIET + delay.min(MAX_RULE_DELAY);
         Ok(Self {
             cluster,
             manifest,
@@ -201,13 +203,13 @@ impl Hosted {
     /// Ticks and resyncs that came due, once each. Requeues are the recorder's.
     fn advance(&self, by: Duration) -> Vec<Key> {
         self.cluster.clock().advance(by);
-        let is_due = |ms: Option<u32>| ms.is_some_and(|ms| Duration::from_millis(ms.into()) <= by);
+        let is_due = |period: Option<Duration>| period.is_some_and(|period| period <= by);
         let queues = || self.manifest.queues.iter();
         let resynced: BTreeSet<&str> =
-            queues().filter(|queue| is_due(queue.resync_ms)).map(|queue| queue.name.as_str()).collect();
+            queues().filter(|queue| is_due(queue.resync())).map(|queue| queue.name.as_str()).collect();
         let mut keys = self.subscription.all_keys();
         keys.retain(|key| resynced.contains(&*key.queue));
-        keys.extend(queues().filter(|queue| is_due(queue.tick_ms)).map(|queue| self.manifest.tick_key(&queue.name)));
+        keys.extend(queues().filter(|queue| is_due(queue.tick())).map(|queue| self.manifest.tick_key(&queue.name)));
         keys
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The built-in plugins need a fraction of each bound.
 
-use super::{Backoff, Manifest, Metric, Queue, Watch};
+use super::{Backoff, Manifest, Metric, Number, Queue, Watch};
 
 /// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
@@ -13,7 +13,7 @@ const MAX_RULES: usize = 64;
 /// Maximum fields that the rules of a watch compare, all rules together.
 const MAX_CHANGED: usize = 256;
 /// Maximum concurrent runs of a queue.
-const MAX_CONCURRENCY: u32 = 1_000;
+pub(super) const MAX_CONCURRENCY: u32 = 1_000;
 /// Longest name that becomes a metric label or an event source, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 /// Maximum labels and buckets of a metric.
@@ -22,10 +22,10 @@ const MAX_BUCKETS: usize = 64;
 /// Longest description of a metric, in bytes.
 const MAX_HELP_BYTES: usize = 1024;
 /// Minimum resync period, which enqueues all keys.
-const MIN_RESYNC_MS: u32 = 1_000;
-const MIN_TICK_MS: u32 = 10;
+pub(super) const MIN_RESYNC_MS: u32 = 1_000;
+pub(super) const MIN_TICK_MS: u32 = 10;
 /// Minimum delay after a failure: client-go's first delay.
-const MIN_BACKOFF_MS: u32 = 5;
+pub(super) const MIN_BACKOFF_MS: u32 = 5;
 const MAX_QPS: f32 = 10_000.0;
 
 /// # Errors
@@ -67,8 +67,9 @@ fn name(of: &str, name: &str) -> Result<(), String> {
     }
 }
 
-fn at_least(of: &str, found: Option<u32>, least: u32) -> Result<(), String> {
-    match found {
+/// Of a setting's number, the setting has been checked.
+fn at_least(of: &str, found: Option<&Number>, least: u32) -> Result<(), String> {
+    match found.and_then(Number::get) {
         Some(found) if found < least => Err(format!("{of}: {found} is too little, at least {least}")),
         _ => Ok(()),
     }
@@ -103,17 +104,17 @@ fn check_metric(metric: &Metric) -> Result<(), String> {
 
 fn check_queue(queue: &Queue) -> Result<(), String> {
     name("name", &queue.name)?;
-    if queue.concurrency > MAX_CONCURRENCY {
-        return Err(format!("concurrency: {} is too much, at most {MAX_CONCURRENCY}", queue.concurrency));
+    if let Some(found) = queue.concurrency.get().filter(|found| *found > MAX_CONCURRENCY) {
+        return Err(format!("concurrency: {found} is too much, at most {MAX_CONCURRENCY}"));
     }
-    at_least("resyncMs", queue.resync_ms, MIN_RESYNC_MS)?;
-    at_least("tickMs", queue.tick_ms, MIN_TICK_MS)?;
-    let Backoff { base_ms, max_ms, fixed_ms, qps, burst } = queue.backoff;
+    at_least("resyncMs", queue.resync_ms.as_ref(), MIN_RESYNC_MS)?;
+    at_least("tickMs", queue.tick_ms.as_ref(), MIN_TICK_MS)?;
+    let Backoff { base_ms, max_ms, fixed_ms, qps, burst } = &queue.backoff;
     at_least("backoff.baseMs", Some(base_ms), MIN_BACKOFF_MS)?;
     at_least("backoff.maxMs", Some(max_ms), MIN_BACKOFF_MS)?;
-    at_least("backoff.fixedMs", fixed_ms, MIN_BACKOFF_MS)?;
-    at_least("backoff.burst", Some(burst), 1)?;
-    if !(qps > 0.0 && qps <= MAX_QPS) {
+    at_least("backoff.fixedMs", fixed_ms.as_ref(), MIN_BACKOFF_MS)?;
+    at_least("backoff.burst", Some(&Number::from(*burst)), 1)?;
+    if !(*qps > 0.0 && *qps <= MAX_QPS) {
         return Err(format!("backoff.qps: {qps} is not more than 0 and at most {MAX_QPS}"));
     }
     Ok(())

@@ -190,12 +190,20 @@ pub enum FlagValue {
 }
 
 impl FlagValue {
-    /// The value as a setting. Of a file, the path.
-    pub fn to_setting(&self) -> Value {
+    /// The value as an operator writes it for a setting of this type. Of a file, the path.
+    pub fn to_config(&self, setting: SettingType) -> Value {
+        match self {
+            Self::Duration(value) if setting == SettingType::Duration => duration::format(*value).into(),
+            other => other.to_setting(),
+        }
+    }
+
+    /// The value as the plugin sees it. Of a file, the path.
+    fn to_setting(&self) -> Value {
         match self {
             Self::Int32(value) => (*value).into(),
             Self::Float32(value) => (*value).into(),
-            Self::Duration(value) => u64::try_from(value.as_millis()).unwrap_or(u64::MAX).into(),
+            Self::Duration(value) => u64::try_from(value.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).into(),
             Self::Bool(value) => (*value).into(),
             Self::Text(value) => value.as_str().into(),
         }
@@ -287,12 +295,12 @@ impl Sets {
             if minimum.is_none_or(|least| least < 1.0) {
                 return Err("concurrency: the flag needs a minimum of at least 1".to_owned());
             }
-            same("concurrency", name, i32::try_from(queue.concurrency).ok().map(FlagValue::Int32))?;
+            same("concurrency", name, i32::try_from(queue.n_workers()).ok().map(FlagValue::Int32))?;
         }
         for name in &self.resync {
             of_type("resync", FlagType::Duration, "duration")?;
-            let period = queue("resync", name)?.resync_ms.unwrap_or(0);
-            same("resync", name, Some(FlagValue::Duration(Duration::from_millis(period.into()))))?;
+            let period = queue("resync", name)?.resync().unwrap_or_default();
+            same("resync", name, Some(FlagValue::Duration(period)))?;
         }
         if self.runs {
             of_type("runs", FlagType::Bool, "bool")?;
@@ -304,16 +312,18 @@ impl Sets {
             let Some(setting) = manifest.config.get(name) else {
                 return Err(format!("config: there is no setting {name:?}"));
             };
-            let wanted = match kind {
-                FlagType::Int32 | FlagType::Duration => SettingType::Integer,
-                FlagType::Float32 => SettingType::Number,
-                FlagType::Bool => SettingType::Boolean,
-                FlagType::String | FlagType::File | FlagType::Certificates => SettingType::String,
+            let fits = match kind {
+                FlagType::Int32 => setting.kind == SettingType::Integer,
+                FlagType::Duration => matches!(setting.kind, SettingType::Integer | SettingType::Duration),
+                FlagType::Float32 => setting.kind == SettingType::Number,
+                FlagType::Bool => setting.kind == SettingType::Boolean,
+                FlagType::String | FlagType::File | FlagType::Certificates => setting.kind == SettingType::String,
             };
-            if setting.kind != wanted {
+            if !fits {
                 return Err(format!("config: setting {name:?} has another type than the flag"));
             }
-            if setting.default != default.map(FlagValue::to_setting) {
+            let of_setting = setting.default_value().map_err(|why| format!("config: {why}"))?;
+            if of_setting != default.map(FlagValue::to_setting) {
                 return Err(format!("config: the flag's default differs from the manifest's value of {name:?}"));
             }
         }

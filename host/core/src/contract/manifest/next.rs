@@ -1,7 +1,7 @@
 //! Parts of a manifest that contract 0.1 does not have. A host of 0.1 would reject them as unknown; a manifest of 0.1 therefore must
 //! not use them.
 
-use super::{EmptySelector, Manifest, NEXT_CONTRACT, serde_name};
+use super::{EmptySelector, Manifest, NEXT_CONTRACT, SettingType, serde_name};
 
 /// # Errors
 /// The first part that needs a newer contract than that of the manifest.
@@ -25,5 +25,16 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    for (name, setting) in &manifest.config {
+        if setting.kind == SettingType::Duration {
+            return Err(newer(format!("config.{name}.type: duration")));
+        }
+        if setting.optional {
+            return Err(newer(format!("config.{name}.optional")));
+        }
+    }
+    match manifest.first_driven() {
+        Some(path) => Err(newer(format!("{path}.config"))),
+        None => Ok(()),
+    }
 }

@@ -3,11 +3,12 @@
 //! Not here: evaluation of the rules (`rules`).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::serde_name;
+use super::{Number, serde_name};
 use crate::object::id::Kind;
 use crate::object::selector::Selector;
 
@@ -166,9 +167,16 @@ pub struct Enqueue {
     /// Only objects with this field (a path), for example `metadata.deletionTimestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<String>,
-    /// Delay in milliseconds (further changes until then cause no further run).
+    /// Delay in milliseconds (further changes until then cause no further run): a number, or `{config: SETTING}`, where 0 means no delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<u32>,
+    pub delay_ms: Option<Number>,
+}
+
+impl Enqueue {
+    /// The delay, if there is one.
+    pub fn delay(&self) -> Option<Duration> {
+        self.delay_ms.as_ref()?.get().map(|ms| Duration::from_millis(ms.into()))
+    }
 }
 
 /// The keys that a change maps to.

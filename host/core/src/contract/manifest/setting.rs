@@ -1,0 +1,107 @@
+//! Settings, as manifests declare them.
+//!
+//! Not here: the operator's values (`settings`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::duration;
+
+/// A setting: type, default and range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Setting {
+    /// Type of the value.
+    #[serde(rename = "type")]
+    pub kind: SettingType,
+    /// Description.
+    #[serde(default)]
+    pub description: String,
+    /// Value if the operator sets none; without a default the setting is required, unless it is `optional`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Whether there may be no value: then the configuration that the plugin sees does not have the setting.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// Smallest number; of a duration, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// Largest number; of a duration, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// The valid strings.
+    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<String>,
+    /// Whether a file may provide the (string) value on the host's command line, as `--set CONTROLLER.SETTING={"file": "/path"}`.
+    #[serde(default)]
+    pub from_file: bool,
+}
+
+/// Types of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "JSON's own names")]
+pub enum SettingType {
+    Boolean,
+    Integer,
+    Number,
+    /// A duration in Go's syntax, for example `15s` or `1h30m`. The plugin sees whole milliseconds, rounded up.
+    Duration,
+    String,
+    /// A list of strings.
+    Strings,
+    /// A private key that signs tokens (the need `sign-jwt`). The plugin sees neither the key nor its file.
+    Key,
+    /// A certificate and its private key, which sign certificates (the need `sign-certificate`). The plugin sees neither.
+    Authority,
+}
+
+impl SettingType {
+    /// Whether it is a secret of the host: its value is not part of the configuration that plugins see.
+    pub fn is_secret(self) -> bool {
+        matches!(self, Self::Key | Self::Authority)
+    }
+}
+
+impl Setting {
+    /// The default as the plugin sees it.
+    ///
+    /// # Errors
+    /// It is not a duration, and should be one.
+    pub fn default_value(&self) -> Result<Option<Value>, String> {
+        let Some(default) = &self.default else { return Ok(None) };
+        self.value_of(default).map(Some).map_err(|why| format!("default: {why}"))
+    }
+
+    /// A value as the plugin sees it: a duration becomes milliseconds.
+    ///
+    /// # Errors
+    /// It is not a duration, and should be one.
+    pub(crate) fn value_of(&self, value: &Value) -> Result<Value, String> {
+        match (self.kind, value) {
+            (SettingType::Duration, Value::String(text)) => {
+                let millis =
+                    duration::parse(text).map_err(|why| format!("{text:?}: {why}"))?.as_nanos().div_ceil(1_000_000);
+                // As of integers: what is not exact in every language of a plugin is not valid.
+                let exact = u64::try_from(millis).ok().filter(|millis| *millis <= 1 << 53);
+                exact.map(Value::from).ok_or_else(|| format!("{text:?} is too long"))
+            }
+            (SettingType::Duration, Value::Number(number)) if number.as_u64() == Some(0) => Ok(0.into()),
+            (SettingType::Duration, other) => {
+                let found = if other.is_number() { other.to_string() } else { "another type".to_owned() };
+                Err(format!("must be a duration such as \"90s\" or \"1h30m\", not {found}"))
+            }
+            (_, value) => Ok(value.clone()),
+        }
+    }
+
+    /// # Errors
+    /// The wrong field, and the cause.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.optional && self.default.is_some() {
+            return Err("optional: a setting with a default always has a value; leave one of both out".to_owned());
+        }
+        self.default_value().map(drop)
+    }
+}
