@@ -58,7 +58,7 @@ pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
         Language::C => RELEASED_0_1,
         Language::Go => RELEASED_0_1,
         Language::JavaScript | Language::TypeScript => RELEASED_0_1,
-        Language::Python => RELEASED_0_1,
+        Language::Python => NEXT,
     }
 }
 

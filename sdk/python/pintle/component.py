@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from datetime import timedelta
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -19,18 +18,16 @@ from wit_world.imports import types as t
 from wit_world.imports import view as v
 
 from . import guards, log
-from .errors import Needs, Retry, Terminal
+from .encoding import MAX_U32, milliseconds, to_json
+from .errors import Needs, Retry, Terminal, as_timedelta
 from .kinds import Key, Kind, ObjectKey
 from .lister import ApiError, ApiResource, Lister, MutationFailure, Query
 from .mutation import Action, Apply, Create, Delete, DeleteCollection, Event, Mutation, Patch, Update
-from .need import MAX_NEEDS, Discovery, LiveList, LiveObject, Need, RawPath
-from .outcome import Outcome
+from .need import MAX_NEEDS, Call, Discovery, LiveList, LiveObject, Need, RawPath, Review, SignCertificate, SignJwt
+from .outcome import Done, Failed, Moment, Observation, Outcome, Place, Wake
 from .places import describe
 
 R = TypeVar("R")
-
-#: The contract's largest number.
-_MAX_U32 = 2_147_483_647
 
 _LEVELS = {
     "debug": wit_log.Level.DEBUG,
@@ -69,10 +66,11 @@ def mapping(author: ModuleType) -> type[Any]:
         )
 
     class Mapping:
-        def keys_of(self, kind: t.Kind, old: str | None, new: str | None, lister: v.Lister) -> list[t.Key]:
-            def body(view: Lister) -> list[t.Key]:
+        def keys_of(self, kind: t.Kind, old: str | None, new: str | None, lister: v.Lister) -> list[t.Wake]:
+            def body(view: Lister) -> list[t.Wake]:
                 before, after = (None if text is None else json.loads(text) for text in (old, new))
-                return [_wit_key(key) for key in function(_kind(kind), before, after, view)]
+                keys = function(_kind(kind), before, after, view)
+                return [_wit_wake(key if isinstance(key, Wake) else Wake(key)) for key in keys]
 
             return _run(lister, body)
 
@@ -91,7 +89,7 @@ def _reconcile(function: Callable[[Key, Lister], Outcome | None], key: t.Key, li
     except Needs as needs:
         return _wit_outcome(Outcome(needs=needs.needs[:MAX_NEEDS]))
     except Retry as retry:
-        after = None if retry.after is None else _milliseconds(retry.after)
+        after = None if retry.after is None else milliseconds(retry.after)
         raise Err(t.ReconcileError_Retry(t.Retry(retry.message, after))) from None
     except Terminal as terminal:
         raise Err(t.ReconcileError_Terminal(terminal.message)) from None
@@ -121,6 +119,9 @@ class _WitView:
 
     def now(self) -> str:
         return self._raw.now()
+
+    def uptime(self) -> float:
+        return self._raw.uptime()
 
     def get(self, kind: Kind, key: ObjectKey) -> str | None:
         return self._raw.get(_wit_kind(kind), _wit_object(key))
@@ -221,14 +222,49 @@ def _wit_query(query: Query) -> v.Query:
 
 def _wit_need(need: Need) -> t.Need:
     match need:
-        case LiveObject(kind, key):
-            return t.Need_LiveObject(t.LiveObject(_wit_kind(kind), _wit_object(key)))
-        case LiveList(kind, namespace, label_selector, limit):
-            return t.Need_LiveList(t.LiveList(_wit_kind(kind), namespace, label_selector, min(limit, _MAX_U32)))
+        case LiveObject(kind, key, subresource):
+            return t.Need_LiveObject(t.LiveObject(_wit_kind(kind), _wit_object(key), subresource))
+        case LiveList(kind, namespace, labels, limit, fields, detail):
+            how_much = t.Detail[_name(detail)]
+            return t.Need_LiveList(t.LiveList(_wit_kind(kind), namespace, labels, fields, how_much, min(limit, MAX_U32)))
         case RawPath(path):
             return t.Need_RawPath(path)
         case Discovery():
             return t.Need_Discovery()
+        case Review(kind, namespace, obj):
+            return t.Need_Review(t.Review(_wit_kind(kind), namespace, obj))
+        case SignJwt(key_name, claims):
+            return t.Need_SignJwt(t.SignJwt(key_name, claims))
+        case SignCertificate(authority, request, usages, not_before, not_after):
+            return t.Need_SignCertificate(t.SignCertificate(authority, request, [*usages], not_before, not_after))
+        case Call(endpoint, operation, body, timeout):
+            timeout_ms = None if timeout is None else milliseconds(timeout)
+            return t.Need_Call(t.Call(endpoint, operation, body, timeout_ms))
+
+
+def _wit_wake(wake: Wake) -> t.Wake:
+    after_ms = None if wake.after is None else milliseconds(as_timedelta(wake.after))
+    return t.Wake(_wit_key(wake.key), after_ms)
+
+
+def _wit_observation(one: Observation) -> t.Observation:
+    return t.Observation(one.metric, [*one.labels], float(one.value), _wit_moment(one.at))
+
+
+def _wit_moment(moment: Moment | None) -> t.Moment:
+    match moment:
+        case None:
+            return t.Moment_Now()
+        case Done(place):
+            return t.Moment_Done(_wit_place(place))
+        case Failed(place):
+            return t.Moment_Failed(_wit_place(place))
+
+
+def _wit_place(place: Place) -> t.Place:
+    if not (0 <= place.step <= MAX_U32 and 0 <= place.position <= MAX_U32):
+        raise ValueError(f"{place} is not the place of a mutation: use outcome.last_place()")
+    return t.Place(place.step, place.position)
 
 
 def _wit_outcome(outcome: Outcome) -> t.Outcome:
@@ -240,9 +276,11 @@ def _wit_outcome(outcome: Outcome) -> t.Outcome:
     return t.Outcome(
         needs=[_wit_need(need) for need in outcome.needs],
         steps=steps,
-        requeue_after_ms=None if outcome.requeue is None else _milliseconds(outcome.requeue),
+        requeue_after_ms=None if outcome.requeue is None else milliseconds(outcome.requeue),
         state=[t.StateWrite(name, value) for name, value in outcome.state.items()],
-        observations=[t.Observation(one.metric, [*one.labels], float(one.value)) for one in outcome.observations],
+        observations=[_wit_observation(one) for one in outcome.observations],
+        wake=[_wit_wake(wake) for wake in outcome.wakes],
+        run_labels=[*outcome.run_labels.items()],
     )
 
 
@@ -258,16 +296,16 @@ def _wit_mutation(mutation: Mutation) -> t.Mutation:
 def _wit_action(action: Action) -> t.Action:
     match action:
         case Create(kind, namespace, obj, subresource):
-            return t.Action_Create(t.Create(_wit_kind(kind), namespace, _json(obj), subresource))
+            return t.Action_Create(t.Create(_wit_kind(kind), namespace, to_json(obj), subresource))
         case Update(kind, obj, subresource):
-            return t.Action_Update(t.Update(_wit_kind(kind), _json(obj), subresource))
+            return t.Action_Update(t.Update(_wit_kind(kind), to_json(obj), subresource))
         case Patch(kind, key, form, body, subresource, uid, version):
             conditions = t.Preconditions(uid, version)
-            patch = t.Patch(_wit_kind(kind), _wit_object(key), subresource, _wit_form(form), _json(body), conditions)
+            patch = t.Patch(_wit_kind(kind), _wit_object(key), subresource, _wit_form(form), to_json(body), conditions)
             return t.Action_Patch(patch)
         case Delete(kind, key, uid, version, propagation, grace):
             conditions = t.Preconditions(uid, version)
-            seconds = None if grace is None else min(grace, _MAX_U32)
+            seconds = None if grace is None else min(grace, MAX_U32)
             return t.Action_Delete(t.Delete(_wit_kind(kind), _wit_object(key), conditions, _wit_propagation(propagation), seconds))
         case DeleteCollection(kind, namespace, label_selector, propagation):
             collection = t.DeleteCollection(_wit_kind(kind), namespace, label_selector, _wit_propagation(propagation))
@@ -301,15 +339,6 @@ def _wit_event(event: Event) -> t.Event:
 def _name(word: str) -> str:
     """The name of a case of the bindings' enums."""
     return word.upper().replace("-", "_")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _milliseconds(duration: timedelta) -> int:
-    """Rounded up, so that what was waited for has happened then; within the contract's range."""
-    return min(-(-duration // timedelta(milliseconds=1)), _MAX_U32)
 
 
 class _Lines:

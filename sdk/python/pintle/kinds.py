@@ -103,7 +103,10 @@ class ObjectKey:
 
 @dataclass(frozen=True)
 class Key:
-    """The root object of a run: one entry of one work queue of this controller. The object may be gone by now."""
+    """The root object of a run: one entry of one work queue of this controller. The object may be gone by now.
+
+    The tick of a queue has the kind `pintle/v1/Tick`, no namespace, and the name of the queue. It is not an object: `get` finds nothing.
+    """
 
     queue: str
     kind: Kind

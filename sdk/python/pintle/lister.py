@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from .errors import Needs, Retry
 from .kinds import Kind, KindLike, Object, ObjectKey
 from .need import Need, live_object
+from .need import review as review_need
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,11 @@ class MutationFailure:
 
 @dataclass(frozen=True)
 class ApiError:
-    """The API server's refusal of a live read."""
+    """The refusal of a need, by the API server, or by the host before it sends anything."""
 
-    #: HTTP status code.
+    #: HTTP status code; 0 if no answer came.
     code: int
+    #: The server's reason, for example `NotFound`; or of the host, for example `NotGranted`, `TooLarge`, `Expired`.
     reason: str
     message: str
 
@@ -111,6 +113,7 @@ class View(Protocol):
     """The contract's lister, with JSON text for objects."""
 
     def now(self) -> str: ...
+    def uptime(self) -> float: ...
     def get(self, kind: Kind, key: ObjectKey) -> str | None: ...
     def list(self, kind: Kind, query: Query) -> _Texts: ...
     def count(self, kind: Kind, query: Query) -> int: ...
@@ -137,8 +140,15 @@ class Lister:
         self._view = view
 
     def now(self) -> str:
-        """Time at which this run began: RFC 3339 with microseconds, UTC. `datetime.fromisoformat` reads it."""
+        """Time at which this run began: RFC 3339 with microseconds, UTC. `parse_time` reads it."""
         return self._view.now()
+
+    def uptime(self) -> float:
+        """Seconds since the host started, when this run began, by a clock that nobody sets.
+
+        Only differences of two values of the same host have a meaning: keep one in the state, which is lost together with this clock.
+        """
+        return self._view.uptime()
 
     def get(self, kind: KindLike, namespace: str, name: str) -> Object | None:
         """The object, whole if its watch declares `whole`, else its projection; None if it is not in the cache.
@@ -188,20 +198,32 @@ class Lister:
         """What failed of this key's previous outcome; empty after a success."""
         return self._view.failures()
 
-    def live(self, kind: KindLike, namespace: str, name: str) -> Object | None:
-        """The object as the API server itself has it now; None if it is gone there.
+    def live(self, kind: KindLike, namespace: str, name: str, *, subresource: str | None = None) -> Object | None:
+        """The object as the API server itself has it now, or its subresource, for example `scale`; None if it is gone there.
 
         Raises Needs in the first round: let it pass; the host reads, and runs the key again. Raises Retry if the server refused.
         """
-        answer = self.ask(live_object(kind, namespace, name))
+        answer = self.ask(live_object(kind, namespace, name, subresource=subresource))
         if isinstance(answer, str):
             return _decode(answer)
         if answer.code == 404:
             return None
-        raise Retry(f"read {Kind.of(kind)} {namespace}/{name}: {answer.message}")
+        part = "" if subresource is None else f"{subresource} of "
+        raise Retry(f"read {part}{Kind.of(kind)} {namespace}/{name}: {answer.message}")
+
+    def review(self, kind: KindLike, namespace: str, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """The API server's verdict: the status of a review, for example of a SubjectAccessReview. `obj` is the review with its spec.
+
+        Raises Needs in the first round, as `live`, and Retry if the server refused. The function `review` makes the need alone.
+        """
+        answer = self.ask(review_need(kind, namespace, obj))
+        if isinstance(answer, ApiError):
+            raise Retry(f"ask for a {Kind.of(kind).name}: {answer.message}")
+        status: dict[str, Any] = json.loads(answer).get("status") or {}
+        return status
 
     def ask(self, need: Need) -> str | ApiError:
-        """The answer to any need: the text that the API server gave, or its refusal.
+        """The answer to any need: its text, or the refusal.
 
         Raises Needs in the first round: let it pass.
         """

@@ -1,13 +1,17 @@
 """What the glue of components adds to a run: places of exceptions, and answers to calls that a run cannot make."""
 
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
 
 from pintle import Kind
 from pintle.places import describe
+
+from .test_types import make_bindings
 
 
 def explode(value: Any) -> Any:
@@ -90,3 +94,142 @@ except Exception as error:
 
     def test_while_a_component_is_built_all_is_there(self) -> None:
         self.assertRegex(self.answer("time.time()", active=False), r"^\d+\.\d+$")
+
+
+class Wire(unittest.TestCase):
+    """The glue, with the bindings of a component and a host that is a few lines of Python."""
+
+    #: What is there in a component: the functions of the host, and a lister.
+    HOST = """
+import sys, types
+sys.modules["componentize_py_runtime"] = types.SimpleNamespace()
+from datetime import timedelta
+from pintle import *
+from pintle import component
+from wit_world.imports import types as t
+from componentize_py_types import Ok, Err
+
+class Raw:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def uptime(self): return 12.5
+    def now(self): return "2026-01-01T00:00:00.000000Z"
+    def answer(self, need):
+        asked.append(need)
+        return answers.pop(0)
+
+asked, answers = [], []
+author = types.SimpleNamespace(__name__="app")
+key = t.Key("q", t.Kind("", "v1", "Pod"), t.ObjectKey("ns", "p"))
+POD = Kind.of("v1/Pod")
+component.wit_log.write = lambda level, message: print("log:", message, file=stdout)
+
+def run(function):
+    author.reconcile = function
+    return component.world(author).reconcile(None, key, Raw())
+
+def mapped(function):
+    author.keys_of = function
+    return component.mapping(author).keys_of(None, key.kind, '{"a": 1}', None, Raw())
+
+stdout = sys.__stdout__
+"""
+
+    def printed(self, program: str) -> list[str]:
+        """The lines that a program prints to `stdout`."""
+        sdk = Path(__file__).parents[1]
+        with tempfile.TemporaryDirectory() as bindings:
+            make_bindings(bindings, "mapping-controller")
+            env = {"PYTHONPATH": f"{sdk}:{bindings}", "PYTHONDONTWRITEBYTECODE": "1"}
+            command = [sys.executable, "-c", self.HOST + program]
+            done = subprocess.run(command, env=env, cwd=bindings, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout.splitlines()
+
+    def test_outcomes_cross_in_full(self) -> None:
+        program = """
+def reconcile(key, lister):
+    outcome = Outcome().wake(Key("q", POD, "ns", "o")).wake(Key("r", Kind.of("pintle/v1/Tick"), "", "r"), after=0.0011)
+    outcome.step(Step.sequential([Mutation.delete(POD, "ns", "p")]))
+    place = outcome.last_place()
+    outcome.observe("n", ["a"], 1).observe("n", ["b"], 2, at=Done(place)).observe("n", ["c"], 3, at=Failed(place))
+    outcome.run_label("do", "x").keep("uptime", str(lister.uptime()))
+    return outcome.requeue_at("2027-01-01T00:00:00Z", lister.now())
+
+outcome = run(reconcile)
+for part in (outcome.wake, outcome.observations, outcome.run_labels, outcome.state, outcome.requeue_after_ms):
+    print(part, file=stdout)
+"""
+        pod, tick = "kind=Kind(group='', version='v1', name='Pod')", "kind=Kind(group='pintle', version='v1', name='Tick')"
+        place = "value=Place(step=0, position=0)"
+        wakes = [
+            f"Wake(key=Key(queue='q', {pod}, object=ObjectKey(namespace='ns', name='o')), after_ms=None)",
+            f"Wake(key=Key(queue='r', {tick}, object=ObjectKey(namespace='', name='r')), after_ms=2)",
+        ]
+        samples = [
+            "Observation(metric='n', labels=['a'], value=1.0, at=Moment_Now())",
+            f"Observation(metric='n', labels=['b'], value=2.0, at=Moment_Done({place}))",
+            f"Observation(metric='n', labels=['c'], value=3.0, at=Moment_Failed({place}))",
+        ]
+        wanted = [f"[{', '.join(wakes)}]", f"[{', '.join(samples)}]", "[('do', 'x')]", "[StateWrite(name='uptime', value='12.5')]", "2147483647"]
+        self.assertEqual(self.printed(program), wanted)
+
+    def test_needs_cross_in_full_and_refusals_come_back(self) -> None:
+        program = """
+needs = [
+    live_object("v1/Pod", "ns", "p"),
+    live_object("v1/Pod", "ns", "p", subresource="scale"),
+    live_list("v1/Pod", "ns", "a=b", 3_000_000_000, field_selector="spec.nodeName=n", detail="projection"),
+    live_list("v1/Pod"),
+    review("a/v1/XReview", "ns", {"b": "\u00e9"}),
+    sign_jwt("k", {"z": 1, "a": 2}),
+    sign_certificate("ca", "R", ["client auth"], "now", "then"),
+    call("desk", "look-up", [None], timeout=timedelta(microseconds=1)),
+    call("desk", "look-up", None),
+]
+for need in run(lambda *_: Outcome(needs=needs)).needs:
+    print(need, file=stdout)
+answers[:] = [Err(t.Kind("", "", ""))]
+answers[0].value.code, answers[0].value.reason, answers[0].value.message = 0, "NotGranted", "no"
+print(run(lambda _, lister: Outcome().keep("x", str(lister.ask(needs[5])))).state, asked, file=stdout)
+"""
+        pod, object_key = "kind=Kind(group='', version='v1', name='Pod')", "object=ObjectKey(namespace='ns', name='p')"
+        jwt = """Need_SignJwt(value=SignJwt(key='k', claims='{"z":1,"a":2}'))"""
+        wanted = [
+            f"Need_LiveObject(value=LiveObject({pod}, {object_key}, subresource=None))",
+            f"Need_LiveObject(value=LiveObject({pod}, {object_key}, subresource='scale'))",
+            f"Need_LiveList(value=LiveList({pod}, namespace='ns', label_selector='a=b', field_selector='spec.nodeName=n', "
+            "detail=<Detail.PROJECTION: 1>, limit=2147483647))",
+            f"Need_LiveList(value=LiveList({pod}, namespace='', label_selector=None, field_selector=None, "
+            "detail=<Detail.METADATA: 0>, limit=500))",
+            """Need_Review(value=Review(kind=Kind(group='a', version='v1', name='XReview'), namespace='ns', object='{"b":"é"}'))""",
+            jwt,
+            "Need_SignCertificate(value=SignCertificate(authority='ca', request='R', usages=['client auth'], not_before='now', "
+            "not_after='then'))",
+            "Need_Call(value=Call(endpoint='desk', operation='look-up', body='[null]', timeout_ms=1))",
+            "Need_Call(value=Call(endpoint='desk', operation='look-up', body='null', timeout_ms=None))",
+            f"""[StateWrite(name='x', value="ApiError(code=0, reason='NotGranted', message='no')")] [{jwt}]""",
+        ]
+        self.assertEqual(self.printed(program), wanted)
+
+    def test_mapped_keys_can_wait_and_a_wrong_place_is_an_error_of_the_run(self) -> None:
+        program = """
+def keys_of(kind, before, after, lister):
+    return [Key("q", kind, "ns", str(before["a"])), Wake(Key("q", kind, "ns", str(after)), 0.25)]
+
+for wake in mapped(keys_of):
+    print(wake.key.object, wake.after_ms, file=stdout)
+try:
+    run(lambda *_: Outcome().observe("n", [], 1, at=Done(Place(0, -1))))
+except ValueError as error:
+    print("ValueError:", error, file=stdout)
+"""
+        refusal = "Place(step=0, position=-1) is not the place of a mutation: use outcome.last_place()"
+        wanted = [
+            "ObjectKey(namespace='ns', name='1') None",
+            "ObjectKey(namespace='ns', name='None') 250",
+            f"ValueError: {refusal}",
+        ]
+        printed = self.printed(program)
+        self.assertRegex(printed.pop(2), f"^log: ValueError: {re.escape(refusal)} at ")
+        self.assertEqual(printed, wanted)

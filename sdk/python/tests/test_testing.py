@@ -8,23 +8,36 @@ from pathlib import Path
 from typing import Any
 
 from pintle import (
+    ApiError,
+    Done,
+    Failed,
     Key,
+    Kind,
     Lister,
     Mutation,
+    Need,
+    Needs,
     Object,
     Outcome,
+    Place,
     Query,
     RawPath,
     Retry,
     Step,
     Terminal,
     any_owner,
+    call,
     controller,
     controller_or_orphan,
     event,
     live_list,
+    live_object,
+    review,
+    sign_certificate,
+    sign_jwt,
 )
 from pintle.testing import Fault, Fixture, check_cases
+from pintle.testing.answers import parse_fields
 from pintle.testing.manifest import segments
 from pintle.testing.render import duration
 from pintle.testing.selector import parse, selects
@@ -43,6 +56,8 @@ watches:
   - kind: v1/Service
     selects: {field: spec.selector, form: map}
     fields: [metadata.ownerReferences]
+  - kind: policy/v1/PodDisruptionBudget
+    selects: {field: spec.selector, form: labelSelector, empty: everything}
 queues: [{name: first}, {name: second}]
 config: {size: {default: 3}, name: {}}
 """
@@ -61,6 +76,9 @@ objects:
   - {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: elsewhere}}
   - {apiVersion: v1, kind: Service, metadata: {name: s, namespace: ns, ownerReferences: [{uid: o}]}, spec: {selector: {app: web}}}
   - {apiVersion: v1, kind: Service, metadata: {name: t, namespace: ns}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: ns}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: none, namespace: ns}, spec: {}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: ns}, spec: {selector: {matchLabels: {app: web}}}}
 """
 
 
@@ -128,6 +146,20 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
         self.assertEqual(seen(lambda lister: names(lister.dependents("o"))), ["default/p", "ns/s"])
         self.assertEqual(seen(lambda lister: lister.by_uid("uid-s"))["kind"], "Service")
 
+    def test_an_empty_selector_is_nothing_unless_the_watch_says_everything(self) -> None:
+        for labels, wanted in (({"app": "web"}, ["ns/all", "ns/web"]), ({}, ["ns/all"])):
+            with self.subTest(labels):
+                found = seen(lambda lister: names(lister.selecting("policy/v1/PodDisruptionBudget", "ns", labels)))
+                self.assertEqual(found, wanted)
+        self.assertEqual(seen(lambda lister: lister.selecting("v1/Service", "ns", {})), [])
+
+    def test_uptime_is_what_the_input_says(self) -> None:
+        self.assertEqual(seen(lambda lister: lister.uptime()), 0.0)
+        self.assertEqual(seen(lambda lister: lister.uptime(), "uptime: 12.5"), 12.5)
+        for wrong in ("-1", "true", "soon", ".inf", ".nan"):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "uptime: .* is not a number of seconds"):
+                run(lambda *_: None, f"uptime: {wrong}")
+
     def test_what_the_host_would_end_the_run_for_fails_it_even_if_it_is_caught(self) -> None:
         reads: list[tuple[Callable[[Lister], Any], str]] = [
             (lambda lister: lister.get("v1/Secret", "ns", "s"), "the manifest does not watch v1/Secret"),
@@ -136,13 +168,15 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
             (lambda lister: lister.list("v1/Pod", Query(label_selector="a b")), "does not parse"),
             (lambda lister: lister.selecting("v1/Pod", "default", {}), "does not declare `selects`"),
             (lambda lister: lister.resources(), "discovery: true"),
+            (lambda lister: lister.ask(live_list("v1/Pod", field_selector="spec.nodeName")), "not a term of a field selector"),
+            (lambda lister: lister.ask(live_list("v1/Secret", detail="projection")), "does not watch v1/Secret"),
         ]
         for read, message in reads:
 
             def careless(_key: Key, lister: Lister) -> None:
                 try:
                     read(lister)
-                except Exception:
+                except Fault:
                     pass
 
             with self.assertRaisesRegex(Fault, message):
@@ -179,6 +213,117 @@ raw: {/version: {major: "1"}}"""
             run(endless)
 
 
+ANSWERS = """
+live:
+  - {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default, labels: {a: b}}, spec: {nodeName: n1, containers: [{name: x, image: i}]}}
+  - {apiVersion: v1, kind: Pod, metadata: {name: q, namespace: default}, spec: {nodeName: n2}}
+  - {apiVersion: v1, kind: Secret, metadata: {name: s, namespace: default}, data: {x: eA==}}
+subresources:
+  - {kind: apps/v1/Deployment, namespace: default, name: web, subresource: scale, answer: {spec: {replicas: 3}}}
+reviews:
+  - {kind: a/v1/XReview, spec: {user: ann, is: true}, status: {allowed: true}}
+  - {kind: a/v1/XReview, status: {allowed: false}}
+  - {kind: a/v1/LocalXReview, namespace: ns, status: {n: 1}}
+signatures:
+  - {by: key, claims: {sub: bob}, answer: for.bob}
+  - {by: key, claims: {sub: ann}, answer: for.ann}
+  - {by: ca, error: {code: 0, reason: Expired}}
+calls:
+  - {endpoint: desk, operation: find, body: {name: ann}, answer: {place: here}}
+  - {endpoint: desk, operation: find, error: {code: 503, reason: Busy, message: later}}
+"""
+
+
+class Answers(unittest.TestCase):
+    """What a case answers to needs."""
+
+    def answer(self, need: Need) -> Any:
+        found: list[Any] = []
+
+        def reconcile(_key: Key, lister: Lister) -> None:
+            found.append(lister.ask(need))
+
+        run(reconcile, ANSWERS)
+        return found[0]
+
+    def test_live_lists_select_by_fields_and_give_as_much_as_is_asked_for(self) -> None:
+        def listed(**more: Any) -> Any:
+            return read_yaml(self.answer(live_list("v1/Pod", "default", **more)))
+
+        self.assertEqual(names(listed(field_selector="spec.nodeName=n1")), ["default/p"])
+        self.assertEqual(names(listed(field_selector="spec.nodeName!=n1,metadata.name==q")), ["default/q"])
+        self.assertEqual(names(listed(limit=1)), ["default/p"])
+        self.assertEqual([sorted(one) for one in listed()], [["apiVersion", "kind", "metadata"]] * 2)
+        self.assertEqual(listed(label_selector="a=b", detail="projection")[0]["spec"], {"containers": [{"name": "x"}]})
+        self.assertEqual(listed(label_selector="a=b", detail="whole")[0]["spec"]["containers"], [{"name": "x", "image": "i"}])
+        self.assertEqual(read_yaml(self.answer(live_list("v1/Secret", detail="whole")))[0]["data"], {"x": "eA=="})
+
+    def test_a_field_that_is_not_there_is_empty_and_others_are_compared_as_texts(self) -> None:
+        obj = {"spec": {"n": 1, "on": True, "none": None, "text": "a", "list": [1, "x"]}}
+        for selector, wanted in (
+            ("", True),
+            ("spec.n=1", True),
+            ("spec.on=true,spec.text=a", True),
+            ("spec.on=True", False),
+            ("spec.none=,spec.gone=,spec.text.deeper=", True),
+            ("spec.gone!=", False),
+            ("spec.list=[1,spec.text=a", False),
+            ("spec.text!=b", True),
+        ):
+            with self.subTest(selector):
+                self.assertEqual(all(term.matches(obj) for term in parse_fields(selector)), wanted)
+
+    def test_the_first_answer_that_fits_counts(self) -> None:
+        absent = "{}; a case has it in `{}` not found"
+        for need, wanted in (
+            (live_object("apps/v1/Deployment", "default", "web", subresource="scale"), {"spec": {"replicas": 3}}),
+            (live_object("apps/v1/Deployment", "default", "db", subresource="scale"), "apps/v1/Deployment/scale default/db; a case has it in `subresources` not found"),
+            (sign_jwt("key", {"sub": "ann", "aud": "x"}), "for.ann"),
+            (sign_jwt("key", {"sub": "eve"}), absent.format("a signature by key", "signatures")),
+            (sign_certificate("ca", "R", [], "a", "b"), "Expired"),
+            (call("desk", "find", {"name": "ann"}, timeout=1), {"place": "here"}),
+            (call("desk", "find", {}), "Busy"),
+            (call("desk", "look", {}), absent.format("an answer to desk/look {}", "calls")),
+            (review("a/v1/YReview", "", {"spec": {"user": "ann"}}), absent.format('a verdict on a/v1/YReview {"user": "ann"}', "reviews")),
+            (review("a/v1/LocalXReview", "other", {}), absent.format("a verdict on a/v1/LocalXReview null", "reviews")),
+        ):
+            with self.subTest(str(need)):
+                answer = self.answer(need)
+                if isinstance(answer, ApiError):
+                    self.assertEqual(answer.message if answer.code == 404 else answer.reason, wanted)
+                else:
+                    self.assertEqual(answer if isinstance(wanted, str) else read_yaml(answer), wanted)
+
+    def test_reviews_come_back_with_their_kind_and_status(self) -> None:
+        # True is not 1.
+        for user, is_it, allowed in (("ann", True, True), ("ann", 1, False), ("bob", True, False)):
+            asked = {"spec": {"user": user, "is": is_it, "more": "x"}}
+            wanted = {"apiVersion": "a/v1", "kind": "XReview", **asked, "status": {"allowed": allowed}}
+            self.assertEqual(read_yaml(self.answer(review("a/v1/XReview", "", asked))), wanted)
+        self.assertEqual(read_yaml(self.answer(review("a/v1/LocalXReview", "ns", {})))["status"], {"n": 1})
+
+    def test_the_short_ways_give_what_is_asked_for_and_retry_refusals(self) -> None:
+        def reconcile(_key: Key, lister: Lister) -> Outcome:
+            scale = lister.live("apps/v1/Deployment", "default", "web", subresource="scale") or {}
+            gone = lister.live("apps/v1/Deployment", "default", "db", subresource="scale")
+            status = lister.review("a/v1/XReview", "", {"spec": {"user": "ann", "is": True}})
+            return Outcome().keep("seen", f"{scale['spec']['replicas']} {gone} {status['allowed']}")
+
+        self.assertEqual(run(reconcile, ANSWERS)["state"], {"seen": "3 None True"})
+        refused = run(lambda _, lister: Outcome().keep("x", str(lister.review("a/v1/Y", "", {}))), ANSWERS)
+        self.assertEqual(refused["retry"], "ask for a Y: a verdict on a/v1/Y null; a case has it in `reviews` not found")
+
+    def test_entries_with_missing_or_unknown_fields_are_named(self) -> None:
+        for given, why in (
+            ("signatures: [{answer: x}]", r"signatures\[0\].by is missing"),
+            ("calls: [{endpoint: e, operation: o, reply: x}]", r"calls\[0\] has an unknown field reply: it may have endpoint, operation, body, answer, error"),
+            ("reviews: [{kind: a/v1/X, status: {}}, {kind: a/v1/X}]", r"reviews\[1\].status is missing"),
+            ("subresources: [{kind: a/v1/X, name: x, subresource: scale}]", r"subresources\[0\].answer is missing"),
+        ):
+            with self.subTest(given), self.assertRaisesRegex(ValueError, why):
+                run(lambda *_: None, given)
+
+
 class Shows(unittest.TestCase):
     def test_outcomes_look_as_the_expected_files_do(self) -> None:
         def reconcile(key: Key, lister: Lister) -> Outcome:
@@ -209,6 +354,51 @@ class Shows(unittest.TestCase):
         ]
         steps = [{"order": "slow-start", "mutations": first}, {"order": "sequential", "always": True, "mutations": second}]
         wanted = {"steps": steps, "requeueAfter": "90s", "state": {"x": None}, "observations": ["n{a,b} 1"]}
+        self.assertEqual(run(reconcile), wanted)
+
+    def test_needs_are_shown_by_their_parts(self) -> None:
+        needs = [
+            live_object("apps/v1/Deployment", "default", "web", subresource="scale"),
+            live_list("v1/Pod", "", "a=b", 5, field_selector="spec.nodeName=n1", detail="projection"),
+            live_list("v1/Pod", "ns", detail="whole"),
+            review("a/v1/XReview", "", {"spec": {"user": "ann"}}),
+            review("a/v1/LocalXReview", "ns", {}),
+            sign_jwt("key", {"sub": "ann"}),
+            sign_certificate("ca", "R", ["client auth"], "a", "b"),
+            call("desk", "find", {"name": "ann"}, timeout=2),
+            call("desk", "find", None),
+        ]
+
+        def reconcile(_key: Key, lister: Lister) -> Outcome:
+            try:
+                lister.ask(needs[0])
+            except Needs:
+                return Outcome(needs=needs)
+            return Outcome()
+
+        wanted = [
+            "get apps/v1/Deployment/scale default/web",
+            'list v1/Pod in "" with "a=b" and fields "spec.nodeName=n1", at most 5, as projections',
+            'list v1/Pod in "ns" with "", at most 500, whole',
+            {"review": "a/v1/XReview", "object": {"spec": {"user": "ann"}}},
+            {"review": "a/v1/LocalXReview in ns", "object": {}},
+            {"sign-jwt": "key", "claims": {"sub": "ann"}},
+            {"sign-certificate": "ca", "request": "R", "usages": ["client auth"], "notBefore": "a", "notAfter": "b"},
+            {"call": "desk/find", "body": {"name": "ann"}, "timeoutMs": 2000},
+            {"call": "desk/find", "body": None},
+        ]
+        self.assertEqual(run(reconcile, ANSWERS), {"asked": wanted, "steps": []})
+
+    def test_wakes_samples_and_labels_of_the_run_are_shown(self) -> None:
+        def reconcile(_key: Key, _lister: Lister) -> Outcome:
+            pod = Kind.of("v1/Pod")
+            outcome = Outcome().wake(Key("first", pod, "ns", "p")).wake(Key("second", Kind.of("pintle/v1/Tick"), "", "second"), 1.5)
+            outcome.observe("n", [], 0.5).observe("n", ["a"], 1, at=Done(Place(0, 1))).observe("n", ["b"], 2, at=Failed(Place(1, 0)))
+            return outcome.run_label("do", "this").run_label("do", "that").requeue_at("2027-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
+
+        samples = ["n{} 0.5", "n{a} 1 when steps[0].mutations[1] is done", "n{b} 2 when steps[1].mutations[0] has failed"]
+        wakes = ["first: v1/Pod ns/p", "second: pintle/v1/Tick second after 1.5s"]
+        wanted = {"steps": [], "requeueAfter": "2147483.647s", "observations": samples, "wake": wakes, "runLabels": {"do": "that"}}
         self.assertEqual(run(reconcile), wanted)
 
     def test_errors_are_shown(self) -> None:

@@ -10,12 +10,17 @@ SDK = Path(__file__).parents[1]
 COMPONENTIZE = "import sys; from componentize_py import script; sys.exit(script())"
 
 
+def make_bindings(folder: str, world: str) -> None:
+    """Writes what a component of a WIT world imports to a folder."""
+    wit = SDK.parents[1] / "wit"
+    make = [sys.executable, "-c", COMPONENTIZE, "-q", "-d", wit, "-w", world, "bindings", folder]
+    subprocess.run([*map(str, make)], check=True)
+
+
 class Types(unittest.TestCase):
     def check(self, folder: Path, *paths: str | Path) -> None:
         with tempfile.TemporaryDirectory() as bindings:
-            wit = SDK.parents[1] / "wit" / "released" / "0.1"
-            make = [sys.executable, "-c", COMPONENTIZE, "-q", "-d", wit, "-w", "controller", "bindings", bindings]
-            subprocess.run([*map(str, make)], check=True)
+            make_bindings(bindings, "controller")
             command = [sys.executable, "-m", "mypy", "--no-incremental", "--strict", *map(str, paths)]
             env = {"MYPYPATH": f"{SDK}:{bindings}", "PATH": ""}
             done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)

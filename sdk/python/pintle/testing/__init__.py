@@ -9,15 +9,16 @@
         def test_cases(self) -> None:
             check_cases(Path(__file__).parent, reconcile)
 
-The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `objects` (the cache), `live`
-(what the API server itself has; the same if absent), `raw` (path -> body), `discovery`, `config`, `state`, `attempt`, `failures`,
-`resources`. `settle`, with a third document, is for `pintle test`, which carries the outcomes out; it is ignored here.
+The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's first), `now`, `uptime` (seconds), `objects`
+(the cache), `live` (what the API server itself has; the same if absent), the answers to other needs (`subresources`, `reviews`,
+`signatures`, `calls`, `raw` (path -> body), `discovery`), `config`, `state`, `attempt`, `failures`, `resources`. `settle`, with a third document, is for `pintle test`, which carries the outcomes out; it is ignored here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import unified_diff
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..lister import Lister, MutationFailure
 from ..need import MAX_NEEDS
 from ..outcome import Outcome
 from ..status import equal
+from .answers import Answers
 from .render import duration, render_need, render_outcome
 from .world import Fault, World, resources_of, store
 from .yaml12 import read_yaml
@@ -40,7 +42,26 @@ Reconcile = Callable[[Key, Lister], Outcome | None]
 
 #: Calls of one run, as in the host.
 _MAX_ROUNDS = 8
-_INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "settle", "define"]
+_INPUT = [
+    "key",
+    "now",
+    "uptime",
+    "objects",
+    "live",
+    "config",
+    "state",
+    "attempt",
+    "failures",
+    "resources",
+    "subresources",
+    "reviews",
+    "signatures",
+    "calls",
+    "raw",
+    "discovery",
+    "settle",
+    "define",
+]
 
 
 def check_cases(folder: str | Path, reconcile: Reconcile, cases: str | Path = "cases") -> None:
@@ -112,6 +133,7 @@ class Fixture:
         world = World(
             manifest=manifest,
             now_text=given.get("now") or "2026-01-01T00:00:00Z",
+            uptime_seconds=_uptime(given.get("uptime")),
             objects=objects,
             live=objects if given.get("live") is None else store(given["live"]),
             settings={**defaults, **(given.get("config") or {})},
@@ -121,6 +143,7 @@ class Fixture:
             known=resources_of(given.get("resources") or []),
             raw=given.get("raw") or {},
             discovery=given.get("discovery") or {},
+            answers=Answers.read(given),
         )
         key = Key(root.get("queue") or queues[0], Kind.of(root["kind"]), root.get("namespace") or "", root["name"])
         return Fixture(key, world)
@@ -154,7 +177,7 @@ class Fixture:
             for need in result.needs:
                 if need not in self._world.asked:
                     self._world.asked.append(need)
-        shown = "; ".join(map(render_need, self._world.asked))
+        shown = "; ".join(str(render_need(need)) for need in self._world.asked)
         raise Fault(f"fault: the controller still asks for reads after {_MAX_ROUNDS} rounds: {shown}")
 
     def _round(self, reconcile: Reconcile) -> Outcome | Retry | Terminal:
@@ -169,6 +192,13 @@ class Fixture:
         if not isinstance(outcome, Outcome):
             raise TypeError(f"reconcile returned {outcome!r:.100} instead of an Outcome or None")
         return outcome
+
+
+def _uptime(given: Any) -> float:
+    seconds = 0.0 if given is None else given
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
+        raise ValueError(f"uptime: {seconds!r} is not a number of seconds")
+    return float(seconds)
 
 
 def _failure(given: Object) -> MutationFailure:

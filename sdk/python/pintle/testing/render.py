@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
+from ..encoding import milliseconds
+from ..errors import as_timedelta
 from ..kinds import Kind, Object, ObjectKey, key_of
 from ..mutation import Action, Apply, Create, Delete, DeleteCollection, Event, Mutation, Patch, Update
-from ..need import Discovery, LiveList, LiveObject, Need, RawPath
-from ..outcome import Outcome
+from ..need import Call, Discovery, LiveList, LiveObject, Need, RawPath, Review, SignCertificate, SignJwt
+from ..outcome import Done, Failed, Moment, Outcome, Place, Wake
 from ..status import equal
 from .world import World
 
@@ -26,14 +28,38 @@ def render_outcome(outcome: Outcome, world: World) -> Object:
         for step in outcome.steps
         if step.mutations
     ]
-    observations = [f"{one.metric}{{{','.join(one.labels)}}} {_number(one.value)}" for one in outcome.observations]
+    observations = [
+        f"{one.metric}{{{','.join(one.labels)}}} {_number(one.value)}{_moment(one.at)}" for one in outcome.observations
+    ]
     return _compact(
         needs=[render_need(need) for need in outcome.needs] or None,
         steps=steps,
         requeueAfter=None if outcome.requeue is None else duration(outcome.requeue),
         state=dict(outcome.state) or None,
         observations=observations or None,
+        wake=[_wake(one) for one in outcome.wakes] or None,
+        runLabels=dict(outcome.run_labels) or None,
     )
+
+
+def _moment(moment: Moment | None) -> str:
+    match moment:
+        case None:
+            return ""
+        case Done(place):
+            return f" when {_place(place)} is done"
+        case Failed(place):
+            return f" when {_place(place)} has failed"
+
+
+def _place(place: Place) -> str:
+    return f"steps[{place.step}].mutations[{place.position}]"
+
+
+def _wake(wake: Wake) -> str:
+    after = "" if wake.after is None else f" after {duration(as_timedelta(wake.after))}"
+    key = wake.key
+    return f"{key.queue}: {key.kind} {ObjectKey(key.namespace, key.name)}{after}"
 
 
 def _mutations(mutations: Iterable[Mutation], world: World) -> list[Object]:
@@ -88,17 +114,35 @@ def _action(action: Action, world: World) -> Object:
             return {"event": _event(action)}
 
 
-def render_need(need: Need) -> str:
-    """A read in words."""
+def render_need(need: Need) -> str | Object:
+    """A read in words, another need by its parts."""
     match need:
-        case LiveObject(kind, key):
-            return f"get {kind} {key}"
-        case LiveList(kind, namespace, label_selector, limit):
-            return f"list {kind} in {json.dumps(namespace)} with {json.dumps(label_selector or '')}, at most {limit}"
+        case LiveObject(kind, key, subresource):
+            return f"get {_target(kind, key, subresource)}"
+        case LiveList(kind, namespace, label_selector, limit, field_selector, detail):
+            fields = "" if field_selector is None else f" and fields {json.dumps(field_selector)}"
+            selected = f"{json.dumps(label_selector or '')}{fields}"
+            how_much = {"metadata": "", "projection": ", as projections", "whole": ", whole"}[detail]
+            return f"list {kind} in {json.dumps(namespace)} with {selected}, at most {limit}{how_much}"
         case RawPath(path):
             return f"get {path}"
         case Discovery():
             return "discover"
+        case Review(kind, namespace, obj):
+            return {"review": f"{kind} in {namespace}" if namespace else str(kind), "object": json.loads(obj)}
+        case SignJwt(key_name, claims):
+            return {"sign-jwt": key_name, "claims": json.loads(claims)}
+        case SignCertificate(authority, request, usages, not_before, not_after):
+            return {
+                "sign-certificate": authority,
+                "request": request,
+                "usages": list(usages),
+                "notBefore": not_before,
+                "notAfter": not_after,
+            }
+        case Call(endpoint, operation, body, timeout):
+            timeout_ms = None if timeout is None else milliseconds(timeout)
+            return {"call": f"{endpoint}/{operation}", "body": json.loads(body), **_compact(timeoutMs=timeout_ms)}
 
 
 def _event(event: Event) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..kinds import Kind, Object, ObjectKey, key_of
 from ..lister import ApiError, ApiResource, MutationFailure, OwnedBy, Query
-from ..need import Discovery, LiveList, LiveObject, Need, RawPath
+from ..need import Call, Detail, Discovery, LiveList, LiveObject, Need, RawPath, Review, SignCertificate, SignJwt
+from .answers import Answers, error_of, not_found, parse_fields
 from .manifest import project, segments, values_at
 from .selector import Requirement, from_label_selector, from_map, parse, selects
 
@@ -60,6 +61,7 @@ class World:
 
     manifest: dict[str, Any]
     now_text: str
+    uptime_seconds: float
     objects: list[Stored]
     live: list[Stored]
     settings: dict[str, Any]
@@ -70,6 +72,7 @@ class World:
     raw: dict[str, Any]
     #: `resources`, `failed`, `error` of a discovery.
     discovery: dict[str, Any]
+    answers: Answers
     #: Needs that were asked so far.
     asked: list[Need] = field(default_factory=list)
     #: The first fault of the run, also if the controller caught it.
@@ -77,6 +80,9 @@ class World:
 
     def now(self) -> str:
         return self.now_text
+
+    def uptime(self) -> float:
+        return self.uptime_seconds
 
     def get(self, kind: Kind, key: ObjectKey) -> str | None:
         whole = bool(self._watch(kind).get("whole"))
@@ -100,7 +106,9 @@ class World:
             if selector is None or one.key.namespace != namespace:
                 continue
             requirements = from_map(selector) if declared["form"] == "map" else from_label_selector(selector)
-            if requirements and selects(requirements, labels):
+            if requirements is None or not (requirements or declared.get("empty") == "everything"):
+                continue
+            if selects(requirements, labels):
                 found.append(self._text(one, False))
         return found
 
@@ -131,23 +139,53 @@ class World:
         if need not in self.asked:
             return None
         match need:
-            case LiveObject(kind, key):
+            case LiveObject(kind, key, None):
                 found = next((one.value for one in self.live if (one.kind, one.key) == (kind, key)), None)
-                return _not_found(f"{kind} {key}") if found is None else json.dumps(found)
-            case LiveList(kind, namespace, label_selector, limit):
-                requirements = self._selector(label_selector)
-                matching = [
-                    project(one.value, [["apiVersion"], ["kind"], ["metadata"]])
-                    for one in self.live
-                    if one.kind == kind and namespace in ("", one.key.namespace) and selects(requirements, one.labels)
-                ]
-                return json.dumps(matching[:limit])
+                return not_found(f"{kind} {key}") if found is None else json.dumps(found)
+            case LiveObject(kind, key, str(subresource)):
+                return self.answers.subresource(kind, key, subresource)
+            case LiveList():
+                return self._live_list(need)
             case RawPath(path):
-                return json.dumps(self.raw[path]) if path in self.raw else _not_found(path)
+                return json.dumps(self.raw[path]) if path in self.raw else not_found(path)
+            case Review():
+                return self.answers.review(need)
+            case SignJwt() | SignCertificate():
+                return self.answers.signature(need)
+            case Call():
+                return self.answers.call(need)
             case Discovery():
                 self._needs_discovery()
                 error = self.discovery.get("error")
-                return ApiError(**error) if error else json.dumps(self.discovery.get("failed") or [])
+                return error_of(error) if error else json.dumps(self.discovery.get("failed") or [])
+        raise TypeError(f"{need!r:.100} is not a need")
+
+    def _live_list(self, need: LiveList) -> str:
+        if need.detail == "projection":
+            self._watch(need.kind)
+        requirements = self._selector(need.label_selector)
+        try:
+            terms = parse_fields(need.field_selector or "")
+        except ValueError as error:
+            raise self._fail(str(error)) from None
+        matching = [
+            one
+            for one in self.live
+            if one.kind == need.kind
+            and need.namespace in ("", one.key.namespace)
+            and selects(requirements, one.labels)
+            and all(term.matches(one.value) for term in terms)
+        ]
+        return f"[{','.join(self._live_text(one, need.detail) for one in matching[: need.limit])}]"
+
+    def _live_text(self, one: Stored, detail: Detail) -> str:
+        match detail:
+            case "metadata":
+                return json.dumps(project(one.value, [["apiVersion"], ["kind"], ["metadata"]]))
+            case "projection":
+                return self._text(one, False)
+            case "whole":
+                return json.dumps(one.value)
 
     def original(self, kind: Kind, key: ObjectKey) -> Object | None:
         """The cached object that an update would replace."""
@@ -262,7 +300,3 @@ def _index_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, str | int | float) else None
-
-
-def _not_found(what: str) -> ApiError:
-    return ApiError(404, "NotFound", f"{what} not found")
