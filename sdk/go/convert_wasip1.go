@@ -5,7 +5,9 @@ package pintle
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	w "pintle.dev/sdk/internal/wit/imports/pintle_controller_types"
@@ -55,6 +57,14 @@ func milliseconds(duration time.Duration) wit.Option[uint32] {
 	return wit.Some(number(whole))
 }
 
+// durationOf is a time in seconds. What no Duration can be is none at all.
+func durationOf(seconds float64) time.Duration {
+	if !(seconds > 0 && seconds < float64(math.MaxInt64)/float64(time.Second)) {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
 // oneOf finds a name in the order of the contract. Names come from constants, so another one is a mistake of the program.
 func oneOf[T ~string](name T, names ...T) uint8 {
 	for i, known := range names {
@@ -85,18 +95,30 @@ func needTo(need Need) w.Need {
 	switch need.Type {
 	case LiveObject:
 		object := w.ObjectKey{Namespace: need.Namespace, Name: need.Name}
-		return w.MakeNeedLiveObject(w.LiveObject{Kind: kindTo(need.Kind), Object: object})
+		return w.MakeNeedLiveObject(w.LiveObject{Kind: kindTo(need.Kind), Object: object, Subresource: optional(need.Subresource)})
 	case LiveList:
 		return w.MakeNeedLiveList(w.LiveList{
 			Kind: kindTo(need.Kind), Namespace: need.Namespace,
-			LabelSelector: optional(need.LabelSelector), Limit: number(int64(need.Limit)),
+			LabelSelector: optional(need.LabelSelector), FieldSelector: optional(need.FieldSelector),
+			Detail: oneOf(need.Detail, DetailMetadata, DetailProjection, DetailWhole), Limit: number(int64(need.Limit)),
 		})
 	case RawPath:
 		return w.MakeNeedRawPath(need.Path)
 	case Discovery:
 		return w.MakeNeedDiscovery()
+	case LiveReview:
+		return w.MakeNeedReview(w.Review{Kind: kindTo(need.Kind), Namespace: need.Namespace, Object: need.Body})
+	case SignedJWT:
+		return w.MakeNeedSignJwt(w.SignJwt{Key: need.Key, Claims: need.Body})
+	case SignedCertificate:
+		return w.MakeNeedSignCertificate(w.SignCertificate(*need.Certificate))
+	case EndpointCall:
+		return w.MakeNeedCall(w.Call{
+			Endpoint: need.Endpoint, Operation: need.Operation, Body: need.Body, TimeoutMs: milliseconds(need.Timeout),
+		})
 	}
-	panic(fmt.Sprintf("need of type %q: make needs by NeedObject, NeedList, NeedPath or NeedDiscovery", need.Type))
+	panic(fmt.Sprintf("need of type %q: make needs by NeedObject, NeedList, NeedPath, NeedDiscovery, NeedReview, NeedJWT, "+
+		"NeedCertificate or NeedCall", need.Type))
 }
 
 func convertAll[A, B any](from []A, convert func(A) B) []B {
@@ -128,9 +150,31 @@ func outcomeTo(outcome *Outcome) w.Outcome {
 			return w.StateWrite{Name: write.Name, Value: wit.Some(write.Value)}
 		}),
 		Observations: convertAll(outcome.Observations, func(sample Observation) w.Observation {
-			return w.Observation{Metric: sample.Metric, Labels: sample.Labels, Value: sample.Value}
+			return w.Observation{Metric: sample.Metric, Labels: sample.Labels, Value: sample.Value, At: momentTo(sample.At)}
 		}),
+		Wake:      convertAll(outcome.Wakes, wakeTo),
+		RunLabels: pairsOf(outcome.RunLabels),
 	}
+}
+
+func wakeTo(wake Wake) w.Wake {
+	object := w.ObjectKey{Namespace: wake.Key.Namespace, Name: wake.Key.Name}
+	return w.Wake{Key: w.Key{Queue: wake.Key.Queue, Kind: kindTo(wake.Key.Kind), Object: object}, AfterMs: milliseconds(wake.After)}
+}
+
+func momentTo(moment Moment) w.Moment {
+	place := w.Place{Step: number(int64(moment.Place.Step)), Position: number(int64(moment.Place.Position))}
+	makers := [...]func(w.Place) w.Moment{func(w.Place) w.Moment { return w.MakeMomentNow() }, w.MakeMomentDone, w.MakeMomentFailed}
+	return makers[oneOf(moment.When, WhenAccepted, WhenDone, WhenFailed)](place)
+}
+
+// pairsOf is sorted: the order of a map is another one each time, and a run shall be the same each time.
+func pairsOf(values map[string]string) []wit.Tuple2[string, string] {
+	pairs := make([]wit.Tuple2[string, string], 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		pairs = append(pairs, wit.Tuple2[string, string]{F0: name, F1: values[name]})
+	}
+	return pairs
 }
 
 func mutationTo(m Mutation) w.Mutation {

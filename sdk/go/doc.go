@@ -16,16 +16,50 @@
 // keeps the caches, carries out the outcome, and does not call again for the same key before the caches have seen the writes. A run that
 // fails is repeated with a growing delay.
 //
-// To read: [Get], [List], [Query], [Selecting], [Dependents], [Config]. From the API server itself: [Live], [Ask].
+// To read: [Get], [List], [Query], [Selecting], [Dependents], [Config]. From the API server itself: [Live], [LiveSubresource], [Ask].
 // To write: [Outcome], [Sequential], [Parallel], [Create], [Patch], [Apply], [Delete]; to want a set of children: [Children].
 // To clean up: [HasFinalizer], [AddFinalizer], [RemoveFinalizer]. To tell: [PatchStatus], [SetCondition], [NewEvent], [Infof].
 // To notice changes: [Hash]. To test without WebAssembly: package pintletest.
 //
+// # Other keys
+//
+// A run can make other keys of the plugin run, at once or later, for example the tick of a queue:
+//
+//	outcome.Wake(pintle.Key{Queue: "nodes", Kind: nodes, Name: "n1"})
+//	outcome.WakeAfter(pintle.Key{Queue: "rounds", Kind: pintle.MustKind("pintle/v1/Tick"), Name: "rounds"}, time.Minute)
+//
+// So can a mapping: see [ExportMapping]. [Outcome.RequeueAt] runs the key itself again at a time, however far away.
+//
+// # What the cache does not have
+//
+// The first round of a run ends with an error that names what is needed; return it. The host calls again with the answer. Everything
+// here is granted or declared in the manifest, and refused otherwise.
+//
+//	// A subresource.
+//	scale, err := pintle.LiveSubresource[Scale](lister, deployments, namespace, name, "scale")
+//	// Objects that a field selector matches; the cache need not have them.
+//	need := pintle.NeedList(pods, "", "", 500).WithFields("spec.nodeName=n1").WithDetail(pintle.DetailWhole)
+//	text, err := pintle.Ask(lister, need)
+//	// A verdict of the API server, here on a SubjectAccessReview.
+//	status, err := pintle.Review[Status](lister, accessReviews, "", review)
+//	// A token by a key, and a certificate by an authority, which are settings; neither enters the plugin.
+//	token, err := pintle.Ask(lister, pintle.NeedJWT("key", map[string]any{"sub": name}))
+//	pem, err := pintle.Ask(lister, pintle.NeedCertificate(request))
+//	// An operation of an endpoint outside of the cluster, which the operator has bound.
+//	body, err := pintle.Ask(lister, pintle.NeedCall("desk", "look-up", map[string]any{"name": name}))
+//
+// A refusal is an [APIError], whose Reason can be looked at by [errors.As].
+//
+// # Metrics
+//
+// [Outcome.Observe] adds a sample for a metric of the manifest. With [Outcome.ObserveAt] and [Outcome.LastPlace] it counts only when a
+// write has succeeded, or failed. [Outcome.RunLabel] sets a label for metrics of runs. Time that passes is measured by [Lister.Uptime].
+//
 // # What is different in a plugin
 //
 // "pintle build" compiles with GOOS=wasip1. There are no files, no network and no environment; the clock and random numbers are always the
-// same, so use [Lister.Now]. Goroutines work but there is one processor, and none shall outlive the run. Instances are slow to start, so
-// the manifest says "instances: pooled": variables of the package survive a run, and must not change what a run says.
+// same, so use [Lister.Now] and [Lister.Uptime]. Goroutines work but there is one processor, and none shall outlive the run. Instances are
+// slow to start, so the manifest says "instances: pooled": variables of the package survive a run, and must not change what a run says.
 //
 // A panic ends the run as a fault: its type, message and place are written to the log with the key, and the instance is replaced.
 //

@@ -1,6 +1,7 @@
 package pintle_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -60,6 +61,91 @@ objects:
 		fmt.Println(mutation.Patch, mutation.Kind, mutation.Namespace, mutation.Name)
 	}
 	// Output: apply v1/ServiceAccount default robot
+}
+
+// sweep deletes one Pod of a node, counts that, and looks at the next node in a minute.
+func sweep(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
+	pods := pintle.MustKind("v1/Pod")
+	text, err := pintle.Ask(lister, pintle.NeedList(pods, "", "", 1).WithFields("spec.nodeName="+key.Name))
+	if err != nil {
+		return nil, err
+	}
+	var found []struct {
+		Metadata pintle.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, pintle.Terminal("pods of %s: %w", key.Name, err)
+	}
+	outcome := new(pintle.Outcome).RunLabel("node", key.Name)
+	for _, pod := range found {
+		deletion := pintle.Delete(pods, pod.Metadata.Namespace, pod.Metadata.Name).WithUID(pod.Metadata.UID)
+		outcome.Then(pintle.Sequential(deletion))
+		if place, ok := outcome.LastPlace(); ok {
+			outcome.ObserveAt(place.Done(), "pods_deleted_total", 1)
+		}
+	}
+	return outcome.WakeAfter(pintle.Key{Queue: "nodes", Kind: key.Kind, Name: "n2"}, time.Minute), nil
+}
+
+func ExampleOutcome_ObserveAt() {
+	fixture, err := pintletest.Parse([]byte("queues: [{name: nodes}]"), []byte(`
+key: {kind: v1/Node, name: n1}
+live:
+  - {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: default}, spec: {nodeName: n1}}
+  - {apiVersion: v1, kind: Pod, metadata: {name: db, namespace: default}, spec: {nodeName: n2}}
+`))
+	if err != nil {
+		panic(err)
+	}
+	result, _ := fixture.Run(sweep)
+	for _, sample := range result.Outcome.Observations {
+		fmt.Println(sample.Metric, sample.At.When, sample.At.Place)
+	}
+	fmt.Println(result.Outcome.Steps[0].Mutations[0].Name, result.Outcome.Wakes[0].Key.Name, result.Outcome.Wakes[0].After)
+	// Output:
+	// pods_deleted_total done {0 0}
+	// web n2 1m0s
+}
+
+// admit asks whether a user may read Pods, and gets a token for one who may.
+func admit(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
+	reviews := pintle.MustKind("authorization.k8s.io/v1/SubjectAccessReview")
+	verdict, err := pintle.Review[struct{ Allowed bool }](lister, reviews, "", pintle.Object{"spec": pintle.Object{
+		"user": key.Name, "resourceAttributes": pintle.Object{"verb": "get", "resource": "pods"},
+	}})
+	if err != nil || !verdict.Allowed {
+		return nil, err
+	}
+	token, err := pintle.Ask(lister, pintle.NeedJWT("signer", pintle.Object{"sub": key.Name}))
+	if refusal := (*pintle.APIError)(nil); errors.As(err, &refusal) {
+		return nil, pintle.RetryAfter(time.Minute, "no token: %s", refusal.Reason)
+	} else if err != nil {
+		return nil, err
+	}
+	_, err = pintle.Ask(lister, pintle.NeedCall("desk", "hand-over", pintle.Object{"token": string(token)}))
+	return nil, err
+}
+
+func ExampleAsk() {
+	fixture, err := pintletest.Parse([]byte("queues: [{name: users}]"), []byte(`
+key: {kind: example.com/v1/User, name: ann}
+reviews: [{kind: authorization.k8s.io/v1/SubjectAccessReview, spec: {user: ann}, status: {allowed: true}}]
+signatures: [{by: signer, claims: {sub: ann}, answer: for.ann.x}]
+calls: [{endpoint: desk, operation: hand-over, answer: {}}]
+`))
+	if err != nil {
+		panic(err)
+	}
+	result, asked := fixture.Run(admit)
+	for _, need := range asked {
+		fmt.Println(need.Type, need.Body)
+	}
+	fmt.Println(result.Err)
+	// Output:
+	// review {"spec":{"resourceAttributes":{"resource":"pods","verb":"get"},"user":"ann"}}
+	// sign-jwt {"sub":"ann"}
+	// call {"token":"for.ann.x"}
+	// <nil>
 }
 
 func ExampleHash() {

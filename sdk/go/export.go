@@ -16,12 +16,13 @@ import (
 type ReconcileFunc func(key Key, lister Lister) (*Outcome, error)
 
 // MappingFunc says which keys a change of an object touches, where the rules of the manifest cannot: for watches with to: plugin.
-// old is nil for a new object, new for a deleted one; both are projections.
-type MappingFunc func(kind Kind, old, new json.RawMessage, lister Lister) []Key
+// old is nil for a new object, new for a deleted one; both are projections. It gives each [Key] at once, or a [Wake], which can wait;
+// at most 10,000 of them for one change.
+type MappingFunc[K Key | Wake] func(kind Kind, old, new json.RawMessage, lister Lister) []K
 
 var (
 	reconcileFunc ReconcileFunc
-	mappingFunc   MappingFunc
+	mappingFunc   MappingFunc[Wake]
 )
 
 // Export makes a function the plugin's reconcile. Call it in an init function of the main package, whose main function stays empty,
@@ -29,7 +30,24 @@ var (
 func Export(reconcile ReconcileFunc) { reconcileFunc = reconcile }
 
 // ExportMapping makes a function the plugin's mapping, as [Export] does.
-func ExportMapping(keysOf MappingFunc) { mappingFunc = keysOf }
+func ExportMapping[K Key | Wake](keysOf MappingFunc[K]) { mappingFunc = wakesOf(keysOf) }
+
+// wakesOf is the mapping as the contract has it.
+func wakesOf[K Key | Wake](keysOf MappingFunc[K]) MappingFunc[Wake] {
+	return func(kind Kind, old, new json.RawMessage, lister Lister) []Wake {
+		keys := keysOf(kind, old, new, lister)
+		wakes := make([]Wake, len(keys))
+		for i, key := range keys {
+			switch key := any(key).(type) {
+			case Key:
+				wakes[i] = Wake{Key: key}
+			case Wake:
+				wakes[i] = key
+			}
+		}
+		return wakes
+	}
+}
 
 // panicMessage tells of a panic: what was thrown, where, and for which key. To be called by the deferred function that recovers.
 func panicMessage(recovered any, what string) string {

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"maps"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,19 +57,14 @@ func run(key w.Key, lister *v.Lister) export_wit_world.Result {
 	return wit.Ok[w.Outcome, w.ReconcileError](outcomeTo(result.Outcome))
 }
 
-func runMapping(kind w.Kind, old, new wit.Option[string], lister *v.Lister) []w.Key {
+func runMapping(kind w.Kind, old, new wit.Option[string], lister *v.Lister) []w.Wake {
 	defer runtime.Gosched()
 	defer lister.Drop()
 	defer tellPanic(func() string { return "mapping of " + kindFrom(kind).String() })
 	if mappingFunc == nil {
 		panic("the manifest maps changes with to: plugin, but the program exports no mapping: call pintle.ExportMapping in an init function")
 	}
-	keys := mappingFunc(kindFrom(kind), textFrom(old), textFrom(new), wasmLister{lister})
-	converted := make([]w.Key, len(keys))
-	for i, key := range keys {
-		converted[i] = w.Key{Queue: key.Queue, Kind: kindTo(key.Kind), Object: w.ObjectKey{Namespace: key.Namespace, Name: key.Name}}
-	}
-	return converted
+	return convertAll(mappingFunc(kindFrom(kind), textFrom(old), textFrom(new), wasmLister{lister}), wakeTo)
 }
 
 // tellPanic writes a panic to the log and lets it go on, so that it ends the instance as a trap, and the host counts a fault.
@@ -94,6 +87,8 @@ func (l wasmLister) Now() time.Time {
 	return now.UTC()
 }
 
+func (l wasmLister) Uptime() time.Duration { return durationOf(l.handle.Uptime()) }
+
 func (l wasmLister) GetJSON(kind Kind, namespace, name string) json.RawMessage {
 	return textFrom(l.handle.Get(kindTo(kind), w.ObjectKey{Namespace: namespace, Name: name}))
 }
@@ -107,12 +102,7 @@ func (l wasmLister) Count(kind Kind, query Query) int {
 }
 
 func (l wasmLister) SelectingJSON(kind Kind, namespace string, labels map[string]string) []json.RawMessage {
-	pairs := make([]wit.Tuple2[string, string], 0, len(labels))
-	// The order of a map is another one each time, and a run shall be the same each time.
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, wit.Tuple2[string, string]{F0: name, F1: labels[name]})
-	}
-	return textsFrom(l.handle.Selecting(kindTo(kind), namespace, pairs))
+	return textsFrom(l.handle.Selecting(kindTo(kind), namespace, pairsOf(labels)))
 }
 
 func (l wasmLister) DependentsJSON(uid string) []json.RawMessage {

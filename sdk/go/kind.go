@@ -62,6 +62,9 @@ func (k *Kind) UnmarshalText(text []byte) (err error) {
 }
 
 // Key is the root object of a run: one entry of one work queue of this plugin. The object may be gone by now.
+//
+// The tick of a queue, with tickMs in the manifest, has the kind pintle/v1/Tick, no namespace, and the name of the queue. It is no
+// object, so [Get] finds nothing.
 type Key struct {
 	// Queue is the name that the manifest declares.
 	Queue string

@@ -15,6 +15,9 @@ import (
 type Lister interface {
 	// Now is the time at which this run began, to the microsecond, in UTC. The clock of the program itself shows nothing real.
 	Now() time.Time
+	// Uptime is the time from the start of the host to the beginning of this run, by a clock that nobody sets. Only differences of two
+	// values of the same host have a meaning: keep one by [Outcome.Keep], which is lost together with this clock.
+	Uptime() time.Duration
 	// GetJSON is the object, whole if its watch declares whole; nil if it is not in the cache.
 	GetJSON(kind Kind, namespace, name string) json.RawMessage
 	// ListJSON is the objects that match, ordered by namespace and name.
@@ -93,16 +96,48 @@ func Config[T any](lister Lister) (T, error) {
 // In the first round of a run the error is a [NeedsError]: return it, the host then reads and runs the key again.
 // A refusal of the server is an [APIError], and counts as a retry. Otherwise as for [Get].
 func Live[T any](lister Lister, kind Kind, namespace, name string) (*T, error) {
-	text, err := Ask(lister, NeedObject(kind, namespace, name))
+	return live[T](lister, NeedObject(kind, namespace, name), Ref{kind, namespace, name}.String())
+}
+
+// LiveSubresource reads a subresource of an object, for example scale, as the API server itself has it now; nil if the object is gone
+// there. The manifest must grant get of the subresource. Errors as for [Live].
+func LiveSubresource[T any](lister Lister, kind Kind, namespace, name, subresource string) (*T, error) {
+	what := subresource + " of " + Ref{kind, namespace, name}.String()
+	return live[T](lister, NeedObject(kind, namespace, name).WithSubresource(subresource), what)
+}
+
+func live[T any](lister Lister, need Need, what string) (*T, error) {
+	text, err := Ask(lister, need)
 	switch refusal := (*APIError)(nil); {
 	case asAPIError(err, &refusal) && refusal.Code == 404:
 		return nil, nil
 	case refusal != nil:
-		return nil, fmt.Errorf("read %s: %w", Ref{kind, namespace, name}, refusal)
+		return nil, fmt.Errorf("read %s: %w", what, refusal)
 	case err != nil:
 		return nil, err
 	}
-	return decode[T](kind, text)
+	return decode[T](need.Kind, text)
+}
+
+// Review asks the API server for a verdict, and gives the status of the review, for example of a SubjectAccessReview. review is the
+// object with its spec; see [NeedReview]. namespace is empty for cluster-scoped kinds. Errors as for [Live].
+func Review[T any](lister Lister, kind Kind, namespace string, review any) (*T, error) {
+	text, err := Ask(lister, NeedReview(kind, namespace, review))
+	if refusal := (*APIError)(nil); asAPIError(err, &refusal) {
+		return nil, fmt.Errorf("ask for a %s: %w", kind.Name, refusal)
+	} else if err != nil {
+		return nil, err
+	}
+	answer, err := decode[struct {
+		Status *T `json:"status"`
+	}](kind, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status == nil:
+		return nil, fmt.Errorf("ask for a %s: the answer has no status", kind.Name)
+	}
+	return answer.Status, nil
 }
 
 func asAPIError(err error, target **APIError) bool {
@@ -111,7 +146,9 @@ func asAPIError(err error, target **APIError) bool {
 	return ok
 }
 
-// Ask gives the answer to any need. The error is a [NeedsError] in the first round: return it; or the server's refusal, an [APIError].
+// Ask gives the answer to any need: JSON, but the text of a token or a certificate for signatures.
+//
+// The error is a [NeedsError] in the first round: return it; or a refusal, an [APIError].
 func Ask(lister Lister, need Need) (json.RawMessage, error) {
 	answer := lister.Answer(need)
 	if answer == nil {

@@ -1,6 +1,9 @@
 package pintle
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Outcome is what one run wants. The zero value, as well as nil, wants nothing.
 //
@@ -16,6 +19,20 @@ type Outcome struct {
 	RequeueAfter time.Duration
 	State        []StateWrite
 	Observations []Observation
+	// Wakes are other keys of this plugin to run, at most 10,000. They are added when the outcome is accepted, before its writes are sent.
+	Wakes []Wake
+	// RunLabels are values of labels for the metrics of runs, those with of: runs in the manifest, by label name.
+	RunLabels map[string]string
+}
+
+// LongestRequeue is the longest time until a key runs again: the most milliseconds that the contract has, 24.8 days.
+const LongestRequeue = math.MaxInt32 * time.Millisecond
+
+// Wake is another key of the plugin to run.
+type Wake struct {
+	Key Key
+	// After is the time that must pass first; at once if it is 0. In milliseconds on the wire, rounded up.
+	After time.Duration
 }
 
 // StateWrite keeps a value under a name for later runs of this plugin, or forgets it.
@@ -32,7 +49,39 @@ type Observation struct {
 	Labels []string
 	// Value is added to a counter, set on a gauge, observed by a histogram.
 	Value float64
+	// At is when the sample counts; when the outcome is accepted if it is zero.
+	At Moment
 }
+
+// Place is that of a mutation in an outcome, from 0.
+type Place struct {
+	Step     int
+	Position int
+}
+
+// Done is when the mutation at this place has succeeded, or its refusal was tolerated.
+func (p Place) Done() Moment { return Moment{When: WhenDone, Place: p} }
+
+// Failed is when the mutation at this place has failed, or was not tried because another one had failed.
+func (p Place) Failed() Moment { return Moment{When: WhenFailed, Place: p} }
+
+// Moment says when a sample counts. See [Place.Done] and [Place.Failed]. The zero value: when the outcome is accepted, before its
+// writes are sent, so that the next try of a failed run counts again.
+type Moment struct {
+	When When
+	// Place is that of the mutation, for WhenDone and WhenFailed.
+	Place Place
+}
+
+// When is a kind of moments.
+type When string
+
+// Kinds of moments.
+const (
+	WhenAccepted When = ""
+	WhenDone     When = "done"
+	WhenFailed   When = "failed"
+)
 
 // Then adds a step, unless it is empty.
 func (o *Outcome) Then(step Step) *Outcome {
@@ -57,6 +106,23 @@ func (o *Outcome) Requeue(after time.Duration) *Outcome {
 	return o
 }
 
+// RequeueAt runs the key again at a time; now is that of the run, [Lister.Now]. The earliest of several calls counts.
+//
+// A key waits for at most [LongestRequeue]. A run for a later time comes then, and calls this again: do what is due by the clock, not
+// because the key runs.
+func (o *Outcome) RequeueAt(at, now time.Time) *Outcome {
+	return o.Requeue(min(at.Sub(now), LongestRequeue))
+}
+
+// Wake runs another key of this plugin at once. One that waits already is not added twice; the earlier time counts.
+func (o *Outcome) Wake(key Key) *Outcome { return o.WakeAfter(key, 0) }
+
+// WakeAfter runs another key of this plugin after this time, as [Outcome.Wake].
+func (o *Outcome) WakeAfter(key Key, after time.Duration) *Outcome {
+	o.Wakes = append(o.Wakes, Wake{Key: key, After: after})
+	return o
+}
+
 // Keep keeps a value under a name, for later runs of this plugin. It survives swaps of the plugin, but not a restart of the host.
 func (o *Outcome) Keep(name, value string) *Outcome {
 	o.State = append(o.State, StateWrite{Name: name, Value: value})
@@ -72,6 +138,35 @@ func (o *Outcome) Forget(name string) *Outcome {
 // Observe adds a sample of a metric; labels are values in the order of the manifest.
 func (o *Outcome) Observe(metric string, value float64, labels ...string) *Outcome {
 	o.Observations = append(o.Observations, Observation{Metric: metric, Labels: labels, Value: value})
+	return o
+}
+
+// ObserveAt is [Outcome.Observe] of a sample that counts at another moment, for example once a write has succeeded:
+//
+//	outcome.Then(pintle.Sequential(pintle.Delete(pods, namespace, name)))
+//	if deletion, ok := outcome.LastPlace(); ok {
+//		outcome.ObserveAt(deletion.Done(), "pods_deleted_total", 1)
+//	}
+func (o *Outcome) ObserveAt(at Moment, metric string, value float64, labels ...string) *Outcome {
+	o.Observations = append(o.Observations, Observation{Metric: metric, Labels: labels, Value: value, At: at})
+	return o
+}
+
+// LastPlace is the place of the mutation that was added last; not ok if there is none.
+func (o *Outcome) LastPlace() (place Place, ok bool) {
+	step := len(o.Steps) - 1
+	if step < 0 || len(o.Steps[step].Mutations) == 0 {
+		return Place{}, false
+	}
+	return Place{Step: step, Position: len(o.Steps[step].Mutations) - 1}, true
+}
+
+// RunLabel sets a label for the metrics of runs: those with of: runs in the manifest, which declare it. Labels that no run sets are empty.
+func (o *Outcome) RunLabel(name, value string) *Outcome {
+	if o.RunLabels == nil {
+		o.RunLabels = map[string]string{}
+	}
+	o.RunLabels[name] = value
 	return o
 }
 

@@ -1,5 +1,7 @@
 package pintle
 
+import "time"
+
 // Query says which objects to list; all that is set must hold. The zero value: every object of the kind.
 type Query struct {
 	// Namespace: all if empty.
@@ -82,30 +84,64 @@ type MutationFailure struct {
 	Causes []string `json:"causes"`
 }
 
-// Need is a read that the cache cannot answer. See [Live] for the short way, and [NeedObject], [NeedList], [NeedPath], [NeedDiscovery].
+// Need is a read that the cache cannot answer, or another question. [Ask] gives the answer; [Live], [LiveSubresource] and [Review] are
+// shorter. Make one with [NeedObject], [NeedList], [NeedPath], [NeedDiscovery], [NeedReview], [NeedJWT], [NeedCertificate], [NeedCall].
+//
+// At most 256 in one outcome, and 7 outcomes with needs in one run; more are a fault. An answer of more than 8 MiB, or one that makes the
+// run's answers more than 64 MiB, is a refusal with the reason TooLarge.
 type Need struct {
 	Type NeedType
-	// Kind, Namespace: of an object or a list.
+	// Kind, Namespace: of an object, a list or a review.
 	Kind      Kind
 	Namespace string
-	// Name: of an object.
-	Name string
-	// LabelSelector, Limit: of a list.
+	// Name, Subresource: of an object.
+	Name        string
+	Subresource string
+	// LabelSelector, FieldSelector, Detail, Limit: of a list.
 	LabelSelector string
+	FieldSelector string
+	Detail        Detail
 	Limit         int
 	// Path: of a raw read.
 	Path string
+	// Key is the setting that is the key of a token.
+	Key string
+	// Certificate: of a certificate.
+	Certificate *CertificateRequest
+	// Endpoint, Operation, Timeout: of a call.
+	Endpoint  string
+	Operation string
+	Timeout   time.Duration
+	// Body is the JSON text of a review, of the claims of a token, or of what a call sends.
+	Body string
 }
 
-// NeedType is a kind of reads.
+// NeedType is a kind of needs.
 type NeedType string
 
-// Kinds of reads.
+// Kinds of needs.
 const (
-	LiveObject NeedType = "object"
-	LiveList   NeedType = "list"
-	RawPath    NeedType = "path"
-	Discovery  NeedType = "discovery"
+	LiveObject        NeedType = "object"
+	LiveList          NeedType = "list"
+	RawPath           NeedType = "path"
+	Discovery         NeedType = "discovery"
+	LiveReview        NeedType = "review"
+	SignedJWT         NeedType = "sign-jwt"
+	SignedCertificate NeedType = "sign-certificate"
+	EndpointCall      NeedType = "call"
+)
+
+// Detail is how much of each object the answer to a list has.
+type Detail string
+
+// Details of lists.
+const (
+	// DetailMetadata is apiVersion, kind and metadata, without managedFields.
+	DetailMetadata Detail = ""
+	// DetailProjection is what the watch of the kind declares; only for kinds that the manifest watches.
+	DetailProjection Detail = "projection"
+	// DetailWhole is everything but managedFields.
+	DetailWhole Detail = "whole"
 )
 
 // NeedObject reads one object. Answer: the object.
@@ -114,7 +150,7 @@ func NeedObject(kind Kind, namespace, name string) Need {
 }
 
 // NeedList lists at most limit objects of a namespace (of all if it is empty) that the selector matches (all if it is empty).
-// Answer: a JSON array of objects with apiVersion, kind and metadata only.
+// Answer: a JSON array of objects with apiVersion, kind and metadata only, unless [Need.WithDetail] asks for more.
 func NeedList(kind Kind, namespace, labelSelector string, limit int) Need {
 	return Need{Type: LiveList, Kind: kind, Namespace: namespace, LabelSelector: labelSelector, Limit: limit}
 }
@@ -126,13 +162,82 @@ func NeedPath(path string) Need { return Need{Type: RawPath, Path: path} }
 // Answer: a JSON array of the group versions that did not answer; what was known of them is still shown.
 func NeedDiscovery() Need { return Need{Type: Discovery} }
 
-// Answer is the API server's answer to a need: a body or a refusal.
+// NeedReview asks the API server for a verdict: it creates a review, which is stored nowhere. Only kinds of authorization.k8s.io and
+// authentication.k8s.io whose names end in Review; the manifest must grant to create them. namespace is empty for cluster-scoped kinds.
+// apiVersion and kind of the review are filled in by the host. Answer: the review with its status.
+//
+// The review, as the claims of a token and the body of a call, is anything that encoding/json writes; a string is JSON text, and is sent
+// as it is. What cannot be written panics.
+func NeedReview(kind Kind, namespace string, review any) Need {
+	return Need{Type: LiveReview, Kind: kind, Namespace: namespace, Body: jsonOf(review)}
+}
+
+// NeedJWT asks for a JSON Web Token with these claims, an object as in [NeedReview]. key is a setting of type key; the key itself never
+// enters the plugin. The host adds the header: alg, by the key, and kid. Answer: the token, a compact JWS; it is text, not JSON.
+func NeedJWT(key string, claims any) Need {
+	return Need{Type: SignedJWT, Key: key, Body: jsonOf(claims)}
+}
+
+// NeedCertificate asks for a certificate, X.509 v3, that is never one of an authority. The host checks the request's own signature and
+// draws the serial number. Answer: the certificate in PEM; it is text, not JSON. If the authority's own certificate has expired, the
+// refusal has the reason Expired.
+func NeedCertificate(request CertificateRequest) Need {
+	return Need{Type: SignedCertificate, Certificate: &request}
+}
+
+// NeedCall asks for one operation of an endpoint outside of the cluster, which the manifest declares and the operator has bound. The host
+// sends it once, before the outcome is accepted: the plugin must expect to see its own half-done work. The body is as in [NeedReview].
+// Answer: the body of the response, JSON.
+func NeedCall(endpoint, operation string, body any) Need {
+	return Need{Type: EndpointCall, Endpoint: endpoint, Operation: operation, Body: jsonOf(body)}
+}
+
+// WithSubresource reads a subresource, for example scale, instead of the object. The grant must list it. For objects.
+func (n Need) WithSubresource(name string) Need {
+	n.Subresource = name
+	return n
+}
+
+// WithFields keeps the objects that a field selector matches, in the syntax of kubectl: spec.nodeName=n1. The API server knows which
+// fields a kind has for this. For lists.
+func (n Need) WithFields(selector string) Need {
+	n.FieldSelector = selector
+	return n
+}
+
+// WithDetail says how much of each object the answer has. For lists.
+func (n Need) WithDetail(detail Detail) Need {
+	n.Detail = detail
+	return n
+}
+
+// WithTimeout is how long to wait for the answer: at most 30 seconds, which is the default. In milliseconds on the wire, rounded up.
+// For calls.
+func (n Need) WithTimeout(timeout time.Duration) Need {
+	n.Timeout = timeout
+	return n
+}
+
+// CertificateRequest is a certificate to sign.
+type CertificateRequest struct {
+	// Authority is a setting of type authority: a certificate and its key, which never enter the plugin.
+	Authority string
+	// Request is in PEM: one CERTIFICATE REQUEST. Subject and subject alternative names are those of the request, nothing else of it is.
+	Request string
+	// Usages are key usages and extended key usages, as certificates.k8s.io names them: "digital signature", "client auth".
+	Usages []string
+	// NotBefore and NotAfter are in RFC 3339. The host cuts NotAfter to the end of the authority's certificate.
+	NotBefore string
+	NotAfter  string
+}
+
+// Answer is the answer to a need: a body or a refusal.
 type Answer struct {
 	Body    []byte
 	Refusal *APIError
 }
 
-// APIError is the API server's refusal of a live read.
+// APIError is a refusal: that of the API server, of an endpoint, or of the host, for example with the reason NotGranted.
 type APIError struct {
 	// Code is the HTTP status code; 0 if no answer came.
 	Code    int    `json:"code"`

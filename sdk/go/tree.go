@@ -46,15 +46,37 @@ func bodyOf(v any) json.RawMessage {
 	return textOf(tree)
 }
 
+// jsonOf is the JSON text of what is sent as it is: fields of structs stay in their order. A string is JSON text already.
+func jsonOf(v any) string {
+	if text, ok := v.(string); ok {
+		if !json.Valid([]byte(text)) {
+			panic(fmt.Sprintf("pintle: %q is not JSON", text))
+		}
+		return text
+	}
+	text, err := encode(v)
+	if err != nil {
+		panic(fmt.Sprintf("pintle: %T cannot be written as JSON: %v", v, err))
+	}
+	return string(text)
+}
+
 // textOf writes a tree. Trees have nothing that cannot be written.
 func textOf(tree any) json.RawMessage {
+	text, err := encode(tree)
+	if err != nil {
+		panic("pintle: " + err.Error())
+	}
+	return text
+}
+
+// encode is json.Marshal without escapes for HTML.
+func encode(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(tree); err != nil {
-		panic("pintle: " + err.Error())
-	}
-	return bytes.TrimSpace(text.Bytes())
+	err := encoder.Encode(v)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // prune takes out of tree what v has as zero structs in fields with omitempty.

@@ -101,7 +101,7 @@ mod tests {
             (drop (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
                 (i64.const 0) (i64.const 0) (i32.const 0) (i32.const 0)))
             i32.const 2048)
-        (func (export "pintle:controller/mapping@0.1.0#keys-of")
+        (func (export "pintle:controller/mapping@0.2.0#keys-of")
             (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) i32.const 2048))"#;
 
     fn wrapped(module: &str, world: &str) -> anyhow::Result<Vec<u8>> {
@@ -114,11 +114,11 @@ mod tests {
     fn a_module_that_asks_wasi_gets_its_answers_from_inside() {
         for (world, maps) in [(contract::CONTROLLER, false), (contract::MAPPING_CONTROLLER, true)] {
             let component = wrapped(MODULE, world).unwrap();
-            let check = |world| check::component(&component, Language::Go, world, "0.1.0");
+            let check = |world| check::component(&component, Language::Go, world, "0.2.0");
             check(world).unwrap();
             // The same module serves both WIT worlds: exports that a world lacks are left out.
             let text = String::from_utf8_lossy(&component).into_owned();
-            assert!(!maps || text.contains("pintle:controller/mapping@0.1.0"));
+            assert!(!maps || text.contains("pintle:controller/mapping@0.2.0"));
             assert_eq!(check(contract::MAPPING_CONTROLLER).is_ok(), maps);
         }
     }

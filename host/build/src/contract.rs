@@ -56,7 +56,7 @@ pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
         Language::Rust => NEXT,
         Language::C => RELEASED_0_1,
-        Language::Go => RELEASED_0_1,
+        Language::Go => NEXT,
         Language::JavaScript | Language::TypeScript => RELEASED_0_1,
         Language::Python => NEXT,
     }

@@ -191,7 +191,8 @@ mod tests {
     fn the_contract_and_the_sdk_are_the_projects_own_or_those_above_it() {
         let manifest = MANIFEST.replace("RULE", "self");
         let folder = project(&[
-            ("wit/released/0.1/controller.wit", contract::of(Language::Go).0),
+            ("wit/controller.wit", contract::of(Language::Go).0),
+            ("wit/released/0.1/controller.wit", "package pintle:controller@0.1.0;\n"),
             ("sdk/go/go.mod", ""),
             ("sdk/go/examples/web/manifest.yaml", &manifest),
             ("sdk/go/examples/web/go.mod", ""),
@@ -201,7 +202,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let example = root.join("sdk/go/examples/web");
         let open = || Project::open(&example, None).unwrap();
-        assert_eq!(open().contract().unwrap().path(), root.join("wit/released/0.1"));
+        assert_eq!(open().contract().unwrap().path(), root.join("wit"));
         assert_eq!(open().sdk().unwrap(), root.join("sdk/go"));
         fs::create_dir_all(example.join(".pintle/wit")).unwrap();
         fs::create_dir_all(example.join(".pintle/sdk/go")).unwrap();

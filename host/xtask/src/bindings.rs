@@ -17,6 +17,7 @@ use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
 use crate::{process, root};
 
 const WORLD: &str = "mapping-controller";
+const NEXT: &str = "wit";
 const RELEASED_0_1: &str = "wit/released/0.1";
 
 /// A language whose SDK carries generated code.
@@ -48,7 +49,7 @@ impl Language {
     /// The contract that its SDK speaks, a folder.
     fn contract(self) -> &'static str {
         match self {
-            Self::Go => RELEASED_0_1,
+            Self::Go => NEXT,
             Self::C => RELEASED_0_1,
         }
     }

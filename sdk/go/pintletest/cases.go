@@ -9,10 +9,14 @@
 // kinds, only projected fields, only declared indexes; anything else fails the case. The input has
 //
 //   - key: kind, namespace, name, and queue if it is not the manifest's first;
-//   - now: 2026-01-01T00:00:00Z if absent;
+//   - now: 2026-01-01T00:00:00Z if absent; uptime in seconds, 0 if absent;
 //   - objects: the cache. A missing uid becomes uid-NAME, a missing resourceVersion 1;
 //   - live: what the API server itself has, for needs; the same as objects if absent;
 //   - raw: path to body, for needs of raw paths; another path is not found;
+//   - subresources, each with kind, namespace, name, subresource and answer, for live reads of them;
+//   - reviews, each with kind, namespace, status, and the fields of the spec that it is about (all if absent);
+//   - signatures, each with by (a setting), an answer or an error, and the claims of the tokens that it is about (all if absent);
+//   - calls, each with endpoint, operation, an answer or an error, and the fields of the body that it is about (all if absent);
 //   - discovery: what a need for discovery finds: resources (those below if absent), failed (group versions), or an error;
 //   - config (the manifest's defaults if absent), state, attempt, failures, resources;
 //   - settle, with a third document, for pintle test, which carries the outcomes out; it is ignored here;

@@ -15,6 +15,9 @@ const (
 	maxNeeds  = 256
 )
 
+// maxUptime is a hundred years, in seconds.
+const maxUptime = 100 * 365 * 24 * 3600
+
 // input is the first document of a case. The package documents it.
 type input struct {
 	Key struct {
@@ -23,16 +26,22 @@ type input struct {
 		Namespace string      `json:"namespace"`
 		Name      string      `json:"name"`
 	} `json:"key"`
-	Now       string                   `json:"now"`
-	Objects   []map[string]any         `json:"objects"`
-	Live      *[]map[string]any        `json:"live"`
-	Config    map[string]any           `json:"config"`
-	State     map[string]string        `json:"state"`
-	Attempt   int                      `json:"attempt"`
-	Failures  []pintle.MutationFailure `json:"failures"`
-	Resources []pintle.APIResource     `json:"resources"`
-	Raw       map[string]any           `json:"raw"`
-	Discovery discovery                `json:"discovery"`
+	Now string `json:"now"`
+	// Uptime is in seconds.
+	Uptime       float64                  `json:"uptime"`
+	Objects      []map[string]any         `json:"objects"`
+	Live         *[]map[string]any        `json:"live"`
+	Config       map[string]any           `json:"config"`
+	State        map[string]string        `json:"state"`
+	Attempt      int                      `json:"attempt"`
+	Failures     []pintle.MutationFailure `json:"failures"`
+	Resources    []pintle.APIResource     `json:"resources"`
+	Raw          map[string]any           `json:"raw"`
+	Subresources []subresource            `json:"subresources"`
+	Reviews      []review                 `json:"reviews"`
+	Signatures   []signature              `json:"signatures"`
+	Calls        []call                   `json:"calls"`
+	Discovery    discovery                `json:"discovery"`
 	// Settle is for pintle test.
 	Settle any `json:"settle"`
 	// Define is a place for YAML anchors.
@@ -65,6 +74,9 @@ func Parse(manifestYAML, inputYAML []byte) (*Fixture, error) {
 	}
 	if in.Key.Kind == (pintle.Kind{}) || in.Key.Name == "" {
 		return nil, fmt.Errorf("input: key needs kind and name")
+	}
+	if !(in.Uptime >= 0 && in.Uptime <= maxUptime) {
+		return nil, fmt.Errorf("input: uptime: %v is not a number of seconds from 0 to %v", in.Uptime, float64(maxUptime))
 	}
 	if in.Key.Queue == "" {
 		if len(m.Queues) == 0 {
@@ -109,7 +121,7 @@ func (f *Fixture) Run(reconcile pintle.ReconcileFunc) (pintle.Result, []pintle.N
 			panic(fault(fmt.Sprintf("%d needs in one round, more than %d", n, maxNeeds)))
 		}
 		for _, need := range result.Outcome.Needs {
-			if !slices.Contains(f.Lister.asked, need) {
+			if !f.Lister.isAsked(need) {
 				f.Lister.asked = append(f.Lister.asked, need)
 			}
 		}

@@ -160,6 +160,11 @@ func (l *Lister) Now() time.Time {
 	return now.UTC().Truncate(time.Microsecond)
 }
 
+// Uptime implements [pintle.Lister].
+func (l *Lister) Uptime() time.Duration {
+	return time.Duration(l.input.Uptime * float64(time.Second))
+}
+
 // GetJSON implements [pintle.Lister].
 func (l *Lister) GetJSON(kind pintle.Kind, namespace, name string) json.RawMessage {
 	watch := l.watch(kind)
@@ -191,7 +196,8 @@ func (l *Lister) SelectingJSON(kind pintle.Kind, namespace string, of map[string
 	for _, object := range l.objects {
 		if object.ref.Kind == kind && object.ref.Namespace == namespace && watch.cached(object) {
 			selector := ownSelector(object, watch.Selects)
-			if selector != nil && !selector.Empty() && selector.Matches(labels.Set(of)) {
+			isPossible := selector != nil && (!selector.Empty() || watch.Selects.Empty == "everything")
+			if isPossible && selector.Matches(labels.Set(of)) {
 				found = append(found, object)
 			}
 		}
@@ -243,7 +249,7 @@ func (l *Lister) ByUIDJSON(uid string) json.RawMessage {
 // Resources implements [pintle.Lister].
 func (l *Lister) Resources() []pintle.APIResource {
 	l.mustDiscover()
-	if discovered := l.input.Discovery.Resources; discovered != nil && slices.Contains(l.asked, pintle.NeedDiscovery()) {
+	if discovered := l.input.Discovery.Resources; discovered != nil && l.isAsked(pintle.NeedDiscovery()) {
 		return *discovered
 	}
 	return l.input.Resources
@@ -269,53 +275,3 @@ func (l *Lister) Attempt() int { return l.input.Attempt }
 
 // Failures implements [pintle.Lister].
 func (l *Lister) Failures() []pintle.MutationFailure { return l.input.Failures }
-
-// Answer implements [pintle.Lister].
-func (l *Lister) Answer(need pintle.Need) *pintle.Answer {
-	if !slices.Contains(l.asked, need) {
-		return nil
-	}
-	switch need.Type {
-	case pintle.LiveObject:
-		ref := pintle.Ref{Kind: need.Kind, Namespace: need.Namespace, Name: need.Name}
-		for _, object := range l.live {
-			if object.ref == ref {
-				return &pintle.Answer{Body: textOf(object.tree)}
-			}
-		}
-		return notFound(ref.String())
-	case pintle.LiveList:
-		return l.answerList(need)
-	case pintle.RawPath:
-		if body, there := l.input.Raw[need.Path]; there {
-			return &pintle.Answer{Body: textOf(body)}
-		}
-		return notFound(need.Path)
-	default:
-		l.mustDiscover()
-		if refusal := l.input.Discovery.Error; refusal != nil {
-			return &pintle.Answer{Refusal: refusal}
-		}
-		failed := l.input.Discovery.Failed
-		if failed == nil {
-			failed = []string{}
-		}
-		return &pintle.Answer{Body: textOf(failed)}
-	}
-}
-
-func (l *Lister) answerList(need pintle.Need) *pintle.Answer {
-	selector := parseSelector(need.LabelSelector)
-	items := []any{}
-	for _, object := range l.live {
-		if len(items) < need.Limit && object.ref.Kind == need.Kind &&
-			(need.Namespace == "" || need.Namespace == object.ref.Namespace) && selector.Matches(labels.Set(object.meta.Labels)) {
-			items = append(items, project(object.tree, [][]string{{"apiVersion"}, {"kind"}, {"metadata"}}))
-		}
-	}
-	return &pintle.Answer{Body: textOf(items)}
-}
-
-func notFound(what string) *pintle.Answer {
-	return &pintle.Answer{Refusal: &pintle.APIError{Code: 404, Reason: "NotFound", Message: what + " not found"}}
-}

@@ -34,6 +34,8 @@ type index struct {
 type selects struct {
 	Field string `json:"field"`
 	Form  string `json:"form"`
+	// Empty is everything if an empty selector matches every object; otherwise it matches none.
+	Empty string `json:"empty"`
 }
 
 type queue struct {

@@ -22,6 +22,7 @@ watches:
   - {kind: v1/ConfigMap, whole: true}
   - {kind: v1/Service, selects: {field: spec.selector, form: map}}
   - {kind: apps/v1/ReplicaSet, selects: {field: spec.selector, form: labelSelector}}
+  - {kind: policy/v1/PodDisruptionBudget, selects: {field: spec.selector, form: labelSelector, empty: everything}}
 queues: [{name: first}, {name: second}]
 config:
   size: {type: integer, default: 3}
@@ -47,8 +48,26 @@ objects:
   - {apiVersion: v1, kind: Service, metadata: {name: s, namespace: default}, spec: {selector: {app: web}}}
   - {apiVersion: v1, kind: Service, metadata: {name: empty, namespace: default}, spec: {selector: {}}}
   - {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, namespace: default}, spec: {selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}}}
+  - {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r-empty, namespace: default}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: default}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: none, namespace: default}, spec: {}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: other, namespace: default}, spec: {selector: {matchLabels: {app: api}}}}
+uptime: 12.5
 live:
-  - {apiVersion: v1, kind: Pod, metadata: {name: live, namespace: default, labels: {app: web}}, spec: {}}
+  - {apiVersion: v1, kind: Pod, metadata: {name: live, namespace: default, labels: {app: web}}, spec: {nodeName: n1, priority: 5, containers: [{name: c, image: i}]}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a, uid: a}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, uid: b}}
+subresources:
+  - {kind: apps/v1/Deployment, namespace: default, name: web, subresource: scale, answer: {spec: {replicas: 3}}}
+reviews:
+  - {kind: authorization.k8s.io/v1/SubjectAccessReview, spec: {user: ann, n: 1}, status: {allowed: true}}
+  - {kind: authorization.k8s.io/v1/LocalSubjectAccessReview, namespace: default, status: {allowed: false}}
+signatures:
+  - {by: tokens, claims: {sub: ann, aud: {a: 1}}, answer: for.ann.x}
+  - {by: ca, error: {code: 0, reason: Expired, message: the authority has expired}}
+calls:
+  - {endpoint: desk, operation: look-up, body: {name: ann}, answer: {place: third floor}}
+  - {endpoint: desk, operation: look-up, error: {code: 404, reason: NotFound, message: nobody}}
 raw: {/apis/x: {a: 1}}
 discovery: {resources: [], failed: [x/v1]}
 resources: [{kind: v1/Pod, plural: pods, namespaced: true, verbs: [list]}]
@@ -106,6 +125,7 @@ func TestTheListerGivesWhatTheHostWouldGive(t *testing.T) {
 		"":            names(l.ListJSON(pods, pintle.Query{Namespace: "other"})),
 		"s":           names(l.SelectingJSON(pintle.MustKind("v1/Service"), "default", map[string]string{"app": "web"})),
 		"r":           names(l.SelectingJSON(pintle.MustKind("apps/v1/ReplicaSet"), "default", map[string]string{"app": "web"})),
+		"all":         names(l.SelectingJSON(pintle.MustKind("policy/v1/PodDisruptionBudget"), "default", map[string]string{"app": "web"})),
 		"dependent b": "dependent " + names(l.DependentsJSON("u")),
 		"m":           names([]json.RawMessage{l.ByUIDJSON("uid-m")}),
 	} {
@@ -121,6 +141,9 @@ func TestTheListerGivesWhatTheHostWouldGive(t *testing.T) {
 	}
 	if string(l.ConfigJSON()) != `{"name":"b","size":3}` || l.Attempt() != 2 || l.Failures()[0].Kind != pods || len(l.Resources()) != 1 {
 		t.Errorf("%s %d %+v", l.ConfigJSON(), l.Attempt(), l.Failures())
+	}
+	if l.Uptime() != 12500*time.Millisecond {
+		t.Error(l.Uptime())
 	}
 	if value, kept := l.State("kept"); value != "value" || !kept || !l.Now().Equal(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Error(value, l.Now())
@@ -199,6 +222,116 @@ func TestNeedsAreAnsweredUntilThereAreNoMore(t *testing.T) {
 	}
 }
 
+func TestNeedsAreShownAndAnsweredAsTheHostWould(t *testing.T) {
+	deployments := pintle.MustKind("apps/v1/Deployment")
+	review := pintle.MustKind("authorization.k8s.io/v1/SubjectAccessReview")
+	local := pintle.MustKind("authorization.k8s.io/v1/LocalSubjectAccessReview")
+	certificate := pintle.CertificateRequest{Authority: "ca", Request: "PEM", Usages: []string{"client auth"}, NotBefore: "a", NotAfter: "b"}
+	list := pintle.NeedList(pods, "default", "", 5)
+	for _, one := range []struct {
+		need   pintle.Need
+		shown  string
+		answer string
+	}{
+		{pintle.NeedObject(deployments, "default", "web").WithSubresource("scale"), `"get apps/v1/Deployment/scale default/web"`, `{"spec":{"replicas":3}}`},
+		{pintle.NeedObject(deployments, "default", "web").WithSubresource("status"), `"get apps/v1/Deployment/status default/web"`,
+			"404 NotFound apps/v1/Deployment/status default/web; a case has it in `subresources` not found"},
+		{pintle.NeedObject(deployments, "other", "web").WithSubresource("scale"), `"get apps/v1/Deployment/scale other/web"`,
+			"404 NotFound apps/v1/Deployment/scale other/web; a case has it in `subresources` not found"},
+		{list.WithFields("spec.nodeName=n1,spec.priority=5,spec.nodeName!=x"),
+			`"list v1/Pod in \"default\" with \"\" and fields \"spec.nodeName=n1,spec.priority=5,spec.nodeName!=x\", at most 5"`,
+			`[{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"},"name":"live","namespace":"default","resourceVersion":"1","uid":"uid-live"}}]`},
+		{list.WithFields("spec.nodeName=n2"), `"list v1/Pod in \"default\" with \"\" and fields \"spec.nodeName=n2\", at most 5"`, `[]`},
+		{list.WithFields("spec.none="), `"list v1/Pod in \"default\" with \"\" and fields \"spec.none=\", at most 5"`,
+			`[{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"},"name":"live","namespace":"default","resourceVersion":"1","uid":"uid-live"}}]`},
+		{list.WithFields("nothing"), `"list v1/Pod in \"default\" with \"\" and fields \"nothing\", at most 5"`,
+			`400 BadRequest invalid selector: 'nothing'; can't understand 'nothing'`},
+		{list.WithDetail(pintle.DetailProjection), `"list v1/Pod in \"default\" with \"\", at most 5, as projections"`,
+			`[{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"},"name":"live","namespace":"default","resourceVersion":"1","uid":"uid-live"},"spec":{"containers":[{"name":"c"}]}}]`},
+		{list.WithDetail(pintle.DetailWhole), `"list v1/Pod in \"default\" with \"\", at most 5, whole"`,
+			`[{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"},"name":"live","namespace":"default","resourceVersion":"1","uid":"uid-live"},"spec":{"containers":[{"image":"i","name":"c"}],"nodeName":"n1","priority":5}}]`},
+		{pintle.NeedList(configMaps, "", "", 2), `"list v1/ConfigMap in \"\" with \"\", at most 2"`,
+			`[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"1","uid":"a"}},` +
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","resourceVersion":"1","uid":"b"}}]`},
+		{pintle.NeedList(configMaps, "", "", 1), `"list v1/ConfigMap in \"\" with \"\", at most 1"`,
+			`[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"1","uid":"a"}}]`},
+		{pintle.NeedReview(review, "", pintle.Object{"spec": pintle.Object{"user": "ann", "n": 1, "more": "x"}}),
+			`{"object":{"spec":{"more":"x","n":1,"user":"ann"}},"review":"authorization.k8s.io/v1/SubjectAccessReview"}`,
+			`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"more":"x","n":1,"user":"ann"},"status":{"allowed":true}}`},
+		{pintle.NeedReview(review, "", `{"spec":{"user":"ann"}}`), `{"object":{"spec":{"user":"ann"}},"review":"authorization.k8s.io/v1/SubjectAccessReview"}`,
+			"404 NotFound a verdict on authorization.k8s.io/v1/SubjectAccessReview {\"user\":\"ann\"}; a case has it in `reviews` not found"},
+		{pintle.NeedReview(local, "default", `{}`), `{"object":{},"review":"authorization.k8s.io/v1/LocalSubjectAccessReview in default"}`,
+			`{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","status":{"allowed":false}}`},
+		{pintle.NeedReview(local, "default", `[]`), `{"object":[],"review":"authorization.k8s.io/v1/LocalSubjectAccessReview in default"}`,
+			`400 BadRequest a review is an object, not []`},
+		{pintle.NeedJWT("tokens", `{"sub": "ann", "aud": {"a": 1, "b": 2}}`), `{"claims":{"aud":{"a":1,"b":2},"sub":"ann"},"sign-jwt":"tokens"}`, `for.ann.x`},
+		{pintle.NeedJWT("tokens", `{"sub": "ann", "aud": "a"}`), `{"claims":{"aud":"a","sub":"ann"},"sign-jwt":"tokens"}`,
+			"404 NotFound a signature by tokens; a case has it in `signatures` not found"},
+		{pintle.NeedCertificate(certificate), `{"notAfter":"b","notBefore":"a","request":"PEM","sign-certificate":"ca","usages":["client auth"]}`,
+			`0 Expired the authority has expired`},
+		{pintle.NeedCall("desk", "look-up", pintle.Object{"name": "ann"}).WithTimeout(1500 * time.Millisecond),
+			`{"body":{"name":"ann"},"call":"desk/look-up","timeoutMs":1500}`, `{"place":"third floor"}`},
+		{pintle.NeedCall("desk", "look-up", pintle.Object{"name": "bob"}), `{"body":{"name":"bob"},"call":"desk/look-up"}`, `404 NotFound nobody`},
+		{pintle.NeedCall("desk", "forget", pintle.Object{"name": "ann"}), `{"body":{"name":"ann"},"call":"desk/forget"}`,
+			"404 NotFound an answer to desk/forget {\"name\":\"ann\"}; a case has it in `calls` not found"},
+	} {
+		f := fixture(t)
+		var answer string
+		result, asked := f.Run(func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+			// A need with the same contents is the same need.
+			if need := one.need; need.Certificate != nil {
+				copied := *need.Certificate
+				one.need.Certificate = &copied
+			}
+			body, err := pintle.Ask(l, one.need)
+			if refusal, ok := err.(*pintle.APIError); ok {
+				answer = fmt.Sprintf("%d %s %s", refusal.Code, refusal.Reason, refusal.Message)
+			} else if err != nil {
+				return nil, err
+			}
+			answer += string(body)
+			return nil, nil
+		})
+		if result.Err != nil || len(asked) != 1 || answer != one.answer {
+			t.Errorf("%+v: %v, %d asked, got\n%s, expected\n%s", one.need, result.Err, len(asked), answer, one.answer)
+			continue
+		}
+		if got := text(shownNeed(asked[0])); got != one.shown {
+			t.Errorf("got\n%s, expected\n%s", got, one.shown)
+		}
+	}
+}
+
+func TestLiveReadsHaveAShortWay(t *testing.T) {
+	type scale struct{ Spec struct{ Replicas int } }
+	deployments, reviews := pintle.MustKind("apps/v1/Deployment"), pintle.MustKind("authorization.k8s.io/v1/SubjectAccessReview")
+	result, asked := fixture(t).Run(func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+		found, err := pintle.LiveSubresource[scale](l, deployments, "default", "web", "scale")
+		if err != nil {
+			return nil, err
+		}
+		gone, err := pintle.LiveSubresource[scale](l, deployments, "default", "gone", "scale")
+		if err != nil {
+			return nil, err
+		}
+		verdict, err := pintle.Review[struct{ Allowed bool }](l, reviews, "", pintle.Object{"spec": pintle.Object{"user": "ann", "n": 1}})
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%d %v %t", found.Spec.Replicas, gone, verdict.Allowed)
+	})
+	if result.Err.Error() != "3 <nil> true" || len(asked) != 3 {
+		t.Error(result.Err, asked)
+	}
+	result, _ = fixture(t).Run(func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+		_, err := pintle.Review[struct{}](l, reviews, "", pintle.Object{"spec": pintle.Object{"user": "bob"}})
+		return nil, err
+	})
+	if !strings.HasPrefix(result.Err.Error(), "ask for a SubjectAccessReview: a verdict on ") {
+		t.Error(result.Err)
+	}
+}
+
 func mustList(text json.RawMessage) (items []json.RawMessage) {
 	if err := json.Unmarshal(text, &items); err != nil {
 		panic(err)
@@ -224,8 +357,12 @@ func TestEveryPartOfAnOutcomeIsShown(t *testing.T) {
 				pintle.DeleteCollection(pods, "default", "a=b").WithPropagation(pintle.Orphan),
 			)).
 			Always(pintle.Parallel(pintle.Record(event).Tolerating(pintle.NotFound, pintle.Conflict))).
-			Requeue(1500*time.Millisecond).Keep("a", "1").Forget("b").Observe("m", 0.5, "x", "y")
-		return outcome, nil
+			Requeue(1500*time.Millisecond).Keep("a", "1").Forget("b").Observe("m", 0.5, "x", "y").
+			Wake(pintle.Key{Queue: "second", Kind: pods, Namespace: "default", Name: "b"}).
+			WakeAfter(pintle.Key{Queue: "first", Kind: pintle.MustKind("pintle/v1/Tick"), Name: "first"}, 90*time.Second).
+			RunLabel("result", "ok").RunLabel("code", "200")
+		place, _ := outcome.LastPlace()
+		return outcome.ObserveAt(place.Done(), "n", 1).ObserveAt(pintle.Place{Step: 1, Position: 1}.Failed(), "n", 2, "z"), nil
 	}
 	expected := `
 steps:
@@ -246,7 +383,9 @@ steps:
   - {event: 'Warning Why on v1/Pod default/a (1): what', tolerate: [not-found, conflict]}
 requeueAfter: 1.5s
 state: {a: "1", b: null}
-observations: ['m{x,y} 0.5']
+observations: ['m{x,y} 0.5', 'n{} 1 when steps[2].mutations[0] is done', 'n{z} 2 when steps[1].mutations[1] has failed']
+wake: ['second: v1/Pod default/b', 'first: pintle/v1/Tick first after 90s']
+runLabels: {code: "200", result: ok}
 `
 	differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run)
 	if differences != nil {
@@ -291,7 +430,8 @@ func TestDifferencesAreToldByTheirPlace(t *testing.T) {
 }
 
 func TestUnknownFieldsOfAnInputAreMistakes(t *testing.T) {
-	for _, input := range []string{"key: {kind: v1/Pod, name: a}\nobject: []", "key: {kind: Pod, name: a}", "key: {name: a}", "key: {kind: v1/Pod, name: a}\nobjects: [{}]"} {
+	for _, input := range []string{"key: {kind: v1/Pod, name: a}\nobject: []", "key: {kind: Pod, name: a}", "key: {name: a}", "key: {kind: v1/Pod, name: a}\nobjects: [{}]",
+		"key: {kind: v1/Pod, name: a}\nuptime: -1", "key: {kind: v1/Pod, name: a}\nuptime: 1e300", "key: {kind: v1/Pod, name: a}\nreviews: [{kind: v1/Pod, specs: {}}]"} {
 		if _, err := Parse([]byte(manifestOfAll), []byte(input)); err == nil {
 			t.Errorf("%q is taken", input)
 		}

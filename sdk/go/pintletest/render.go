@@ -68,10 +68,36 @@ func shownOutcome(outcome *pintle.Outcome, lister *Lister) map[string]any {
 	}
 	if len(outcome.Observations) > 0 {
 		show["observations"] = mapAll(outcome.Observations, func(sample pintle.Observation) any {
-			return fmt.Sprintf("%s{%s} %s", sample.Metric, strings.Join(sample.Labels, ","), shownFloat(sample.Value))
+			labels, value := strings.Join(sample.Labels, ","), shownFloat(sample.Value)
+			return fmt.Sprintf("%s{%s} %s%s", sample.Metric, labels, value, shownMoment(sample.At))
 		})
 	}
+	if len(outcome.Wakes) > 0 {
+		show["wake"] = mapAll(outcome.Wakes, func(wake pintle.Wake) any {
+			key := wake.Key
+			text := fmt.Sprintf("%s: %s", key.Queue, pintle.Ref{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name})
+			if wake.After > 0 {
+				text += " after " + shownDuration(wake.After)
+			}
+			return text
+		})
+	}
+	if len(outcome.RunLabels) > 0 {
+		show["runLabels"] = outcome.RunLabels
+	}
 	return show
+}
+
+func shownMoment(at pintle.Moment) string {
+	place := fmt.Sprintf("steps[%d].mutations[%d]", at.Place.Step, at.Place.Position)
+	switch at.When {
+	case pintle.WhenDone:
+		return " when " + place + " is done"
+	case pintle.WhenFailed:
+		return " when " + place + " has failed"
+	default:
+		return ""
+	}
 }
 
 // shownMutations shows equal mutations in a row once, with times.
@@ -189,14 +215,56 @@ func shownEvent(event *pintle.Event) string {
 func shownNeed(need pintle.Need) any {
 	switch need.Type {
 	case pintle.LiveObject:
-		return "get " + pintle.Ref{Kind: need.Kind, Namespace: need.Namespace, Name: need.Name}.String()
+		return "get " + shownNeedTarget(need)
 	case pintle.LiveList:
-		return fmt.Sprintf("list %s in %q with %q, at most %d", need.Kind, need.Namespace, need.LabelSelector, need.Limit)
+		text := fmt.Sprintf("list %s in %q with %q", need.Kind, need.Namespace, need.LabelSelector)
+		if need.FieldSelector != "" {
+			text += fmt.Sprintf(" and fields %q", need.FieldSelector)
+		}
+		text += fmt.Sprintf(", at most %d", need.Limit)
+		switch need.Detail {
+		case pintle.DetailProjection:
+			text += ", as projections"
+		case pintle.DetailWhole:
+			text += ", whole"
+		}
+		return text
 	case pintle.RawPath:
 		return "get " + need.Path
+	case pintle.LiveReview:
+		review := need.Kind.String()
+		if need.Namespace != "" {
+			review += " in " + need.Namespace
+		}
+		return map[string]any{"review": review, "object": mustParse(json.RawMessage(need.Body))}
+	case pintle.SignedJWT:
+		return map[string]any{"sign-jwt": need.Key, "claims": mustParse(json.RawMessage(need.Body))}
+	case pintle.SignedCertificate:
+		request := need.Certificate
+		return map[string]any{
+			"sign-certificate": request.Authority, "request": request.Request, "usages": mapAll(request.Usages, func(usage string) any { return usage }),
+			"notBefore": request.NotBefore, "notAfter": request.NotAfter,
+		}
+	case pintle.EndpointCall:
+		show := map[string]any{"call": need.Endpoint + "/" + need.Operation, "body": mustParse(json.RawMessage(need.Body))}
+		if need.Timeout > 0 {
+			show["timeoutMs"] = need.Timeout.Milliseconds()
+		}
+		return show
 	default:
 		return "discover"
 	}
+}
+
+func shownNeedTarget(need pintle.Need) string {
+	kind := need.Kind.String()
+	if need.Subresource != "" {
+		kind += "/" + need.Subresource
+	}
+	if need.Namespace != "" {
+		return kind + " " + need.Namespace + "/" + need.Name
+	}
+	return kind + " " + need.Name
 }
 
 // difference is what changes, in the form of a merge patch (RFC 7386).

@@ -8,9 +8,9 @@ import (
 )
 
 // Map is set by the SDK before the host can call.
-var Map func(kind pintle_controller_types.Kind, old, new witTypes.Option[string], lister *pintle_controller_view.Lister) []pintle_controller_types.Key
+var Map func(kind pintle_controller_types.Kind, old, new witTypes.Option[string], lister *pintle_controller_view.Lister) []pintle_controller_types.Wake
 
 // KeysOf is called by the host. An export that the plugin's world lacks is dropped when the component is made.
-func KeysOf(kind pintle_controller_types.Kind, old, new witTypes.Option[string], lister *pintle_controller_view.Lister) []pintle_controller_types.Key {
+func KeysOf(kind pintle_controller_types.Kind, old, new witTypes.Option[string], lister *pintle_controller_view.Lister) []pintle_controller_types.Wake {
 	return Map(kind, old, new, lister)
 }
