@@ -2,7 +2,7 @@
 // Makes a component of the controller in the current folder: bundles it with the glue (esbuild), and puts it into QuickJS (componentize-qjs).
 // `pintle build` calls this.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { SourceMap } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 const SDK = dirname(fileURLToPath(import.meta.url));
 
 /** The contract that this package speaks: in the repository, or beside the copy in a project. */
-const WIT = ["../../wit/released/0.1", "../../wit"].map((folder) => resolve(SDK, folder)).find((folder) => existsSync(folder));
+const WIT = resolve(SDK, "../../wit");
 const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] [--engine FILE] --output FILE
 
 Makes a component of the controller in the current folder. package.json says by "main" which module exports reconcile.

@@ -57,7 +57,7 @@ pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
         Language::Rust => NEXT,
         Language::C => RELEASED_0_1,
         Language::Go => NEXT,
-        Language::JavaScript | Language::TypeScript => RELEASED_0_1,
+        Language::JavaScript | Language::TypeScript => NEXT,
         Language::Python => NEXT,
     }
 }

@@ -1,7 +1,7 @@
 /** @import { Kind } from "./kind.js" */
 /** @import { Lister } from "./lister.js" */
 /** @import { AnyObject, Key } from "./model.js" */
-/** @import { OutcomeLike } from "./outcome.js" */
+/** @import { OutcomeLike, Wake } from "./outcome.js" */
 
 /**
  * What a controller's module exports as `reconcile`: says what should change for one key.
@@ -17,13 +17,13 @@
 
 /**
  * What a controller's module exports as `keysOf`, for watches that declare `to: plugin`: which keys a change touches.
- * `before` is absent for a new object, `after` for a deleted one; both are projections.
+ * `before` is absent for a new object, `after` for a deleted one; both are projections. A key with `afterMs` runs later.
  * @callback KeysOf
  * @param {Kind} kind
  * @param {AnyObject | undefined} before
  * @param {AnyObject | undefined} after
  * @param {Lister} lister
- * @returns {Key[]}
+ * @returns {Wake[]}
  */
 
 export {};

@@ -1,15 +1,18 @@
 import { Needs, Retry } from "./errors.js";
 import { Kind } from "./kind.js";
 import { Need } from "./need.js";
+import { wireNeed } from "./wire.js";
 
 /** @import { KindLike } from "./kind.js" */
 /** @import { AnyObject, ApiError, ApiResource, MutationFailure, Query } from "./model.js" */
+/** @import { WireNeed } from "./wire.js" */
 
 /**
  * The contract's lister, as components get it: JSON text, `null` for what is not there.
  * @internal
  * @typedef {object} View
  * @property {() => string} now
+ * @property {() => number} uptime
  * @property {(kind: Kind, object: {namespace: string, name: string}) => string | null | undefined} get
  * @property {(kind: Kind, query: RawQuery) => string[]} list
  * @property {(kind: Kind, query: RawQuery) => number} count
@@ -21,7 +24,7 @@ import { Need } from "./need.js";
  * @property {(name: string) => string | null | undefined} state
  * @property {() => number} attempt
  * @property {() => RawFailure[]} failures
- * @property {(need: Need) => {tag: "ok", val: string} | {tag: "err", val: ApiError} | null | undefined} answer
+ * @property {(need: WireNeed) => {tag: "ok", val: string} | {tag: "err", val: ApiError} | null | undefined} answer
  */
 
 /**
@@ -70,6 +73,15 @@ export class Lister {
    */
   now() {
     return this.#view.now();
+  }
+
+  /**
+   * Seconds since the host started, when this run began, by a clock that nobody sets: `now` may jump, this does not. Only differences of
+   * two values of the same host have a meaning: keep one in the state, which is lost together with this clock.
+   * @returns {number}
+   */
+  uptime() {
+    return this.#view.uptime();
   }
 
   /**
@@ -194,14 +206,57 @@ export class Lister {
    * @throws {Retry} If the server refused.
    */
   live(kind, namespace, name) {
-    const answer = this.ask(Need.liveObject(kind, namespace, name));
+    return this.#found(Need.liveObject(kind, namespace, name), () => `${Kind.of(kind)} ${namespace}/${name}`);
+  }
+
+  /**
+   * A subresource of an object as the API server itself has it now, for example `scale`; `undefined` if the object is gone there.
+   * @template {object} [T=AnyObject]
+   * @param {KindLike} kind Kind of the object.
+   * @param {string} namespace Empty for cluster-scoped kinds.
+   * @param {string} name
+   * @param {string} subresource The grant must list it in `subresources`.
+   * @returns {T | undefined}
+   * @throws {Needs} In the first round: let it pass; the host reads, and runs the key again.
+   * @throws {Retry} If the server refused.
+   */
+  liveSubresource(kind, namespace, name, subresource) {
+    const need = Need.liveObject(kind, namespace, name, { subresource });
+    return this.#found(need, () => `${subresource} of ${Kind.of(kind)} ${namespace}/${name}`);
+  }
+
+  /**
+   * The API server's verdict: the `status` of a review, for example of a SubjectAccessReview.
+   * @template {object} [T=Record<string, any>]
+   * @param {KindLike} kind Of `authorization.k8s.io` or `authentication.k8s.io`; its name ends in `Review`.
+   * @param {string} namespace Empty for cluster-scoped kinds.
+   * @param {object} review With its `spec`.
+   * @returns {T}
+   * @throws {Needs} In the first round: let it pass; the host asks, and runs the key again.
+   * @throws {Retry} If the server refused.
+   */
+  review(kind, namespace, review) {
+    const answer = this.ask(Need.review(kind, namespace, review));
+    if (!answer.ok) {
+      throw new Retry(`ask for a ${Kind.of(kind).name}: ${answer.error.message}`);
+    }
+    return JSON.parse(answer.text).status ?? {};
+  }
+
+  /**
+   * The object that a need is about; `undefined` if it is gone.
+   * @param {Need} need
+   * @param {() => string} what
+   */
+  #found(need, what) {
+    const answer = this.ask(need);
     if (answer.ok) {
       return JSON.parse(answer.text);
     }
     if (answer.error.code === 404) {
       return undefined;
     }
-    throw new Retry(`read ${Kind.of(kind)} ${namespace}/${name}: ${answer.error.message}`);
+    throw new Retry(`read ${what()}: ${answer.error.message}`);
   }
 
   /**
@@ -211,7 +266,7 @@ export class Lister {
    * @throws {Needs} In the first round: let it pass.
    */
   ask(need) {
-    const answer = this.#view.answer(need);
+    const answer = this.#view.answer(wireNeed(need, "the need"));
     if (answer == null) {
       throw new Needs([need]);
     }

@@ -1,13 +1,23 @@
 // Shapes of what a controller sees. Objects are plain JSON values.
 
-/** @import { Kind } from "./kind.js" */
+/** @import { Kind, KindLike } from "./kind.js" */
 
 /**
  * The root object of a run: one entry of one work queue of this controller. The object may be gone by now.
+ * The tick key of a queue ({@link tick}) has the kind `pintle/v1/Tick`, no namespace and the name of the queue; it is no object.
  * @typedef {object} Key
  * @property {string} queue Name of the queue, as the manifest declares it.
  * @property {Kind} kind Kind of the root object.
  * @property {string} namespace Namespace of the root object; empty if it is cluster-scoped.
+ * @property {string} name Name of the root object.
+ */
+
+/**
+ * A key to run: a {@link Key}, or what becomes one.
+ * @typedef {object} KeyLike
+ * @property {string} queue Name of the queue, as the manifest declares it.
+ * @property {KindLike} kind Kind of the root object.
+ * @property {string | undefined} [namespace] Namespace of the root object; absent or empty if it is cluster-scoped.
  * @property {string} name Name of the root object.
  */
 
@@ -113,9 +123,9 @@
  */
 
 /**
- * The API server's refusal of a live read.
+ * The refusal of a need: the API server's, or the host's own (`Expired`, `TooLarge`, `NotGranted`), whose code is 0.
  * @typedef {object} ApiError
- * @property {number} code HTTP status code.
+ * @property {number} code HTTP status code; 0 if there is none.
  * @property {string} reason
  * @property {string} message
  */

@@ -1,5 +1,15 @@
+import { Terminal } from "./errors.js";
+import { Kind } from "./kind.js";
+
+/** @import { Key, KeyLike } from "./model.js" */
 /** @import { Need } from "./need.js" */
 /** @import { Mutation } from "./mutation.js" */
+
+/** Longest time until a key runs again, in milliseconds: 24.8 days, the most that the contract has. */
+export const LONGEST_REQUEUE_MS = 2_147_483_647;
+
+const TICK = new Kind("pintle", "v1", "Tick");
+const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)$/;
 
 /**
  * How the mutations of one step are carried out: `sequential`, one after the other, stopping at the first failure; `parallel`, all at
@@ -64,11 +74,31 @@ function step(order, mutations, { always = false } = {}) {
 }
 
 /**
+ * Place of a mutation in an outcome: numbers of the step and of the mutation in the step, from 0. {@link Outcome.lastPlace} gives it.
+ * @typedef {object} Place
+ * @property {number} step
+ * @property {number} position
+ */
+
+/**
+ * When a sample counts, if not at once. `done`: when this mutation has succeeded, or its refusal was tolerated.
+ * `failed`: when it has failed, or was not tried because another one had failed.
+ * @typedef {{done: Place} | {failed: Place}} Moment
+ */
+
+/**
  * A sample for one of the metrics that the manifest declares.
  * @typedef {object} Observation
  * @property {string} metric Name of the metric.
  * @property {readonly string[]} labels Values in the order of the label names in the manifest.
  * @property {number} value Added to a counter, set on a gauge, observed by a histogram.
+ * @property {Moment | undefined} [at] When it counts. If absent, when the outcome is accepted, before its writes are sent; the next try of
+ *   a failed run then counts again.
+ */
+
+/**
+ * Another key of this controller to run.
+ * @typedef {KeyLike & {afterMs?: number | undefined}} Wake `afterMs`: not before so many milliseconds have passed; at once if absent.
  */
 
 /**
@@ -86,6 +116,8 @@ function step(order, mutations, { always = false } = {}) {
  * @property {number | undefined} [requeueAfterMs] Run this key again after so many milliseconds, whatever happens until then.
  * @property {readonly StateWrite[]} [state] State to keep or forget, by name.
  * @property {readonly Observation[]} [observations] Samples of metrics.
+ * @property {readonly Wake[]} [wakes] Other keys of this controller to run, at most 10,000.
+ * @property {Readonly<Record<string, string>>} [runLabels] Values of labels for the metrics of runs (`of: runs`), by label name.
  */
 
 /** What one run wants. A new one: nothing. */
@@ -101,6 +133,10 @@ export class Outcome {
     this.state = [];
     /** @type {Observation[]} */
     this.observations = [];
+    /** @type {Wake[]} */
+    this.wakes = [];
+    /** @type {Record<string, string>} */
+    this.runLabels = {};
   }
 
   /**
@@ -122,6 +158,34 @@ export class Outcome {
    */
   requeueAfter(milliseconds) {
     this.requeueAfterMs = Math.min(milliseconds, this.requeueAfterMs ?? milliseconds);
+    return this;
+  }
+
+  /**
+   * Runs the key again at this time. The earliest of several calls counts.
+   *
+   * A key waits for at most {@link LONGEST_REQUEUE_MS}. The run for a later time comes then, and calls this again: do what is due by the
+   * clock, not because the key runs.
+   * @param {string | Date} time A text is in RFC 3339.
+   * @param {string | Date} now {@link Lister.now} of the run.
+   * @returns {this}
+   * @throws {Terminal} If a text is not a time in RFC 3339: what an object contains does not change with a retry.
+   */
+  requeueAt(time, now) {
+    const microseconds = Math.max(microsecondsOf(time) - microsecondsOf(now), 0);
+    // Rounded up, so that the time has come then.
+    return this.requeueAfter(Math.min(Math.ceil(microseconds / 1000), LONGEST_REQUEUE_MS));
+  }
+
+  /**
+   * Runs another key of this controller. Keys are added when the outcome is accepted, before its writes are sent. A key that waits already
+   * is not added twice; the earlier time counts.
+   * @param {KeyLike} key
+   * @param {number} [afterMs] Not before so many milliseconds have passed; at once if absent.
+   * @returns {this}
+   */
+  wake(key, afterMs) {
+    this.wakes.push(afterMs === undefined ? { ...key } : { ...key, afterMs });
     return this;
   }
 
@@ -161,10 +225,82 @@ export class Outcome {
    * @param {string} metric
    * @param {readonly string[]} labels Values in the order of the label names in the manifest.
    * @param {number} value
+   * @param {Moment} [at] When it counts; when the outcome is accepted if absent.
    * @returns {this}
    */
-  observe(metric, labels, value) {
-    this.observations.push({ metric, labels, value });
+  observe(metric, labels, value, at) {
+    this.observations.push({ metric, labels, value, ...(at === undefined ? {} : { at }) });
     return this;
   }
+
+  /**
+   * The place of the mutation that was added last, for samples that are tied to it.
+   * @returns {Place}
+   * @throws {TypeError} If there is none.
+   */
+  lastPlace() {
+    const step = this.steps.length - 1;
+    const position = (this.steps[step]?.mutations.length ?? 0) - 1;
+    if (position < 0) {
+      throw new TypeError("the outcome has no mutation yet: add the step first");
+    }
+    return { step, position };
+  }
+
+  /**
+   * Sets a label for the metrics of runs (`of: runs`). Labels that a run does not set are empty.
+   * @param {string} name
+   * @param {string} value
+   * @returns {this}
+   */
+  runLabel(name, value) {
+    this.runLabels[name] = value;
+    return this;
+  }
+}
+
+/**
+ * The tick key of a queue, to {@link Outcome.wake} it. It is no object: `lister.get` finds nothing.
+ * @param {string} queue Name of the queue, as the manifest declares it.
+ * @returns {Key}
+ */
+export function tick(queue) {
+  return { queue, kind: TICK, namespace: "", name: queue };
+}
+
+/**
+ * Whether a text is a time in RFC 3339, as {@link Outcome.requeueAt} takes it.
+ * @param {string} text
+ * @returns {boolean}
+ */
+export function isTime(text) {
+  return Number.isFinite(parseTime(text));
+}
+
+/**
+ * Microseconds since 1970.
+ * @param {unknown} time
+ * @returns {number}
+ */
+function microsecondsOf(time) {
+  if (!(time instanceof Date) && typeof time !== "string") {
+    throw new TypeError(`a time must be a text in RFC 3339 or a Date, got ${typeof time}`);
+  }
+  const microseconds = typeof time === "string" ? parseTime(time) : time.getTime() * 1000;
+  if (!Number.isFinite(microseconds)) {
+    throw new Terminal(`${JSON.stringify(String(time)).slice(0, 100)} is not a time in RFC 3339`);
+  }
+  return microseconds;
+}
+
+/**
+ * Microseconds since 1970, which `Date` would cut to milliseconds. Parts of a microsecond are rounded up.
+ * @param {string} time
+ * @returns {number} NaN if it is not a time.
+ */
+function parseTime(time) {
+  const [, date, clock, fraction = "", zone = ""] = RFC_3339.exec(time) ?? [];
+  const whole = Date.parse(`${date}T${clock}${zone.toUpperCase()}`);
+  const rest = /[1-9]/.test(fraction.slice(6)) ? 1 : 0;
+  return whole * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0")) + rest;
 }

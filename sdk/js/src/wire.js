@@ -3,26 +3,62 @@
 import { Kind } from "./kind.js";
 
 /** @import { Action, Event, Mutation } from "./mutation.js" */
-/** @import { OutcomeLike, Step } from "./outcome.js" */
-/** @import { Need } from "./need.js" */
-/** @import { Key } from "./model.js" */
+/** @import { Moment, OutcomeLike, Step, Wake } from "./outcome.js" */
+/** @import { LiveDetail, Need } from "./need.js" */
 
 /** The contract's largest number. */
 const MAX_U32 = 2_147_483_647;
 /** Reads that the host takes from one outcome; the rest is asked for by the next round, which still misses it. */
 export const MAX_NEEDS = 256;
+/** Keys that one outcome wakes. */
+export const MAX_WAKES = 10_000;
+/** Milliseconds that the host waits for the answer to a call. */
+const MAX_CALL_MS = 30_000;
 
 const ORDERS = ["sequential", "parallel", "slow-start"];
 const REFUSALS = ["not-found", "already-exists", "conflict", "invalid", "forbidden", "namespace-terminating"];
 const PROPAGATIONS = ["background", "foreground", "orphan"];
+const DETAILS = ["metadata", "projection", "whole"];
 const VERBS = ["create", "update", "patch", "delete", "delete-collection", "event"];
 
 /**
  * @param {unknown} result What `reconcile` returned.
  */
 export function wireOutcome(result) {
+  const { needs, steps, requeueAfterMs, state, observations, wakes, runLabels, ...unknown } = outcomeLike(result);
+  const [misspelt] = Object.keys(unknown);
+  if (misspelt !== undefined) {
+    throw new TypeError(
+      `an outcome has no ${misspelt}: it has needs, steps, requeueAfterMs, state, observations, wakes and runLabels`,
+    );
+  }
+  const allSteps = array(steps ?? [], "outcome.steps");
+  return {
+    needs: array(needs ?? [], "outcome.needs").map((need, i) => wireNeed(need, `outcome.needs[${i}]`)),
+    steps: allSteps.filter((step) => step?.mutations?.length !== 0).map(wireStep),
+    requeueAfterMs: requeueAfterMs == null ? null : milliseconds(requeueAfterMs, "outcome.requeueAfterMs"),
+    state: array(state ?? [], "outcome.state").map(({ name, value }, i) => ({
+      name: text(name, `outcome.state[${i}].name`),
+      value: value == null ? null : text(value, `outcome.state[${i}].value`),
+    })),
+    observations: array(observations ?? [], "outcome.observations").map(({ metric, labels, value, at }, i) => ({
+      metric: text(metric, `outcome.observations[${i}].metric`),
+      labels: array(labels, `outcome.observations[${i}].labels`).map((label) => text(label, `outcome.observations[${i}].labels`)),
+      value: number(value, `outcome.observations[${i}].value`),
+      at: at == null ? NOW : wireMoment(at, allSteps, `outcome.observations[${i}].at`),
+    })),
+    wake: array(wakes ?? [], "outcome.wakes").map((wake, i) => wireWake(wake, `outcome.wakes[${i}]`)),
+    runLabels: Object.entries(runLabels ?? {}).map(([name, value]) => pair(name, text(value, `outcome.runLabels.${name}`))),
+  };
+}
+
+/**
+ * @param {unknown} result What `reconcile` returned.
+ * @returns {OutcomeLike}
+ */
+function outcomeLike(result) {
   if (result === undefined || result === null) {
-    return { needs: [], steps: [], requeueAfterMs: null, state: [], observations: [] };
+    return {};
   }
   if (typeof result !== "object" || Array.isArray(result)) {
     throw new TypeError(`reconcile returned ${show(result)} instead of an Outcome or nothing`);
@@ -30,30 +66,31 @@ export function wireOutcome(result) {
   if (typeof (/** @type {any} */ (result).then) === "function") {
     throw new TypeError("reconcile returned a Promise: it must not be async. There is nothing to wait for; see Lister.live and Lister.ask");
   }
-  const { needs, steps, requeueAfterMs, state, observations, ...unknown } = /** @type {OutcomeLike} */ (result);
-  const [misspelt] = Object.keys(unknown);
-  if (misspelt !== undefined) {
-    throw new TypeError(`an outcome has no ${misspelt}: it has needs, steps, requeueAfterMs, state and observations`);
-  }
-  return {
-    needs: [...array(needs ?? [], "outcome.needs")],
-    steps: array(steps ?? [], "outcome.steps").filter((step) => step?.mutations?.length !== 0).map(wireStep),
-    requeueAfterMs: requeueAfterMs == null ? null : milliseconds(requeueAfterMs, "outcome.requeueAfterMs"),
-    state: array(state ?? [], "outcome.state").map(({ name, value }, i) => ({
-      name: text(name, `outcome.state[${i}].name`),
-      value: value == null ? null : text(value, `outcome.state[${i}].value`),
-    })),
-    observations: array(observations ?? [], "outcome.observations").map(({ metric, labels, value }, i) => ({
-      metric: text(metric, `outcome.observations[${i}].metric`),
-      labels: array(labels, `outcome.observations[${i}].labels`).map((label) => text(label, `outcome.observations[${i}].labels`)),
-      value: number(value, `outcome.observations[${i}].value`),
-    })),
-  };
+  return result;
+}
+
+/**
+ * @param {string} name
+ * @param {string} value
+ * @returns {[string, string]}
+ */
+function pair(name, value) {
+  return [name, value];
 }
 
 /** @typedef {ReturnType<typeof wireOutcome>} WireOutcome */
 /** @typedef {ReturnType<typeof wireMutation>} WireMutation */
 /** @typedef {ReturnType<typeof wireEvent>} WireEvent */
+/** @typedef {ReturnType<typeof wireNeed>} WireNeed */
+/** @typedef {ReturnType<typeof wireWake>} WireWake */
+
+/**
+ * @typedef {{step: number, position: number}} WirePlace
+ * @typedef {{tag: "now"} | {tag: "done" | "failed", val: WirePlace}} WireMoment
+ */
+
+/** @type {WireMoment} */
+const NOW = Object.freeze({ tag: "now" });
 
 /**
  * @param {readonly Need[]} needs
@@ -77,16 +114,104 @@ export function milliseconds(value, place) {
 }
 
 /**
- * @param {Key} key
- * @param {number} i
+ * @param {Wake} wake
+ * @param {string} place
  */
-export function wireKey(key, i) {
-  const place = `keysOf: key ${i}`;
-  if (key === null || typeof key !== "object") {
-    throw new TypeError(`${place} must be {queue, kind, namespace, name}, got ${show(key)}`);
+export function wireWake(wake, place) {
+  if (wake === null || typeof wake !== "object") {
+    throw new TypeError(`${place} must be {queue, kind, namespace, name, afterMs}, got ${show(wake)}`);
   }
-  const object = { namespace: text(key.namespace ?? "", `${place}: namespace`), name: text(key.name, `${place}: name`) };
-  return { queue: text(key.queue, `${place}: queue`), kind: wireKind(key.kind), object };
+  const object = { namespace: text(wake.namespace ?? "", `${place}.namespace`), name: text(wake.name, `${place}.name`) };
+  return {
+    key: { queue: text(wake.queue, `${place}.queue`), kind: wireKind(wake.kind), object },
+    afterMs: wake.afterMs == null ? null : milliseconds(wake.afterMs, `${place}.afterMs`),
+  };
+}
+
+/**
+ * A need in the contract's shape: equal ones have equal texts.
+ * @param {Need} need
+ * @param {string} place
+ */
+export function wireNeed(need, place) {
+  switch (need?.tag) {
+    case "live-object": {
+      const { kind, object, subresource } = need.val;
+      const name = { namespace: text(object.namespace, `${place}: namespace`), name: text(object.name, `${place}: name`) };
+      const val = { kind: wireKind(kind), object: name, subresource: optional(subresource, `${place}: subresource`) };
+      return { tag: need.tag, val };
+    }
+    case "live-list": {
+      const { kind, namespace, labelSelector, fieldSelector, detail, limit } = need.val;
+      const val = {
+        kind: wireKind(kind),
+        namespace: text(namespace, `${place}: namespace`),
+        labelSelector: optional(labelSelector, `${place}: labelSelector`),
+        fieldSelector: optional(fieldSelector, `${place}: fieldSelector`),
+        detail: /** @type {LiveDetail} */ (oneOf(detail, DETAILS, `${place}: detail`)),
+        limit: whole(limit, `${place}: limit`),
+      };
+      return { tag: need.tag, val };
+    }
+    case "raw-path":
+      return { tag: need.tag, val: text(need.val, `${place}: path`) };
+    case "discovery":
+      return { tag: need.tag };
+    case "review": {
+      const { kind, namespace, object } = need.val;
+      const val = { kind: wireKind(kind), namespace: text(namespace, `${place}: namespace`), object: json(object, `${place}: review`) };
+      return { tag: need.tag, val };
+    }
+    case "sign-jwt": {
+      const { key, claims } = need.val;
+      return { tag: need.tag, val: { key: text(key, `${place}: key`), claims: json(claims, `${place}: claims`) } };
+    }
+    case "sign-certificate": {
+      const { authority, request, usages, notBefore, notAfter } = need.val;
+      const val = {
+        authority: text(authority, `${place}: authority`),
+        request: text(request, `${place}: request`),
+        usages: array(usages, `${place}: usages`).map((usage) => text(usage, `${place}: usages`)),
+        notBefore: text(notBefore, `${place}: notBefore`),
+        notAfter: text(notAfter, `${place}: notAfter`),
+      };
+      return { tag: need.tag, val };
+    }
+    case "call": {
+      const { endpoint, operation, body, timeoutMs } = need.val;
+      const val = {
+        endpoint: text(endpoint, `${place}: endpoint`),
+        operation: text(operation, `${place}: operation`),
+        body: anyJson(body, `${place}: body`),
+        timeoutMs: timeoutMs == null ? null : milliseconds(timeoutMs, `${place}: timeoutMs`),
+      };
+      if (val.timeoutMs !== null && val.timeoutMs > MAX_CALL_MS) {
+        throw new TypeError(`${place}: timeoutMs must be at most ${MAX_CALL_MS}, got ${val.timeoutMs}`);
+      }
+      return { tag: need.tag, val };
+    }
+    default:
+      throw new TypeError(`${place} must be a Need, which Need.liveObject and its like make, got ${show(need)}`);
+  }
+}
+
+/**
+ * @param {Moment} moment
+ * @param {readonly Step[]} steps As the author gave them; the contract gets those that are not empty.
+ * @param {string} place
+ * @returns {WireMoment}
+ */
+function wireMoment(moment, steps, place) {
+  const { done, failed, ...unknown } = /** @type {{done?: any, failed?: any}} */ (typeof moment === "object" ? moment : { moment });
+  if ((done == null) === (failed == null) || Object.keys(unknown).length > 0) {
+    throw new TypeError(`${place} must be {done: place} or {failed: place}, got ${show(moment)}`);
+  }
+  const { step, position } = done ?? failed;
+  if (steps[step]?.mutations?.[position] === undefined) {
+    throw new TypeError(`${place} is about steps[${step}].mutations[${position}], which is not there`);
+  }
+  const nBefore = steps.slice(0, step).filter(({ mutations }) => mutations.length > 0).length;
+  return { tag: done == null ? "failed" : "done", val: { step: nBefore, position } };
 }
 
 /**
@@ -251,6 +376,31 @@ function json(value, place) {
     throw new TypeError(`${place} must be an object, got ${show(value)}`);
   }
   return JSON.stringify(value);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} place
+ * @returns {string}
+ */
+function anyJson(value, place) {
+  const made = JSON.stringify(value);
+  if (made === undefined) {
+    throw new TypeError(`${place} must become JSON, got ${show(value)}`);
+  }
+  return made;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} place
+ */
+function whole(value, place) {
+  const found = number(value, place);
+  if (!Number.isInteger(found) || found < 1 || found > MAX_U32) {
+    throw new TypeError(`${place} must be a whole number from 1 to ${MAX_U32}, got ${found}`);
+  }
+  return found;
 }
 
 /**

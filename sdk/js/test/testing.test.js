@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { event, Mutation, Need, Outcome, Retry, Step, Terminal } from "pintle";
+import { event, Mutation, Need, Needs, Outcome, Retry, Step, Terminal, tick } from "pintle";
 import { Fixture } from "pintle/testing";
 import { segments } from "../src/testing/manifest.js";
 import { duration } from "../src/testing/render.js";
@@ -22,6 +22,8 @@ watches:
   - kind: v1/Service
     selects: {field: spec.selector, form: map}
     fields: [metadata.ownerReferences]
+  - kind: policy/v1/PodDisruptionBudget
+    selects: {field: spec.selector, form: labelSelector, empty: everything}
 queues: [{name: first}, {name: second}]
 config: {size: {default: 3}, name: {}}
 `;
@@ -39,6 +41,9 @@ objects:
   - {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: elsewhere}}
   - {apiVersion: v1, kind: Service, metadata: {name: s, namespace: ns, ownerReferences: [{uid: o}]}, spec: {selector: {app: web}}}
   - {apiVersion: v1, kind: Service, metadata: {name: t, namespace: ns}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: ns}, spec: {selector: {}}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: none, namespace: ns}, spec: {}}
+  - {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: db, namespace: ns}, spec: {selector: {matchLabels: {app: db}}}}
 `;
 
 /**
@@ -103,19 +108,23 @@ test("lists select by every condition", () => {
 test("the rest of the lister is what the input says", () => {
   const more = `
 now: 2026-02-03T04:05:06Z
+uptime: 12.5
 state: {a: x}
 attempt: 2
 config: {name: n}
 failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Conflict, message: m}]`;
   assert.deepEqual(
-    seen((lister) => [lister.now(), lister.state("a"), lister.state("b"), lister.attempt(), lister.config()], more),
-    ["2026-02-03T04:05:06Z", "x", undefined, 2, { size: 3, name: "n" }],
+    seen((lister) => [lister.now(), lister.uptime(), lister.state("a"), lister.state("b"), lister.attempt(), lister.config()], more),
+    ["2026-02-03T04:05:06Z", 12.5, "x", undefined, 2, { size: 3, name: "n" }],
   );
   assert.deepEqual(
     seen((lister) => lister.failures().map(({ verb, kind, object, subresource }) => [verb, `${kind}`, object, subresource]), more),
     [["create", "v1/Pod", { namespace: "", name: "p" }, undefined]],
   );
   assert.deepEqual(seen((lister) => names(lister.selecting("v1/Service", "ns", { app: "web", x: "y" }))), ["ns/s"]);
+  // An empty selector matches nothing, or everything where the watch declares that; none at all never does.
+  const budgets = (/** @type {import("pintle").Lister} */ lister) => names(lister.selecting("policy/v1/PodDisruptionBudget", "ns", { app: "web" }));
+  assert.deepEqual(seen(budgets), ["ns/all"]);
   assert.deepEqual(seen((lister) => names(lister.dependents("o"))), ["default/p", "ns/s"]);
   assert.deepEqual(seen((lister) => lister.byUid("uid-s")?.kind), "Service");
   /** @type {string[]} */
@@ -144,7 +153,17 @@ test("what the host would end the run for fails it, even if it is caught", () =>
   }
   assert.throws(() => run((_, lister) => void lister.list("v1/Pod", /** @type {any} */ ({ labels: "a=b" }))), /a query has no labels/);
   assert.throws(() => run(() => void JSON.parse("{")), SyntaxError);
-  assert.throws(() => run(() => undefined, "object: []"), /unknown field object/);
+  for (const [more, message] of /** @type {[string, RegExp][]} */ ([
+    ["object: []", /unknown field object/],
+    ["uptime: soon", /uptime must be seconds, got "soon"/],
+    ["uptime: -1", /uptime must be seconds, got -1/],
+    ["calls: {}", /calls of the input must be a list/],
+    ["calls: [{endpoint: e}]", /calls\[0\] of the input needs operation/],
+    ["reviews: [{kind: v1/Review, status: {}, verdict: {}}]", /reviews\[0\] of the input has an unknown field verdict/],
+    ["subresources: [{kind: Pod, name: p, subresource: s, answer: {}}]", /"Pod" is not a kind/],
+  ])) {
+    assert.throws(() => run(() => undefined, more), message);
+  }
 });
 
 test("needs are answered until there are no more", () => {
@@ -174,6 +193,181 @@ raw: {/version: {major: "1"}}`;
   assert.throws(() => run((_, lister) => void lister.ask(Need.rawPath(`/${(n += 1)}`))), /still asks for reads after 8 rounds/);
 });
 
+/**
+ * What a controller asks for, and the answers or refusals that it gets.
+ * @param {import("pintle").Need[]} needs
+ * @param {string} more
+ */
+function asked(needs, more) {
+  /** @type {any[]} */
+  let answers = [];
+  let isFirst = true;
+  const shown = run((_, lister) => {
+    if (isFirst) {
+      isFirst = false;
+      throw new Needs(needs);
+    }
+    answers = needs.map((need) => {
+      const answer = lister.ask(need);
+      return answer.ok ? answer.text : `${answer.error.code} ${answer.error.reason}: ${answer.error.message}`;
+    });
+  }, more);
+  return { shown: shown["asked"], answers };
+}
+
+test("live lists select by fields, and show as much as they are asked for", () => {
+  const live = `
+live:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: p, namespace: default, labels: {a: b}}
+    spec: {nodeName: n1, priority: 5, containers: [{name: c, image: i}]}
+  - {apiVersion: v1, kind: Pod, metadata: {name: q, namespace: default}, spec: {nodeName: n2}}
+  - {apiVersion: v1, kind: Pod, metadata: {name: r, namespace: default}}`;
+  const list = (/** @type {import("pintle").LiveListOptions} */ options) =>
+    Need.liveList("v1/Pod", { namespace: "default", limit: 9, ...options });
+  const { shown, answers } = asked(
+    [
+      list({ fieldSelector: "spec.nodeName=n1" }),
+      list({ fieldSelector: "spec.nodeName=n1,spec.priority==5", detail: "projection" }),
+      list({ fieldSelector: "spec.nodeName!=n1", limit: 1, detail: "whole" }),
+      list({ fieldSelector: "spec.nodeName=" }),
+      list({ fieldSelector: "spec.nodeName" }),
+      list({ labelSelector: "a b" }),
+    ],
+    live,
+  );
+  assert.deepEqual(shown, [
+    'list v1/Pod in "default" with "" and fields "spec.nodeName=n1", at most 9',
+    'list v1/Pod in "default" with "" and fields "spec.nodeName=n1,spec.priority==5", at most 9, as projections',
+    'list v1/Pod in "default" with "" and fields "spec.nodeName!=n1", at most 1, whole',
+    'list v1/Pod in "default" with "" and fields "spec.nodeName=", at most 9',
+    'list v1/Pod in "default" with "" and fields "spec.nodeName", at most 9',
+    'list v1/Pod in "default" with "a b", at most 9',
+  ]);
+  const [pod, projection, others, without, ...refused] = answers.map((answer) => (answer.startsWith("[") ? JSON.parse(answer) : answer));
+  const metadata = { name: "p", namespace: "default", labels: { a: "b" }, uid: "uid-p", resourceVersion: "1" };
+  assert.deepEqual(pod, [{ apiVersion: "v1", kind: "Pod", metadata }]);
+  const { labels, ...always } = metadata;
+  assert.deepEqual([projection[0].metadata, projection[0].spec], [always, { containers: [{ name: "c" }] }], JSON.stringify(labels));
+  assert.deepEqual([others.length, others[0].spec], [1, { nodeName: "n2" }]);
+  assert.deepEqual(names(without), ["default/r"]);
+  assert.deepEqual(refused, [
+    '400 BadRequest: "spec.nodeName" is not a term of a field selector: write spec.nodeName=n1',
+    '400 BadRequest: label selector "a b" does not parse',
+  ]);
+  const unwatched = Need.liveList("v1/Secret", { detail: "projection" });
+  assert.throws(() => asked([unwatched], ""), /fault: a live list asks for the projection of v1\/Secret, which the manifest does not watch/);
+});
+
+test("subresources, reviews, signatures and calls have the answers of the case", () => {
+  const more = `
+subresources:
+  - {kind: apps/v1/Deployment, namespace: ns, name: web, subresource: scale, answer: {spec: {replicas: 3}}}
+reviews:
+  - {kind: authentication.k8s.io/v1/TokenReview, spec: {token: t, audiences: [a]}, status: {authenticated: true}}
+  - {kind: authorization.k8s.io/v1/LocalSubjectAccessReview, namespace: ns, status: {allowed: false}}
+signatures:
+  - {by: key, claims: {sub: bob}, answer: for.bob.x}
+  - {by: key, error: {code: 0, reason: NotGranted}}
+  - {by: authority, answer: CERTIFICATE}
+calls:
+  - {endpoint: desk, operation: look-up, body: {name: ann}, answer: {place: third floor}}
+  - {endpoint: desk, operation: look-up, error: {code: 404, reason: NotFound, message: nobody}}`;
+  const scale = (/** @type {string} */ name, subresource = "scale") => Need.liveObject("apps/v1/Deployment", "ns", name, { subresource });
+  const token = (/** @type {object} */ spec) => Need.review("authentication.k8s.io/v1/TokenReview", "", { spec });
+  const validity = { notBefore: "2026-01-01T00:00:00Z", notAfter: "2026-01-02T00:00:00Z" };
+  const request = { authority: "authority", request: "PEM", usages: ["client auth"], ...validity };
+  const { shown, answers } = asked(
+    [
+      scale("web"),
+      scale("web", "status"),
+      token({ token: "t", audiences: ["a"], more: 1 }),
+      token({ token: "t", audiences: ["a", "b"] }),
+      Need.review("authorization.k8s.io/v1/LocalSubjectAccessReview", "ns", {}),
+      Need.review("authorization.k8s.io/v1/LocalSubjectAccessReview", "other", {}),
+      Need.signJwt("key", { sub: "bob", aud: "x" }),
+      Need.signJwt("key", { sub: "ann" }),
+      Need.signJwt("other", {}),
+      Need.signCertificate(request),
+      Need.call("desk", "look-up", { name: "ann", floor: 3 }, { timeoutMs: 2000 }),
+      Need.call("desk", "look-up", { name: "bob" }),
+      Need.call("desk", "move", {}),
+    ],
+    more,
+  );
+  assert.deepEqual(shown.slice(0, 5), [
+    "get apps/v1/Deployment/scale ns/web",
+    "get apps/v1/Deployment/status ns/web",
+    { review: "authentication.k8s.io/v1/TokenReview", object: { spec: { token: "t", audiences: ["a"], more: 1 } } },
+    { review: "authentication.k8s.io/v1/TokenReview", object: { spec: { token: "t", audiences: ["a", "b"] } } },
+    { review: "authorization.k8s.io/v1/LocalSubjectAccessReview in ns", object: {} },
+  ]);
+  const { authority, ...rest } = request;
+  assert.deepEqual(shown.slice(6, 12), [
+    { "sign-jwt": "key", claims: { sub: "bob", aud: "x" } },
+    { "sign-jwt": "key", claims: { sub: "ann" } },
+    { "sign-jwt": "other", claims: {} },
+    { "sign-certificate": authority, ...rest },
+    { call: "desk/look-up", body: { name: "ann", floor: 3 }, timeoutMs: 2000 },
+    { call: "desk/look-up", body: { name: "bob" } },
+  ]);
+  assert.deepEqual(answers, [
+    '{"spec":{"replicas":3}}',
+    "404 NotFound: apps/v1/Deployment/status ns/web; a case has it in `subresources` not found",
+    '{"spec":{"token":"t","audiences":["a"],"more":1},"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true}}',
+    '404 NotFound: a verdict on authentication.k8s.io/v1/TokenReview {"token":"t","audiences":["a","b"]}; a case has it in `reviews` not found',
+    '{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","status":{"allowed":false}}',
+    "404 NotFound: a verdict on authorization.k8s.io/v1/LocalSubjectAccessReview undefined; a case has it in `reviews` not found",
+    "for.bob.x",
+    "0 NotGranted: ",
+    "404 NotFound: a signature by other; a case has it in `signatures` not found",
+    "CERTIFICATE",
+    '{"place":"third floor"}',
+    "404 NotFound: nobody",
+    "404 NotFound: an answer to desk/move {}; a case has it in `calls` not found",
+  ]);
+});
+
+test("the short ways give what is in the answers, and retry if the server refuses", () => {
+  const more = `
+subresources:
+  - {kind: apps/v1/Deployment, namespace: ns, name: web, subresource: scale, answer: {spec: {replicas: 3}}}
+reviews:
+  - {kind: authorization.k8s.io/v1/SubjectAccessReview, spec: {user: ann}, status: {allowed: true}}`;
+  const review = "authorization.k8s.io/v1/SubjectAccessReview";
+  const shown = run((_, lister) => {
+    const scale = lister.liveSubresource("apps/v1/Deployment", "ns", "web", "scale");
+    const gone = lister.liveSubresource("apps/v1/Deployment", "ns", "gone", "scale");
+    const { allowed } = lister.review(review, "", { spec: { user: "ann" } });
+    return new Outcome().keep("found", JSON.stringify([scale?.spec.replicas, gone === undefined, allowed]));
+  }, more);
+  assert.deepEqual(shown["state"], { found: "[3,true,true]" });
+  const refused = run((_, lister) => void lister.review(review, "", { spec: { user: "bob" } }), more);
+  assert.match(refused["retry"], /^ask for a SubjectAccessReview: a verdict on .* not found$/);
+});
+
+test("a run wakes as many keys as it may", () => {
+  const pod = (/** @type {number} */ i) => ({ queue: "first", kind: "v1/Pod", namespace: "ns", name: `p${i}` });
+  const crowd = (/** @type {number} */ n) => () => ({ wakes: Array.from({ length: n }, (_, i) => pod(i)) });
+  assert.equal(run(crowd(10_000))["wake"].length, 10_000);
+  assert.throws(() => run(crowd(10_001)), /fault: the outcome has 10001 keys to wake, more than 10000/);
+});
+
+test("a run needs as much as it may", () => {
+  const crowd = (/** @type {number} */ n) => {
+    const needs = Array.from({ length: n }, (_, i) => Need.rawPath(`/${i}`));
+    let isFirst = true;
+    return () => {
+      const first = isFirst;
+      isFirst = false;
+      return first ? { needs } : undefined;
+    };
+  };
+  assert.equal(run(crowd(256))["asked"].length, 256);
+  assert.throws(() => run(crowd(257)), /fault: the outcome has 257 needs, more than 256/);
+});
+
 test("outcomes look as the expected files do", () => {
   const shown = run((key, lister) => {
     const map = lister.get("v1/ConfigMap", key.namespace, key.name) ?? {};
@@ -194,7 +388,12 @@ test("outcomes look as the expected files do", () => {
       )
       .requeueAfter(90_000)
       .forget("x")
-      .observe("n", ["a", "b"], 1);
+      .observe("n", ["a", "b"], 1)
+      .observe("n", ["a", "c"], 2, { done: { step: 0, position: 2 } })
+      .observe("n", ["a", "d"], 2.5, { failed: { step: 1, position: 0 } })
+      .wake({ queue: "second", kind: "v1/Pod", namespace: "ns", name: "p" })
+      .wake(tick("second"), 1500)
+      .runLabel("action", "scaled");
   });
   assert.deepEqual(shown, {
     steps: [
@@ -224,7 +423,9 @@ test("outcomes look as the expected files do", () => {
     ],
     requeueAfter: "90s",
     state: { x: null },
-    observations: ["n{a,b} 1"],
+    observations: ["n{a,b} 1", "n{a,c} 2 when steps[0].mutations[2] is done", "n{a,d} 2.5 when steps[1].mutations[0] has failed"],
+    wake: ["second: v1/Pod ns/p", "second: pintle/v1/Tick second after 1.5s"],
+    runLabels: { action: "scaled" },
   });
   assert.deepEqual(run(() => { throw new Retry("later", 1500); }), { retry: "later", after: "1.5s" });
   assert.deepEqual(run(() => { throw new Terminal("never"); }), { terminal: "never" });

@@ -1,13 +1,13 @@
 /** @import { Kind } from "./kind.js" */
 /** @import { Lister } from "./lister.js" */
 /** @import { AnyObject, Key } from "./model.js" */
-/** @import { OutcomeLike } from "./outcome.js" */
+/** @import { OutcomeLike, Wake } from "./outcome.js" */
 import type { Kind } from "./kind.js";
 import type { Lister } from "./lister.js";
 import type { AnyObject, Key } from "./model.js";
-import type { OutcomeLike } from "./outcome.js";
+import type { OutcomeLike, Wake } from "./outcome.js";
 export type Reconcile = (key: Key, lister: Lister) => OutcomeLike | undefined | void;
-export type KeysOf = (kind: Kind, before: AnyObject | undefined, after: AnyObject | undefined, lister: Lister) => Key[];
+export type KeysOf = (kind: Kind, before: AnyObject | undefined, after: AnyObject | undefined, lister: Lister) => Wake[];
 /**
  * What a controller's module exports as `reconcile`: says what should change for one key.
  *
@@ -21,12 +21,12 @@ export type KeysOf = (kind: Kind, before: AnyObject | undefined, after: AnyObjec
  */
 /**
  * What a controller's module exports as `keysOf`, for watches that declare `to: plugin`: which keys a change touches.
- * `before` is absent for a new object, `after` for a deleted one; both are projections.
+ * `before` is absent for a new object, `after` for a deleted one; both are projections. A key with `afterMs` runs later.
  * @callback KeysOf
  * @param {Kind} kind
  * @param {AnyObject | undefined} before
  * @param {AnyObject | undefined} after
  * @param {Lister} lister
- * @returns {Key[]}
+ * @returns {Wake[]}
  */
 export {};

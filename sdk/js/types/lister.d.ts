@@ -2,8 +2,10 @@ import { Kind } from "./kind.js";
 import { Need } from "./need.js";
 import type { KindLike } from "./kind.js";
 import type { AnyObject, ApiError, ApiResource, MutationFailure, Query } from "./model.js";
+import type { WireNeed } from "./wire.js";
 export type View = {
     now: () => string;
+    uptime: () => number;
     get: (kind: Kind, object: {
         namespace: string;
         name: string;
@@ -24,7 +26,7 @@ export type View = {
     state: (name: string) => string | null | undefined;
     attempt: () => number;
     failures: () => RawFailure[];
-    answer: (need: Need) => {
+    answer: (need: WireNeed) => {
         tag: "ok";
         val: string;
     } | {
@@ -62,11 +64,13 @@ export type Answer = {
 };
 /** @import { KindLike } from "./kind.js" */
 /** @import { AnyObject, ApiError, ApiResource, MutationFailure, Query } from "./model.js" */
+/** @import { WireNeed } from "./wire.js" */
 /**
  * The contract's lister, as components get it: JSON text, `null` for what is not there.
  * @internal
  * @typedef {object} View
  * @property {() => string} now
+ * @property {() => number} uptime
  * @property {(kind: Kind, object: {namespace: string, name: string}) => string | null | undefined} get
  * @property {(kind: Kind, query: RawQuery) => string[]} list
  * @property {(kind: Kind, query: RawQuery) => number} count
@@ -78,7 +82,7 @@ export type Answer = {
  * @property {(name: string) => string | null | undefined} state
  * @property {() => number} attempt
  * @property {() => RawFailure[]} failures
- * @property {(need: Need) => {tag: "ok", val: string} | {tag: "err", val: ApiError} | null | undefined} answer
+ * @property {(need: WireNeed) => {tag: "ok", val: string} | {tag: "err", val: ApiError} | null | undefined} answer
  */
 /**
  * @internal
@@ -117,6 +121,12 @@ export declare class Lister {
      * @returns {string}
      */
     now(): string;
+    /**
+     * Seconds since the host started, when this run began, by a clock that nobody sets: `now` may jump, this does not. Only differences of
+     * two values of the same host have a meaning: keep one in the state, which is lost together with this clock.
+     * @returns {number}
+     */
+    uptime(): number;
     /**
      * The object, whole if its watch declares `whole`, else its projection; `undefined` if it is not in the cache.
      * @template {object} [T=AnyObject]
@@ -202,6 +212,29 @@ export declare class Lister {
      * @throws {Retry} If the server refused.
      */
     live<T extends object = AnyObject>(kind: KindLike, namespace: string, name: string): T | undefined;
+    /**
+     * A subresource of an object as the API server itself has it now, for example `scale`; `undefined` if the object is gone there.
+     * @template {object} [T=AnyObject]
+     * @param {KindLike} kind Kind of the object.
+     * @param {string} namespace Empty for cluster-scoped kinds.
+     * @param {string} name
+     * @param {string} subresource The grant must list it in `subresources`.
+     * @returns {T | undefined}
+     * @throws {Needs} In the first round: let it pass; the host reads, and runs the key again.
+     * @throws {Retry} If the server refused.
+     */
+    liveSubresource<T extends object = AnyObject>(kind: KindLike, namespace: string, name: string, subresource: string): T | undefined;
+    /**
+     * The API server's verdict: the `status` of a review, for example of a SubjectAccessReview.
+     * @template {object} [T=Record<string, any>]
+     * @param {KindLike} kind Of `authorization.k8s.io` or `authentication.k8s.io`; its name ends in `Review`.
+     * @param {string} namespace Empty for cluster-scoped kinds.
+     * @param {object} review With its `spec`.
+     * @returns {T}
+     * @throws {Needs} In the first round: let it pass; the host asks, and runs the key again.
+     * @throws {Retry} If the server refused.
+     */
+    review<T extends object = Record<string, any>>(kind: KindLike, namespace: string, review: object): T;
     /**
      * The answer to any need.
      * @param {Need} need

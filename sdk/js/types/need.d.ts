@@ -1,5 +1,52 @@
 import { Kind } from "./kind.js";
 import type { KindLike } from "./kind.js";
+export type LiveDetail = "metadata" | "projection" | "whole";
+export type LiveListOptions = {
+    /**
+     * All namespaces if absent.
+     */
+    namespace?: string;
+    /**
+     * In the syntax of kubectl.
+     */
+    labelSelector?: string;
+    /**
+     * In the syntax of kubectl, for example `spec.nodeName=n1`. The API server decides which fields a
+     * kind has for this; it refuses others.
+     */
+    fieldSelector?: string;
+    /**
+     * How much of each object; `metadata` if absent.
+     */
+    detail?: LiveDetail;
+    /**
+     * At most this many objects; 500 if absent.
+     */
+    limit?: number;
+};
+export type CertificateRequest = {
+    /**
+     * A setting of type `authority`.
+     */
+    authority: string;
+    /**
+     * In PEM: one `CERTIFICATE REQUEST`. Subject and subject alternative names are those of the request.
+     */
+    request: string;
+    /**
+     * As `certificates.k8s.io` names them, for example `client auth`.
+     */
+    usages: readonly string[];
+    /**
+     * RFC 3339.
+     */
+    notBefore: string;
+    /**
+     * RFC 3339. The host cuts it to the end of the authority's certificate; if that is in the past, the answer is a
+     * refusal with the reason `Expired`.
+     */
+    notAfter: string;
+};
 export type Need = Readonly<{
     tag: "live-object";
     val: {
@@ -8,6 +55,7 @@ export type Need = Readonly<{
             namespace: string;
             name: string;
         };
+        subresource: string | null;
     };
 } | {
     tag: "live-list";
@@ -15,6 +63,8 @@ export type Need = Readonly<{
         kind: Kind;
         namespace: string;
         labelSelector: string | null;
+        fieldSelector: string | null;
+        detail: LiveDetail;
         limit: number;
     };
 } | {
@@ -22,39 +72,92 @@ export type Need = Readonly<{
     val: string;
 } | {
     tag: "discovery";
+} | {
+    tag: "review";
+    val: {
+        kind: Kind;
+        namespace: string;
+        object: object;
+    };
+} | {
+    tag: "sign-jwt";
+    val: {
+        key: string;
+        claims: object;
+    };
+} | {
+    tag: "sign-certificate";
+    val: CertificateRequest;
+} | {
+    tag: "call";
+    val: {
+        endpoint: string;
+        operation: string;
+        body: unknown;
+        timeoutMs: number | null;
+    };
 }>;
 /** @import { KindLike } from "./kind.js" */
 /**
- * A read that the cache cannot answer; made by {@link Need}.
+ * How much of each object the answer to a live list has: `metadata` is `apiVersion`, `kind` and `metadata` without `managedFields`;
+ * `projection` is what the watch of the kind declares, only for kinds that the manifest watches; `whole` is everything but `managedFields`.
+ * @typedef {"metadata" | "projection" | "whole"} LiveDetail
+ */
+/**
+ * Which objects a live list has, and how much of them.
+ * @typedef {object} LiveListOptions
+ * @property {string} [namespace] All namespaces if absent.
+ * @property {string} [labelSelector] In the syntax of kubectl.
+ * @property {string} [fieldSelector] In the syntax of kubectl, for example `spec.nodeName=n1`. The API server decides which fields a
+ *   kind has for this; it refuses others.
+ * @property {LiveDetail} [detail] How much of each object; `metadata` if absent.
+ * @property {number} [limit] At most this many objects; 500 if absent.
+ */
+/**
+ * A certificate to sign. It is never that of an authority.
+ * @typedef {object} CertificateRequest
+ * @property {string} authority A setting of type `authority`.
+ * @property {string} request In PEM: one `CERTIFICATE REQUEST`. Subject and subject alternative names are those of the request.
+ * @property {readonly string[]} usages As `certificates.k8s.io` names them, for example `client auth`.
+ * @property {string} notBefore RFC 3339.
+ * @property {string} notAfter RFC 3339. The host cuts it to the end of the authority's certificate; if that is in the past, the answer is a
+ *   refusal with the reason `Expired`.
+ */
+/**
+ * A read that the cache cannot answer, or another question; made by {@link Need}.
  * @typedef {Readonly<
- *   | {tag: "live-object", val: {kind: Kind, object: {namespace: string, name: string}}}
- *   | {tag: "live-list", val: {kind: Kind, namespace: string, labelSelector: string | null, limit: number}}
+ *   | {tag: "live-object", val: {kind: Kind, object: {namespace: string, name: string}, subresource: string | null}}
+ *   | {tag: "live-list", val: {kind: Kind, namespace: string, labelSelector: string | null, fieldSelector: string | null,
+ *      detail: LiveDetail, limit: number}}
  *   | {tag: "raw-path", val: string}
  *   | {tag: "discovery"}
+ *   | {tag: "review", val: {kind: Kind, namespace: string, object: object}}
+ *   | {tag: "sign-jwt", val: {key: string, claims: object}}
+ *   | {tag: "sign-certificate", val: CertificateRequest}
+ *   | {tag: "call", val: {endpoint: string, operation: string, body: unknown, timeoutMs: number | null}}
  * >} Need
  */
-/** Makes reads that the cache cannot answer, for {@link Lister.ask} and {@link Outcome.need}. */
+/** Makes reads that the cache cannot answer and other questions, for {@link Lister.ask} and {@link Outcome.need}. */
 export declare const Need: Readonly<{
     /**
-     * One object from the API server itself. Answer: the object as JSON. See {@link Lister.live} for the short way.
+     * One object from the API server itself, or a subresource of it, for example `scale`. Answer: the object as JSON.
+     * See {@link Lister.live} and {@link Lister.liveSubresource} for the short way.
      * @param {KindLike} kind
      * @param {string} namespace Empty for cluster-scoped kinds.
      * @param {string} name
+     * @param {{subresource?: string | undefined}} [options]
      * @returns {Need}
      */
-    liveObject(kind: KindLike, namespace: string, name: string): Need;
-    /**
-     * A list from the API server itself. Answer: a JSON array of objects with `apiVersion`, `kind` and `metadata` only.
-     * @param {KindLike} kind
-     * @param {{namespace?: string, labelSelector?: string, limit?: number}} [options] All namespaces if `namespace` is absent;
-     *   at most `limit` objects, 500 if absent.
-     * @returns {Need}
-     */
-    liveList(kind: KindLike, { namespace, labelSelector, limit }?: {
-        namespace?: string;
-        labelSelector?: string;
-        limit?: number;
+    liveObject(kind: KindLike, namespace: string, name: string, { subresource }?: {
+        subresource?: string | undefined;
     }): Need;
+    /**
+     * A list from the API server itself. Answer: a JSON array of objects.
+     * @param {KindLike} kind
+     * @param {LiveListOptions} [options]
+     * @returns {Need}
+     */
+    liveList(kind: KindLike, { namespace, labelSelector, fieldSelector, detail, limit }?: LiveListOptions): Need;
     /**
      * GET of a path of the API server. Answer: the body.
      * @param {string} path
@@ -67,4 +170,38 @@ export declare const Need: Readonly<{
      * @returns {Need}
      */
     discovery(): Need;
+    /**
+     * A verdict of the API server, for example on a SubjectAccessReview. The review is stored nowhere; the grants must allow to create it.
+     * Answer: the review with its `status`. See {@link Lister.review} for the short way.
+     * @param {KindLike} kind Of `authorization.k8s.io` or `authentication.k8s.io`; its name ends in `Review`.
+     * @param {string} namespace Empty for cluster-scoped kinds.
+     * @param {object} review With its `spec`; the host fills in `apiVersion` and `kind`.
+     * @returns {Need}
+     */
+    review(kind: KindLike, namespace: string, review: object): Need;
+    /**
+     * A JSON Web Token, signed by a key that never enters the controller. Answer: the token, a compact JWS.
+     * @param {string} key A setting of type `key`.
+     * @param {object} claims
+     * @returns {Need}
+     */
+    signJwt(key: string, claims: object): Need;
+    /**
+     * A certificate, signed by an authority whose key never enters the controller. Answer: the certificate in PEM.
+     * @param {CertificateRequest} request
+     * @returns {Need}
+     */
+    signCertificate(request: CertificateRequest): Need;
+    /**
+     * One operation of an endpoint outside of the cluster, which the manifest declares and the operator has bound. It takes place before the
+     * outcome is accepted, and the host does not repeat it: expect to see your own half-done work. Answer: the body of the response, JSON.
+     * @param {string} endpoint As `endpoints` of the manifest declares it.
+     * @param {string} operation One of its operations.
+     * @param {unknown} body What becomes JSON.
+     * @param {{timeoutMs?: number | undefined}} [options] Milliseconds to wait for the answer: at most 30,000, which is the default.
+     * @returns {Need}
+     */
+    call(endpoint: string, operation: string, body: unknown, { timeoutMs }?: {
+        timeoutMs?: number | undefined;
+    }): Need;
 }>;

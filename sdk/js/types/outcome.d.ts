@@ -1,7 +1,11 @@
-/** @import { Need } from "./need.js" */
-/** @import { Mutation } from "./mutation.js" */
+import type { Key, KeyLike } from "./model.js";
 import type { Need } from "./need.js";
 import type { Mutation } from "./mutation.js";
+/** @import { Key, KeyLike } from "./model.js" */
+/** @import { Need } from "./need.js" */
+/** @import { Mutation } from "./mutation.js" */
+/** Longest time until a key runs again, in milliseconds: 24.8 days, the most that the contract has. */
+export declare const LONGEST_REQUEUE_MS = 2147483647;
 export type Order = "sequential" | "parallel" | "slow-start";
 export type Step = {
     /**
@@ -61,6 +65,15 @@ export declare const Step: Readonly<{
         always?: boolean;
     }): Step;
 }>;
+export type Place = {
+    step: number;
+    position: number;
+};
+export type Moment = {
+    done: Place;
+} | {
+    failed: Place;
+};
 export type Observation = {
     /**
      * Name of the metric.
@@ -74,6 +87,14 @@ export type Observation = {
      * Added to a counter, set on a gauge, observed by a histogram.
      */
     value: number;
+    /**
+     * When it counts. If absent, when the outcome is accepted, before its writes are sent; the next try of
+     * a failed run then counts again.
+     */
+    at?: Moment | undefined;
+};
+export type Wake = KeyLike & {
+    afterMs?: number | undefined;
 };
 export type StateWrite = {
     name: string;
@@ -100,13 +121,38 @@ export type OutcomeLike = {
      * Samples of metrics.
      */
     observations?: readonly Observation[];
+    /**
+     * Other keys of this controller to run, at most 10,000.
+     */
+    wakes?: readonly Wake[];
+    /**
+     * Values of labels for the metrics of runs (`of: runs`), by label name.
+     */
+    runLabels?: Readonly<Record<string, string>>;
 };
+/**
+ * Place of a mutation in an outcome: numbers of the step and of the mutation in the step, from 0. {@link Outcome.lastPlace} gives it.
+ * @typedef {object} Place
+ * @property {number} step
+ * @property {number} position
+ */
+/**
+ * When a sample counts, if not at once. `done`: when this mutation has succeeded, or its refusal was tolerated.
+ * `failed`: when it has failed, or was not tried because another one had failed.
+ * @typedef {{done: Place} | {failed: Place}} Moment
+ */
 /**
  * A sample for one of the metrics that the manifest declares.
  * @typedef {object} Observation
  * @property {string} metric Name of the metric.
  * @property {readonly string[]} labels Values in the order of the label names in the manifest.
  * @property {number} value Added to a counter, set on a gauge, observed by a histogram.
+ * @property {Moment | undefined} [at] When it counts. If absent, when the outcome is accepted, before its writes are sent; the next try of
+ *   a failed run then counts again.
+ */
+/**
+ * Another key of this controller to run.
+ * @typedef {KeyLike & {afterMs?: number | undefined}} Wake `afterMs`: not before so many milliseconds have passed; at once if absent.
  */
 /**
  * State to keep under a name, or to forget if the value is `null`.
@@ -122,6 +168,8 @@ export type OutcomeLike = {
  * @property {number | undefined} [requeueAfterMs] Run this key again after so many milliseconds, whatever happens until then.
  * @property {readonly StateWrite[]} [state] State to keep or forget, by name.
  * @property {readonly Observation[]} [observations] Samples of metrics.
+ * @property {readonly Wake[]} [wakes] Other keys of this controller to run, at most 10,000.
+ * @property {Readonly<Record<string, string>>} [runLabels] Values of labels for the metrics of runs (`of: runs`), by label name.
  */
 /** What one run wants. A new one: nothing. */
 export declare class Outcome {
@@ -135,6 +183,10 @@ export declare class Outcome {
     state: StateWrite[];
     /** @type {Observation[]} */
     observations: Observation[];
+    /** @type {Wake[]} */
+    wakes: Wake[];
+    /** @type {Record<string, string>} */
+    runLabels: Record<string, string>;
     constructor();
     /**
      * Adds a step, unless it is empty. (It is not called `then`, because an object with a method `then` is a promise to JavaScript.)
@@ -148,6 +200,25 @@ export declare class Outcome {
      * @returns {this}
      */
     requeueAfter(milliseconds: number): this;
+    /**
+     * Runs the key again at this time. The earliest of several calls counts.
+     *
+     * A key waits for at most {@link LONGEST_REQUEUE_MS}. The run for a later time comes then, and calls this again: do what is due by the
+     * clock, not because the key runs.
+     * @param {string | Date} time A text is in RFC 3339.
+     * @param {string | Date} now {@link Lister.now} of the run.
+     * @returns {this}
+     * @throws {Terminal} If a text is not a time in RFC 3339: what an object contains does not change with a retry.
+     */
+    requeueAt(time: string | Date, now: string | Date): this;
+    /**
+     * Runs another key of this controller. Keys are added when the outcome is accepted, before its writes are sent. A key that waits already
+     * is not added twice; the earlier time counts.
+     * @param {KeyLike} key
+     * @param {number} [afterMs] Not before so many milliseconds have passed; at once if absent.
+     * @returns {this}
+     */
+    wake(key: KeyLike, afterMs?: number): this;
     /**
      * Asks for a read; the host answers it and calls again. See {@link Lister.ask} for the short way.
      * @param {Need} need
@@ -172,7 +243,33 @@ export declare class Outcome {
      * @param {string} metric
      * @param {readonly string[]} labels Values in the order of the label names in the manifest.
      * @param {number} value
+     * @param {Moment} [at] When it counts; when the outcome is accepted if absent.
      * @returns {this}
      */
-    observe(metric: string, labels: readonly string[], value: number): this;
+    observe(metric: string, labels: readonly string[], value: number, at?: Moment): this;
+    /**
+     * The place of the mutation that was added last, for samples that are tied to it.
+     * @returns {Place}
+     * @throws {TypeError} If there is none.
+     */
+    lastPlace(): Place;
+    /**
+     * Sets a label for the metrics of runs (`of: runs`). Labels that a run does not set are empty.
+     * @param {string} name
+     * @param {string} value
+     * @returns {this}
+     */
+    runLabel(name: string, value: string): this;
 }
+/**
+ * The tick key of a queue, to {@link Outcome.wake} it. It is no object: `lister.get` finds nothing.
+ * @param {string} queue Name of the queue, as the manifest declares it.
+ * @returns {Key}
+ */
+export declare function tick(queue: string): Key;
+/**
+ * Whether a text is a time in RFC 3339, as {@link Outcome.requeueAt} takes it.
+ * @param {string} text
+ * @returns {boolean}
+ */
+export declare function isTime(text: string): boolean;

@@ -1,13 +1,83 @@
 import type { Event, Mutation } from "./mutation.js";
-import type { Need } from "./need.js";
-import type { Key } from "./model.js";
+import type { Wake } from "./outcome.js";
+import type { LiveDetail, Need } from "./need.js";
 /** Reads that the host takes from one outcome; the rest is asked for by the next round, which still misses it. */
 export declare const MAX_NEEDS = 256;
+/** Keys that one outcome wakes. */
+export declare const MAX_WAKES = 10000;
 /**
  * @param {unknown} result What `reconcile` returned.
  */
 export declare function wireOutcome(result: unknown): {
-    needs: Need[];
+    needs: ({
+        tag: "live-object";
+        val: {
+            kind: {
+                group: string;
+                version: string;
+                name: string;
+            };
+            object: {
+                namespace: string;
+                name: string;
+            };
+            subresource: string | null;
+        };
+    } | {
+        tag: "live-list";
+        val: {
+            kind: {
+                group: string;
+                version: string;
+                name: string;
+            };
+            namespace: string;
+            labelSelector: string | null;
+            fieldSelector: string | null;
+            detail: LiveDetail;
+            limit: number;
+        };
+    } | {
+        tag: "raw-path";
+        val: string;
+    } | {
+        tag: "discovery";
+        val?: never;
+    } | {
+        tag: "review";
+        val: {
+            kind: {
+                group: string;
+                version: string;
+                name: string;
+            };
+            namespace: string;
+            object: string;
+        };
+    } | {
+        tag: "sign-jwt";
+        val: {
+            key: string;
+            claims: string;
+        };
+    } | {
+        tag: "sign-certificate";
+        val: {
+            authority: string;
+            request: string;
+            usages: string[];
+            notBefore: string;
+            notAfter: string;
+        };
+    } | {
+        tag: "call";
+        val: {
+            endpoint: string;
+            operation: string;
+            body: string;
+            timeoutMs: number | null;
+        };
+    })[];
     steps: {
         order: string;
         mutations: {
@@ -183,14 +253,40 @@ export declare function wireOutcome(result: unknown): {
         metric: string;
         labels: string[];
         value: number;
+        at: WireMoment;
     }[];
+    wake: {
+        key: {
+            queue: string;
+            kind: {
+                group: string;
+                version: string;
+                name: string;
+            };
+            object: {
+                namespace: string;
+                name: string;
+            };
+        };
+        afterMs: number | null;
+    }[];
+    runLabels: [string, string][];
 };
 export type WireOutcome = ReturnType<typeof wireOutcome>;
 export type WireMutation = ReturnType<typeof wireMutation>;
 export type WireEvent = ReturnType<typeof wireEvent>;
-/** @typedef {ReturnType<typeof wireOutcome>} WireOutcome */
-/** @typedef {ReturnType<typeof wireMutation>} WireMutation */
-/** @typedef {ReturnType<typeof wireEvent>} WireEvent */
+export type WireNeed = ReturnType<typeof wireNeed>;
+export type WireWake = ReturnType<typeof wireWake>;
+export type WirePlace = {
+    step: number;
+    position: number;
+};
+export type WireMoment = {
+    tag: "now";
+} | {
+    tag: "done" | "failed";
+    val: WirePlace;
+};
 /**
  * @param {readonly Need[]} needs
  * @returns {WireOutcome}
@@ -203,19 +299,96 @@ export declare function wireNeeds(needs: readonly Need[]): WireOutcome;
  */
 export declare function milliseconds(value: unknown, place: string): number;
 /**
- * @param {Key} key
- * @param {number} i
+ * @param {Wake} wake
+ * @param {string} place
  */
-export declare function wireKey(key: Key, i: number): {
-    queue: string;
-    kind: {
-        group: string;
-        version: string;
-        name: string;
+export declare function wireWake(wake: Wake, place: string): {
+    key: {
+        queue: string;
+        kind: {
+            group: string;
+            version: string;
+            name: string;
+        };
+        object: {
+            namespace: string;
+            name: string;
+        };
     };
-    object: {
+    afterMs: number | null;
+};
+/**
+ * A need in the contract's shape: equal ones have equal texts.
+ * @param {Need} need
+ * @param {string} place
+ */
+export declare function wireNeed(need: Need, place: string): {
+    tag: "live-object";
+    val: {
+        kind: {
+            group: string;
+            version: string;
+            name: string;
+        };
+        object: {
+            namespace: string;
+            name: string;
+        };
+        subresource: string | null;
+    };
+} | {
+    tag: "live-list";
+    val: {
+        kind: {
+            group: string;
+            version: string;
+            name: string;
+        };
         namespace: string;
-        name: string;
+        labelSelector: string | null;
+        fieldSelector: string | null;
+        detail: LiveDetail;
+        limit: number;
+    };
+} | {
+    tag: "raw-path";
+    val: string;
+} | {
+    tag: "discovery";
+    val?: never;
+} | {
+    tag: "review";
+    val: {
+        kind: {
+            group: string;
+            version: string;
+            name: string;
+        };
+        namespace: string;
+        object: string;
+    };
+} | {
+    tag: "sign-jwt";
+    val: {
+        key: string;
+        claims: string;
+    };
+} | {
+    tag: "sign-certificate";
+    val: {
+        authority: string;
+        request: string;
+        usages: string[];
+        notBefore: string;
+        notAfter: string;
+    };
+} | {
+    tag: "call";
+    val: {
+        endpoint: string;
+        operation: string;
+        body: string;
+        timeoutMs: number | null;
     };
 };
 /**

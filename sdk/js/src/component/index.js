@@ -1,14 +1,14 @@
 // The glue between the contract and a controller's functions: what is bundled around them. Runs in components only.
 
 // @ts-expect-error The host provides it.
-import contractLog from "pintle:controller/log@0.1.0";
+import contractLog from "pintle:controller/log@0.2.0";
 
 import "./purity.js";
 import { Needs, Retry, Terminal } from "../errors.js";
 import { Kind } from "../kind.js";
 import { Lister } from "../lister.js";
 import { log, setSink } from "../log.js";
-import { milliseconds, wireKey, wireNeeds, wireOutcome } from "../wire.js";
+import { milliseconds, wireNeeds, wireOutcome, wireWake } from "../wire.js";
 import { describe } from "./place.js";
 
 /** @import { KeysOf, Reconcile } from "../controller.js" */
@@ -108,7 +108,7 @@ function mapper(keysOf) {
     if (!Array.isArray(keys)) {
       throw new TypeError("keysOf must return an array of keys");
     }
-    return keys.map(wireKey);
+    return keys.map((wake, i) => wireWake(wake, `keysOf: key ${i}`));
   });
   return (
     /** @type {RawKind} */ kind,

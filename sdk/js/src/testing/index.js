@@ -9,20 +9,23 @@ import { parse, stringify } from "yaml";
 import { Needs, Retry, Terminal } from "../errors.js";
 import { Kind } from "../kind.js";
 import { Lister } from "../lister.js";
-import { MAX_NEEDS, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
+import { MAX_NEEDS, MAX_WAKES, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
+import { ANSWERS, answersOf } from "./answers.js";
 import { duration, renderNeed, renderOutcome } from "./render.js";
 import { World, store } from "./world.js";
 
 export { ApiError, Dev } from "./dev.js";
 
 /** @import { Key } from "../model.js" */
-/** @import { Need } from "../need.js" */
 /** @import { Reconcile } from "../controller.js" */
 /** @import { WireOutcome } from "../wire.js" */
 
 /** Calls of one run, as in the host. */
 const MAX_ROUNDS = 8;
-const INPUT = ["key", "now", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw", "discovery", "settle", "define"];
+const INPUT = [
+  ...["key", "now", "uptime", "objects", "live", "config", "state", "attempt", "failures", "resources", "raw"],
+  ...[...ANSWERS, "discovery", "settle", "define"],
+];
 
 /**
  * Runs every case below `folder/cases` with `folder/manifest.yaml`, as one test of `node --test` each, and compares the outcomes.
@@ -69,8 +72,9 @@ export class Fixture {
 
   /**
    * Reads a manifest and an input, both YAML. The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's
-   * first), `now`, `objects` (the cache), `live` (what the API server itself has; the same if absent), `raw` (path -> body), `discovery`,
-   * `config`, `state`, `attempt`, `failures`, `resources`.
+   * first), `now`, `uptime`, `objects` (the cache), `live` (what the API server itself has; the same if absent), `raw` (path -> body),
+   * `subresources`, `reviews`, `signatures`, `calls` (answers to needs), `discovery`, `config`, `state`, `attempt`, `failures`,
+   * `resources`.
    * @param {string} manifestText
    * @param {string} inputText
    * @returns {Fixture}
@@ -84,10 +88,13 @@ export class Fixture {
     assert(input.key?.kind && input.key?.name, "the input needs key.kind and key.name");
     const queue = input.key.queue ?? manifest.queues?.[0]?.name;
     assert(queue !== undefined, "the manifest declares no queue");
+    const uptime = input.uptime ?? 0;
+    assert(typeof uptime === "number" && uptime >= 0 && uptime < Infinity, `uptime must be seconds, got ${JSON.stringify(uptime)}`);
     const defaults = Object.entries(manifest.config ?? {}).filter(([, setting]) => setting?.default != null);
     const objects = store(input.objects ?? []);
     const world = new World(manifest, {
       now: input.now ?? "2026-01-01T00:00:00Z",
+      uptime,
       objects,
       live: input.live == null ? objects : store(input.live),
       config: { ...Object.fromEntries(defaults.map(([name, setting]) => [name, setting.default])), ...input.config },
@@ -96,6 +103,7 @@ export class Fixture {
       failures: (input.failures ?? []).map(failure),
       resources: input.resources ?? [],
       raw: input.raw ?? {},
+      answers: answersOf(input),
       discovery: input.discovery ?? {},
     });
     const { kind, namespace = "", name } = input.key;
@@ -136,10 +144,12 @@ export class Fixture {
       if (result instanceof Error || result.needs.length === 0) {
         return result;
       }
-      const known = new Set(this.#world.asked.map((need) => JSON.stringify(need)));
-      this.#world.asked.push(...result.needs.filter((/** @type {Need} */ need) => !known.has(JSON.stringify(need))));
+      for (const need of result.needs.filter((one) => !this.#world.hasAsked(one))) {
+        this.#world.asked.push(need);
+      }
     }
-    throw new Error(`the controller still asks for reads after ${MAX_ROUNDS} rounds: ${this.#world.asked.map(renderNeed).join("; ")}`);
+    const asked = this.#world.asked.map(renderNeed).map((need) => (typeof need === "string" ? need : JSON.stringify(need)));
+    throw new Error(`the controller still asks for reads after ${MAX_ROUNDS} rounds: ${asked.join("; ")}`);
   }
 
   /**
@@ -149,9 +159,14 @@ export class Fixture {
   #round(reconcile) {
     try {
       const result = reconcile(this.key, this.lister);
-      const needs = /** @type {any} */ (result)?.needs?.length ?? 0;
-      assert(needs <= MAX_NEEDS, `fault: ${needs} needs, more than ${MAX_NEEDS}`);
-      return wireOutcome(result);
+      const wire = wireOutcome(result);
+      for (const [what, found, most] of /** @type {const} */ ([
+        ["needs", wire.needs.length, MAX_NEEDS],
+        ["keys to wake", wire.wake.length, MAX_WAKES],
+      ])) {
+        assert(found <= most, `fault: the outcome has ${found} ${what}, more than ${most}`);
+      }
+      return wire;
     } catch (error) {
       if (error instanceof Needs) {
         return wireNeeds(error.needs);

@@ -9,7 +9,7 @@
  * @property {string[]} [fields]
  * @property {boolean} [whole]
  * @property {{name: string, field: string}[]} [indexes]
- * @property {{field: string, form: string}} [selects]
+ * @property {{field: string, form: string, empty?: "nothing" | "everything"}} [selects]
  */
 
 /**

@@ -2,8 +2,7 @@
 
 import { equal } from "../status.js";
 
-/** @import { Need } from "../need.js" */
-/** @import { WireEvent, WireMutation, WireOutcome } from "../wire.js" */
+/** @import { WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
 /** @import { World } from "./world.js" */
 
 /** @typedef {Record<string, any>} Shown */
@@ -24,8 +23,10 @@ export function renderOutcome(outcome, world) {
     state: outcome.state.length > 0 ? Object.fromEntries(outcome.state.map(({ name, value }) => [name, value])) : null,
     observations:
       outcome.observations.length > 0
-        ? outcome.observations.map(({ metric, labels, value }) => `${metric}{${labels.join(",")}} ${value}`)
+        ? outcome.observations.map(({ metric, labels, value, at }) => `${metric}{${labels.join(",")}} ${value}${momentText(at)}`)
         : null,
+    wake: outcome.wake.length > 0 ? outcome.wake.map(renderWake) : null,
+    runLabels: outcome.runLabels.length > 0 ? Object.fromEntries(outcome.runLabels) : null,
   });
 }
 
@@ -107,22 +108,54 @@ function renderAction(action, world) {
   }
 }
 
+/** @param {WireMoment} moment */
+function momentText(moment) {
+  if (moment.tag === "now") {
+    return "";
+  }
+  const { step, position } = moment.val;
+  return ` when steps[${step}].mutations[${position}] ${moment.tag === "done" ? "is done" : "has failed"}`;
+}
+
+/** @param {WireWake} wake */
+function renderWake({ key: { queue, kind, object }, afterMs }) {
+  return `${queue}: ${kindText(kind)} ${objectText(object)}${afterMs === null ? "" : ` after ${duration(afterMs)}`}`;
+}
+
 /**
- * @param {Need} need
- * @returns {string}
+ * @param {WireNeed} need
+ * @returns {string | Shown}
  */
 export function renderNeed(need) {
   switch (need.tag) {
     case "live-object":
-      return `get ${need.val.kind} ${objectText(need.val.object)}`;
+      return `get ${target(need.val.kind, need.val.object, need.val.subresource)}`;
     case "live-list": {
-      const { kind, namespace, labelSelector, limit } = need.val;
-      return `list ${kind} in ${JSON.stringify(namespace)} with ${JSON.stringify(labelSelector ?? "")}, at most ${limit}`;
+      const { kind, namespace, labelSelector, fieldSelector, detail, limit } = need.val;
+      const fields = fieldSelector === null ? "" : ` and fields ${JSON.stringify(fieldSelector)}`;
+      const shown = { metadata: "", projection: ", as projections", whole: ", whole" }[detail];
+      const place = `${kindText(kind)} in ${JSON.stringify(namespace)}`;
+      return `list ${place} with ${JSON.stringify(labelSelector ?? "")}${fields}, at most ${limit}${shown}`;
     }
     case "raw-path":
       return `get ${need.val}`;
     case "discovery":
       return "discover";
+    case "review": {
+      const { kind, namespace, object } = need.val;
+      return { review: `${kindText(kind)}${namespace === "" ? "" : ` in ${namespace}`}`, object: JSON.parse(object) };
+    }
+    case "sign-jwt":
+      return { "sign-jwt": need.val.key, claims: JSON.parse(need.val.claims) };
+    case "sign-certificate": {
+      const { authority, ...rest } = need.val;
+      return { "sign-certificate": authority, ...rest };
+    }
+    case "call": {
+      const { endpoint, operation, body, timeoutMs } = need.val;
+      const timeout = timeoutMs === null ? {} : { timeoutMs };
+      return { call: `${endpoint}/${operation}`, body: JSON.parse(body), ...timeout };
+    }
   }
 }
 
@@ -143,14 +176,14 @@ export function duration(milliseconds) {
 /**
  * @param {{group: string, version: string, name: string}} kind
  */
-function kindText({ group, version, name }) {
+export function kindText({ group, version, name }) {
   return `${group === "" ? "" : `${group}/`}${version}/${name}`;
 }
 
 /**
  * @param {{namespace: string, name: string}} object
  */
-function objectText({ namespace, name }) {
+export function objectText({ namespace, name }) {
   return namespace === "" ? name : `${namespace}/${name}`;
 }
 

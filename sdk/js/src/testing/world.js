@@ -1,13 +1,15 @@
 // The contract's lister over plain objects: what the host would give, and a fault where it would end the run with one.
 
 import { Kind } from "../kind.js";
-import { equal } from "../status.js";
+import { answerOf, fieldsMatch, notFound, ok, refused } from "./answers.js";
 import { project, segments, valuesAt } from "./manifest.js";
+import { kindText, objectText } from "./render.js";
 import { fromLabelSelector, fromMap, parseSelector, selects } from "./selector.js";
 
 /** @import { RawFailure, RawQuery, View } from "../lister.js" */
 /** @import { AnyObject, ApiError } from "../model.js" */
-/** @import { Need } from "../need.js" */
+/** @import { WireNeed } from "../wire.js" */
+/** @import { Answer, Answers } from "./answers.js" */
 /** @import { Manifest, Watch } from "./manifest.js" */
 
 const ALWAYS = ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
@@ -32,6 +34,7 @@ export class Fault extends Error {
 /**
  * @typedef {object} WorldState
  * @property {string} now
+ * @property {number} uptime
  * @property {Stored[]} objects
  * @property {Stored[]} live
  * @property {Record<string, unknown>} config
@@ -40,6 +43,7 @@ export class Fault extends Error {
  * @property {RawFailure[]} failures
  * @property {any[]} resources
  * @property {Record<string, unknown>} raw
+ * @property {Answers} answers
  * @property {{resources?: any[], failed?: string[], error?: ApiError}} discovery
  */
 
@@ -79,7 +83,7 @@ function compare(a, b) {
 export class World {
   /** The first fault of the run, also if the controller caught it. @type {Fault | undefined} */
   fault;
-  /** Needs that were asked so far. @type {Need[]} */
+  /** Needs that were asked so far. @type {WireNeed[]} */
   asked = [];
   #manifest;
   #state;
@@ -95,6 +99,10 @@ export class World {
 
   now() {
     return this.#state.now;
+  }
+
+  uptime() {
+    return this.#state.uptime;
   }
 
   /**
@@ -140,7 +148,8 @@ export class World {
         const selector = path.reduce((value, name) => value?.[name], /** @type {any} */ (stored.value));
         const requirements =
           selector == null ? undefined : declared.form === "map" ? fromMap(selector) : fromLabelSelector(selector);
-        return requirements !== undefined && requirements.length > 0 && selects(requirements, Object.fromEntries(labels));
+        const isPossible = requirements !== undefined && (requirements.length > 0 || declared.empty === "everything");
+        return isPossible && selects(requirements, Object.fromEntries(labels));
       })
       .map((stored) => this.#text(stored, false));
   }
@@ -185,39 +194,78 @@ export class World {
     return this.#state.failures;
   }
 
+  /** @param {WireNeed} need */
+  hasAsked(need) {
+    const text = JSON.stringify(need);
+    return this.asked.some((asked) => JSON.stringify(asked) === text);
+  }
+
   /**
-   * @param {Need} need
-   * @returns {{tag: "ok", val: string} | {tag: "err", val: ApiError} | null}
+   * @param {WireNeed} need
+   * @returns {Answer | null}
    */
   answer(need) {
-    if (!this.asked.some((asked) => equal(wire(asked), wire(need)))) {
-      return null;
-    }
+    return this.hasAsked(need) ? (answerOf(need, this.#state.answers) ?? this.#read(need)) : null;
+  }
+
+  /**
+   * @param {WireNeed} need
+   * @returns {Answer}
+   */
+  #read(need) {
     switch (need.tag) {
       case "live-object": {
-        const { kind, object: { namespace, name } } = need.val;
+        const { kind, object } = need.val;
         const found = this.#state.live.find(
-          (stored) => stored.kind === String(kind) && stored.namespace === namespace && stored.name === name,
+          (stored) => stored.kind === kindText(kind) && stored.namespace === object.namespace && stored.name === object.name,
         );
-        return found ? ok(found.value) : notFound(`${kind} ${namespace === "" ? name : `${namespace}/${name}`}`);
+        return found ? ok(found.value) : notFound(`${kindText(kind)} ${objectText(object)}`);
       }
-      case "live-list": {
-        const { kind, namespace, labelSelector, limit } = need.val;
-        const requirements = this.#selector(labelSelector ?? "");
-        const paths = ["apiVersion", "kind", "metadata"].map(segments);
-        const items = this.#state.live
-          .filter((stored) => stored.kind === String(kind) && (namespace === "" || stored.namespace === namespace))
-          .filter(({ value }) => selects(requirements, value.metadata?.labels ?? {}))
-          .slice(0, limit);
-        return ok(items.map(({ value }) => project(value, paths)));
-      }
+      case "live-list":
+        return this.#liveList(need.val);
       case "raw-path":
         return need.val in this.#state.raw ? ok(this.#state.raw[need.val]) : notFound(need.val);
       case "discovery": {
         this.#needsDiscovery();
         const { error, failed = [] } = this.#state.discovery;
-        return error ? { tag: "err", val: error } : ok(failed);
+        return error ? refused(error) : ok(failed);
       }
+      default:
+        throw new Error(`nothing answers a ${need.tag}`);
+    }
+  }
+
+  /**
+   * @param {Extract<WireNeed, {tag: "live-list"}>["val"]} list
+   * @returns {Answer}
+   */
+  #liveList({ kind, namespace, labelSelector, fieldSelector, detail, limit }) {
+    const name = kindText(kind);
+    if (detail === "projection" && !this.#manifest.watches?.some((watch) => watch.kind === name)) {
+      throw this.#fail(`a live list asks for the projection of ${name}, which the manifest does not watch`);
+    }
+    const metadata = ["apiVersion", "kind", "metadata"].map(segments);
+    const show = (/** @type {Stored} */ stored) => {
+      switch (detail) {
+        case "metadata":
+          return project(stored.value, metadata);
+        case "projection":
+          return JSON.parse(this.#text(stored, false));
+        case "whole":
+          return stored.value;
+      }
+    };
+    try {
+      const requirements = parseSelector(labelSelector ?? "");
+      const items = this.#state.live
+        .filter((stored) => stored.kind === name && (namespace === "" || stored.namespace === namespace))
+        .filter(({ value }) => selects(requirements, value.metadata?.labels ?? {}))
+        .filter(({ value }) => fieldsMatch(fieldSelector ?? "", value))
+        .slice(0, limit);
+      return ok(items.map(show));
+    } catch (error) {
+      // The API server refuses selectors that it does not understand.
+      return refused({ code: 400, reason: "BadRequest", message: error instanceof Error ? error.message : String(error) });
     }
   }
 
@@ -350,25 +398,4 @@ function isOwned({ metadata }, { tag, val: uid }) {
  */
 function indexes(value, wanted) {
   return ["string", "number", "boolean"].includes(typeof value) && String(value) === wanted;
-}
-
-/** @param {Need} need */
-function wire(need) {
-  return JSON.parse(JSON.stringify(need));
-}
-
-/**
- * @param {unknown} value
- * @returns {{tag: "ok", val: string}}
- */
-function ok(value) {
-  return { tag: "ok", val: JSON.stringify(value) };
-}
-
-/**
- * @param {string} what
- * @returns {{tag: "err", val: ApiError}}
- */
-function notFound(what) {
-  return { tag: "err", val: { code: 404, reason: "NotFound", message: `${what} not found` } };
 }

@@ -29,8 +29,9 @@ export declare class Fixture {
     constructor(key: Key, world: World);
     /**
      * Reads a manifest and an input, both YAML. The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the manifest's
-     * first), `now`, `objects` (the cache), `live` (what the API server itself has; the same if absent), `raw` (path -> body), `discovery`,
-     * `config`, `state`, `attempt`, `failures`, `resources`.
+     * first), `now`, `uptime`, `objects` (the cache), `live` (what the API server itself has; the same if absent), `raw` (path -> body),
+     * `subresources`, `reviews`, `signatures`, `calls` (answers to needs), `discovery`, `config`, `state`, `attempt`, `failures`,
+     * `resources`.
      * @param {string} manifestText
      * @param {string} inputText
      * @returns {Fixture}

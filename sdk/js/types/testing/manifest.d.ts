@@ -12,6 +12,7 @@ export type Watch = {
     selects?: {
         field: string;
         form: string;
+        empty?: "nothing" | "everything";
     };
 };
 export type Manifest = {
@@ -33,7 +34,7 @@ export type Manifest = {
  * @property {string[]} [fields]
  * @property {boolean} [whole]
  * @property {{name: string, field: string}[]} [indexes]
- * @property {{field: string, form: string}} [selects]
+ * @property {{field: string, form: string, empty?: "nothing" | "everything"}} [selects]
  */
 /**
  * @typedef {object} Manifest

@@ -1,9 +1,7 @@
-import type { Need } from "../need.js";
-import type { WireOutcome } from "../wire.js";
+import type { WireNeed, WireOutcome } from "../wire.js";
 import type { World } from "./world.js";
 export type Shown = Record<string, any>;
-/** @import { Need } from "../need.js" */
-/** @import { WireEvent, WireMutation, WireOutcome } from "../wire.js" */
+/** @import { WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
 /** @import { World } from "./world.js" */
 /** @typedef {Record<string, any>} Shown */
 /**
@@ -13,12 +11,27 @@ export type Shown = Record<string, any>;
  */
 export declare function renderOutcome(outcome: WireOutcome, world: World): Shown;
 /**
- * @param {Need} need
- * @returns {string}
+ * @param {WireNeed} need
+ * @returns {string | Shown}
  */
-export declare function renderNeed(need: Need): string;
+export declare function renderNeed(need: WireNeed): string | Shown;
 /**
  * A time as Rust writes it: `1.5s`, `250ms`, `90s`.
  * @param {number} milliseconds
  */
 export declare function duration(milliseconds: number): string;
+/**
+ * @param {{group: string, version: string, name: string}} kind
+ */
+export declare function kindText({ group, version, name }: {
+    group: string;
+    version: string;
+    name: string;
+}): string;
+/**
+ * @param {{namespace: string, name: string}} object
+ */
+export declare function objectText({ namespace, name }: {
+    namespace: string;
+    name: string;
+}): string;

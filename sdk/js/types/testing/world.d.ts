@@ -1,7 +1,8 @@
 import { Kind } from "../kind.js";
 import type { RawFailure, RawQuery, View } from "../lister.js";
 import type { AnyObject, ApiError } from "../model.js";
-import type { Need } from "../need.js";
+import type { WireNeed } from "../wire.js";
+import type { Answer, Answers } from "./answers.js";
 import type { Manifest } from "./manifest.js";
 /** Where the host would end the run with a fault. A controller that catches it fails its case all the same. */
 export declare class Fault extends Error {
@@ -16,6 +17,7 @@ export type Stored = {
 };
 export type WorldState = {
     now: string;
+    uptime: number;
     objects: Stored[];
     live: Stored[];
     config: Record<string, unknown>;
@@ -24,6 +26,7 @@ export type WorldState = {
     failures: RawFailure[];
     resources: any[];
     raw: Record<string, unknown>;
+    answers: Answers;
     discovery: {
         resources?: any[];
         failed?: string[];
@@ -40,6 +43,7 @@ export type WorldState = {
 /**
  * @typedef {object} WorldState
  * @property {string} now
+ * @property {number} uptime
  * @property {Stored[]} objects
  * @property {Stored[]} live
  * @property {Record<string, unknown>} config
@@ -48,6 +52,7 @@ export type WorldState = {
  * @property {RawFailure[]} failures
  * @property {any[]} resources
  * @property {Record<string, unknown>} raw
+ * @property {Answers} answers
  * @property {{resources?: any[], failed?: string[], error?: ApiError}} discovery
  */
 /**
@@ -61,14 +66,15 @@ export declare class World implements View {
     #private;
     /** The first fault of the run, also if the controller caught it. @type {Fault | undefined} */
     fault: Fault | undefined;
-    /** Needs that were asked so far. @type {Need[]} */
-    asked: Need[];
+    /** Needs that were asked so far. @type {WireNeed[]} */
+    asked: WireNeed[];
     /**
      * @param {Manifest} manifest
      * @param {WorldState} state
      */
     constructor(manifest: Manifest, state: WorldState);
     now(): string;
+    uptime(): number;
     /**
      * @param {Kind} kind
      * @param {{namespace: string, name: string}} object
@@ -103,17 +109,13 @@ export declare class World implements View {
     state(name: string): string | null;
     attempt(): number;
     failures(): RawFailure[];
+    /** @param {WireNeed} need */
+    hasAsked(need: WireNeed): boolean;
     /**
-     * @param {Need} need
-     * @returns {{tag: "ok", val: string} | {tag: "err", val: ApiError} | null}
+     * @param {WireNeed} need
+     * @returns {Answer | null}
      */
-    answer(need: Need): {
-        tag: "ok";
-        val: string;
-    } | {
-        tag: "err";
-        val: ApiError;
-    } | null;
+    answer(need: WireNeed): Answer | null;
     /**
      * The cached object that an update would replace.
      * @param {string} kind
