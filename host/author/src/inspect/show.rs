@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::contract::manifest::{Manifest, NEXT_CONTRACT};
+use pintle_core::contract::manifest::{EmptySelector, Enqueue, Manifest, NEXT_CONTRACT, To, Watch};
 use pintle_core::text::{Printable, bytes, table};
 use pintle_wasm::{Producer, WASI_INTERFACES};
 
@@ -86,7 +86,23 @@ fn describe(text: &mut String, manifest: &Manifest) {
     let _ = writeln!(text, "\n{}", table(&rows));
     let _ = writeln!(text, "\nqueues");
     for queue in &manifest.queues {
-        let _ = writeln!(text, "  {}, {} at once", Printable(&queue.name), queue.concurrency);
+        let label = queue.metric.as_ref().map(|label| format!(", metrics as {label}")).unwrap_or_default();
+        let _ = writeln!(text, "  {}, {} at once{}", Printable(&queue.name), queue.concurrency, Printable(&label));
+    }
+    let rules: Vec<String> = manifest.watches.iter().flat_map(rules).collect();
+    if !rules.is_empty() {
+        let _ = writeln!(text, "\nrules of contract 0.2");
+        rules.iter().for_each(|rule| drop(writeln!(text, "  {}", Printable(rule))));
+    }
+    let per_key = manifest.metrics.iter().filter(|metric| metric.per.is_some());
+    let per_key: Vec<&str> = per_key.map(|metric| metric.name.as_str()).collect();
+    let n_series = manifest.limits.series;
+    if !per_key.is_empty() || n_series.is_some() {
+        let _ = writeln!(text, "\nmetrics");
+        per_key.iter().for_each(|name| drop(writeln!(text, "  {}, a value for each key", Printable(name))));
+        if let Some(n_series) = n_series {
+            let _ = writeln!(text, "  at most {n_series} combinations of labels each");
+        }
     }
     if !manifest.config.is_empty() {
         let _ = writeln!(text, "\nsettings");
@@ -99,14 +115,74 @@ fn describe(text: &mut String, manifest: &Manifest) {
     }
 }
 
+/// What contract 0.1 does not have of a watch's rules and selectors.
+fn rules(watch: &Watch) -> impl Iterator<Item = String> {
+    let of = watch.kind.as_ref().map_or_else(|| "every kind".to_owned(), ToString::to_string);
+    let selects = watch.selects.as_ref().filter(|selects| selects.empty == EmptySelector::Everything);
+    let empty = selects.map(|_| format!("{of}: an empty selector selects everything in the namespace"));
+    let rule = move |rule: &Enqueue| {
+        let kind = rule.kind.as_ref().map(ToString::to_string).unwrap_or_default();
+        let index = rule.index.as_deref().unwrap_or_default();
+        let field = rule.field.as_deref();
+        let keys = match (rule.to, &rule.namespace_field) {
+            (To::Indexed, _) => format!("{kind} whose index {index} has {}", field.unwrap_or("its name")),
+            (To::Field, Some(namespace)) => format!("{kind} named by {} and {namespace}", field.unwrap_or_default()),
+            (To::Tick, _) => "the tick key".to_owned(),
+            _ => return None,
+        };
+        let queue = rule.queue.as_ref().map(|queue| format!(", queue {queue}")).unwrap_or_default();
+        Some(format!("{of} -> {keys}{queue}"))
+    };
+    empty.into_iter().chain(watch.enqueue.iter().filter_map(rule))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use expect_test::expect;
     use pintle_wasm::{Inspection, Producers};
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn what_contract_0_2_adds_to_rules_queues_and_metrics_is_shown() {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "q", "metric": "pods"}, {"name": "sweep"}],
+            "watches": [
+                {"kind": "v1/Pod", "fields": ["spec.nodeName"], "indexes": [{"name": "node", "field": "spec.nodeName"}],
+                    "enqueue": [{"to": "self"}, {"to": "tick", "queue": "sweep"}]},
+                {"kind": "v1/Node", "enqueue": [{"to": "indexed", "kind": "v1/Pod", "index": "node"},
+                    {"to": "indexed", "kind": "v1/Pod", "index": "node", "field": "spec.providerID"}]},
+                {"kind": "v1/PersistentVolume", "enqueue": [{"to": "field", "kind": "v1/PersistentVolumeClaim",
+                    "field": "spec.claimRef.name", "namespaceField": "spec.claimRef.namespace"}]},
+                {"kind": "policy/v1/PodDisruptionBudget",
+                    "selects": {"field": "spec.selector", "form": "labelSelector", "empty": "everything"}},
+            ],
+            "metrics": [{"name": "p_pods", "help": "Pods.", "type": "gauge", "per": "key"}],
+            "limits": {"series": 5000},
+        });
+        let mut text = String::new();
+        describe(&mut text, &Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let from_queues = text.split_once("queues\n").unwrap().1;
+        expect![[r#"
+              q, 5 at once, metrics as pods
+              sweep, 5 at once
+
+            rules of contract 0.2
+              v1/Pod -> the tick key, queue sweep
+              v1/Node -> v1/Pod whose index node has its name
+              v1/Node -> v1/Pod whose index node has spec.providerID
+              v1/PersistentVolume -> v1/PersistentVolumeClaim named by spec.claimRef.name and spec.claimRef.namespace
+              policy/v1/PodDisruptionBudget: an empty selector selects everything in the namespace
+
+            metrics
+              p_pods, a value for each key
+              at most 5000 combinations of labels each
+        "#]]
+        .assert_eq(from_queues);
+    }
 
     fn found(manifest: &Value, imports: &[&str]) -> Inspection {
         Inspection {

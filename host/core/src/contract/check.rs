@@ -143,6 +143,13 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
         if !observation.value.is_finite() {
             return Err(format!("the observation of metric {:?} is not a finite number", metric.name));
         }
+        if metric.per.is_some() && observation.at != Moment::Now {
+            return Err(format!(
+                "the observation of metric {:?} waits for a mutation, but the values of a metric `per: key` are those of the whole \
+                 outcome: observe it now, or in the next run",
+                metric.name
+            ));
+        }
         if let Moment::Done(place) | Moment::Failed(place) = observation.at
             && !has_mutation(outcome, place)
         {
@@ -356,6 +363,7 @@ mod tests {
             "metrics": [
                 {"name": "widgets_total", "help": "Widgets.", "type": "counter", "labels": ["color"]},
                 {"name": "runs_total", "help": "Runs.", "type": "counter", "of": "runs", "labels": ["action"]},
+                {"name": "sizes", "help": "Sizes.", "type": "gauge", "per": "key"},
             ],
             "limits": {"mutations": 2, "outcomeBytes": 100},
         });
@@ -536,6 +544,24 @@ mod tests {
             run_labels: vec![(name.to_owned(), "x".to_owned()); n],
             ..Outcome::default()
         };
+        let size = |at| Outcome {
+            observations: vec![Observation { metric: "sizes".into(), labels: vec![], value: 1.0, at }],
+            ..step_of_one()
+        };
+        check(size(Moment::Now), expect!["ok"]);
+        let place = Place { step: 0, position: 0 };
+        check(
+            size(Moment::Done(place)),
+            expect![[
+                r#"the observation of metric "sizes" waits for a mutation, but the values of a metric `per: key` are those of the whole outcome: observe it now, or in the next run"#
+            ]],
+        );
+        check(
+            size(Moment::Failed(place)),
+            expect![[
+                r#"the observation of metric "sizes" waits for a mutation, but the values of a metric `per: key` are those of the whole outcome: observe it now, or in the next run"#
+            ]],
+        );
         check(labels(14, "action"), expect!["ok"]);
         check(labels(17, "action"), expect!["the outcome has 17 labels of the run, more than 16"]);
         check(labels(1, "color"), expect![[r#""color" is a label of no metric of runs"#]]);
@@ -559,7 +585,7 @@ mod tests {
         check(observe("widgets_total", &["red"], 1.0), expect!["ok"]);
         check(
             observe("widgets", &["red"], 1.0),
-            expect![[r#"metric "widgets" is not declared; declared are widgets_total, runs_total"#]],
+            expect![[r#"metric "widgets" is not declared; declared are widgets_total, runs_total, sizes"#]],
         );
         check(
             observe("widgets_total", &[], 1.0),

@@ -113,8 +113,12 @@ pub enum Instances {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Queue {
-    /// The `name` label of the `workqueue_*` metrics.
+    /// Name of the queue, unique within the plugin, and the `name` label of its `workqueue_*` metrics unless `metric` is set.
     pub name: String,
+    /// The `name` label of its `workqueue_*` metrics. Queues with the same label, of other plugins too, add up; the longest run is that
+    /// of any. From contract 0.2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
     /// Concurrent runs: a number, or `{config: SETTING}`. Default 5, at most 1,000.
     #[serde(default = "default_concurrency")]
     pub concurrency: Number,
@@ -141,6 +145,11 @@ fn default_concurrency() -> Number {
 }
 
 impl Queue {
+    /// The `name` label of its `workqueue_*` metrics.
+    pub fn metric(&self) -> &str {
+        self.metric.as_deref().unwrap_or(&self.name)
+    }
+
     /// Concurrent runs, at least 1.
     pub fn n_workers(&self) -> u32 {
         self.concurrency.get().unwrap_or(DEFAULT_CONCURRENCY)
@@ -245,6 +254,26 @@ pub struct Metric {
     /// Source of its values.
     #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
     pub of: MetricSource,
+    /// For gauges: what the host keeps a value for. Otherwise a series has the last value that any run has set. From contract 0.2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<Per>,
+}
+
+impl Metric {
+    /// Whether the values of a version that declares it can go on under the other declaration: all is equal but the description.
+    pub fn measures_as(&self, other: &Self) -> bool {
+        *self == Self { help: self.help.clone(), ..other.clone() }
+    }
+}
+
+/// What a value of a gauge belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Per {
+    /// A key. A series is the sum of its keys' values, and ends when no key has one. An outcome that is accepted replaces all values of
+    /// its key: what it does not observe is gone. A run that ends with an error or a fault keeps them. Samples count when the outcome is
+    /// accepted (`now`); other moments are a fault.
+    Key,
 }
 
 /// Source of a metric's values.
@@ -378,6 +407,11 @@ impl Manifest {
             let other = metric.labels.iter().find(|label| *label != "code").filter(|_| self.contract == "0.1");
             if let Some(label) = other {
                 return Err(format!("metrics[{i}].labels: {label:?} is not known of runs; known is code"));
+            }
+        }
+        for (i, metric) in self.metrics.iter().enumerate() {
+            if metric.per.is_some() && metric.kind != MetricType::Gauge {
+                return Err(format!("metrics[{i}].per: key is for gauges, not for a {}", serde_name(&metric.kind)));
             }
         }
         for (i, grant) in self.grants.iter().enumerate() {
@@ -552,6 +586,44 @@ mod tests {
             serde_json::json!({"to": "tick"}),
             expect!["watches[0].enqueue[0].to: tick: needs contract 0.2, and this manifest declares 0.1"],
         );
+    }
+
+    #[test]
+    fn values_per_key_labels_of_queues_and_a_number_of_series_are_of_contract_0_2_and_checked() {
+        use expect_test::expect;
+        let with = |contract: &str, field: &str, value: serde_json::Value, expect| {
+            check(
+                |m| {
+                    m["contract"] = contract.into();
+                    m[field] = value;
+                },
+                expect,
+            );
+        };
+        let gauge = |kind: &str| serde_json::json!([{"name": "x", "help": "", "type": kind, "per": "key"}]);
+        with("0.2", "metrics", gauge("gauge"), expect!["ok: widgets"]);
+        with(
+            "0.1",
+            "metrics",
+            gauge("gauge"),
+            expect!["metrics[0].per: key: needs contract 0.2, and this manifest declares 0.1"],
+        );
+        with("0.2", "metrics", gauge("counter"), expect!["metrics[0].per: key is for gauges, not for a counter"]);
+        with("0.2", "metrics", gauge("histogram"), expect!["metrics[0].per: key is for gauges, not for a histogram"]);
+        let queue = |metric: &str| serde_json::json!([{"name": "widgets", "metric": metric}]);
+        with("0.2", "queues", queue("all"), expect!["ok: widgets"]);
+        with(
+            "0.1",
+            "queues",
+            queue("all"),
+            expect!["queues[0].metric: needs contract 0.2, and this manifest declares 0.1"],
+        );
+        with("0.2", "queues", queue(""), expect!["queues[0].metric: has 0 bytes; 1 to 128 are valid"]);
+        with("0.2", "queues", queue(&"x".repeat(128)), expect!["ok: widgets"]);
+        with("0.2", "queues", queue(&"x".repeat(129)), expect!["queues[0].metric: has 129 bytes; 1 to 128 are valid"]);
+        let series = serde_json::json!({"series": 20_000});
+        with("0.2", "limits", series.clone(), expect!["ok: widgets"]);
+        with("0.1", "limits", series, expect!["limits.series: needs contract 0.2, and this manifest declares 0.1"]);
     }
 
     #[test]

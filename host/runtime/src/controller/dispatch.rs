@@ -229,7 +229,7 @@ impl Controller {
         let now = now();
         let took = now.saturating_duration_since(started);
         self.metrics.reconcile_time.observe(took.as_secs_f64());
-        version.declared.ran(run_result.code(), run_result.labels(), took);
+        self.dropped_samples(version.declared.ran(run_result.code(), run_result.labels(), took));
         let cache = self.cache();
         let mut traced = trace.map(|trace| (trace, run_result.end()));
         let (mut writes, probes) = run_result.take_writes();

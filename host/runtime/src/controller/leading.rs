@@ -114,6 +114,7 @@ impl Controller {
         inner.stale.begun.clear();
         inner.failures.clear();
         inner.state = KeyedState::default();
+        inner.key_gauges.clear(&self.version().declared);
         inner.health.supervisor.reset();
         inner.health.forget_faults();
         inner.count_keys();

@@ -52,7 +52,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
 use crate::held::{Account, Held, MAX_HELD_BYTES};
-use crate::metrics::PluginMetrics;
+use crate::metrics::{KeyGauges, PluginMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
 
@@ -165,6 +165,8 @@ struct ControllerState {
     failures: HashMap<Key, KeptFailures>,
     /// Bytes of the queues' keys, without `object_bytes`.
     held_keys: Held,
+    /// Values of metrics that belong to keys.
+    key_gauges: KeyGauges,
     /// What the keys of the plugin's objects may take. They are not refused, so they do not count.
     object_bytes: u64,
     state: state::KeyedState,
@@ -203,6 +205,7 @@ impl Controller {
                 },
                 failures: HashMap::new(),
                 held_keys: held.open(),
+                key_gauges: KeyGauges::new(held.open()),
                 object_bytes: 0,
                 state: state::KeyedState::default(),
                 health: health::Health::new(version.spec.failure_policy),
@@ -335,9 +338,9 @@ impl Controller {
         self.metrics.stale_held.set(i64::try_from(inner.pending.n_overdue()).unwrap_or(i64::MAX));
         for queue in &inner.queues {
             let unfinished = queue.work_queue.unfinished(now);
-            queue.metrics.unfinished.set(unfinished.total.as_secs_f64());
-            queue.metrics.longest.set(unfinished.longest.as_secs_f64());
+            queue.metrics.set_unfinished(unfinished.total.as_secs_f64(), unfinished.longest.as_secs_f64());
         }
+        inner.key_gauges.publish(&self.version().declared);
         let runs = inner.leads && !inner.health.supervisor.is_disabled();
         drop(inner);
         let status = self.status();

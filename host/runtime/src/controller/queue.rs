@@ -67,7 +67,7 @@ impl ControllerQueue {
         self.limiter.retune(&declared.backoff);
         self.concurrency = config.concurrency;
         self.max_retries = declared.retries();
-        self.metrics = config.metrics.clone();
+        std::mem::replace(&mut self.metrics, config.metrics.clone()).end();
         self.tick_key = config.tick_key.clone();
         self.retired = false;
         let tick = declared.tick();
@@ -77,6 +77,7 @@ impl ControllerQueue {
         if self.resync != config.resync {
             (self.resync, self.next_resync) = (config.resync, None);
         }
+        self.count_adds(0);
     }
 
     /// Forgets all keys, and stops the timers. Nothing may run.
@@ -94,9 +95,8 @@ impl ControllerQueue {
         if self.work_queue.n_running() + self.work_queue.n_held() == 0 {
             self.work_queue = WorkQueue::weighing(text_bytes);
         }
-        self.count_adds(0);
         // Versions may have other queues without end: their series must not stay.
-        self.metrics = QueueMetrics::unread();
+        std::mem::replace(&mut self.metrics, QueueMetrics::unread()).end();
     }
 
     /// Entries of all lists.
@@ -117,7 +117,7 @@ impl ControllerQueue {
 
     pub(super) fn count_adds(&mut self, n_added: usize) {
         self.metrics.adds.inc_by(n_added as u64);
-        self.metrics.depth.set(i64::try_from(self.work_queue.n_dirty()).unwrap_or(i64::MAX));
+        self.metrics.set_depth(self.work_queue.n_dirty());
     }
 
     /// Enqueues the tick if it is due; returns whether a resync is due.

@@ -295,14 +295,16 @@ impl Controller {
             // The key runs again when the operator has agreed, or another version has taken over.
             return RunResult::nothing_yet(Duration::ZERO);
         }
-        // State and other keys belong to an accepted outcome.
-        if plan.n_denied() == 0
-            && let Err(why) = self.accept(version, cache, rights.key, outcome.state, outcome.wake)
-        {
-            return fault(FaultKind::Output, why);
+        let (of_key, samples): (Vec<_>, Vec<_>) =
+            outcome.observations.into_iter().partition(|sample| version.declared.is_per_key(&sample.metric));
+        // State, other keys and the key's values belong to an accepted outcome.
+        if plan.n_denied() == 0 {
+            if let Err(why) = self.accept(version, cache, rights.key, outcome.state, outcome.wake) {
+                return fault(FaultKind::Output, why);
+            }
+            self.keep_values(version, rights.key, &of_key);
         }
-        let (now, later): (Vec<_>, Vec<_>) =
-            outcome.observations.into_iter().partition(|sample| sample.at == Moment::Now);
+        let (now, later): (Vec<_>, Vec<_>) = samples.into_iter().partition(|sample| sample.at == Moment::Now);
         self.observe(version, &now);
         let report = self.writer.carry_out(plan, trace).await;
         let counts = |sample: &Observation| match sample.at {
@@ -348,9 +350,29 @@ impl Controller {
     }
 
     fn observe(&self, version: &Version, samples: &[Observation]) {
-        let n_dropped = version.declared.observe(samples);
+        self.dropped_samples(version.declared.observe(samples));
+    }
+
+    /// Replaces the values of metrics that belong to the key.
+    fn keep_values(&self, version: &Arc<Version>, key: &Key, samples: &[Observation]) {
+        if !version.declared.has_values_of_keys() {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        // The values are those of the present version. After a swap, the key runs again.
+        if !Arc::ptr_eq(&self.version(), version) {
+            return;
+        }
+        let n_dropped = inner.key_gauges.replace(&version.declared, key, samples);
+        drop(inner);
+        self.dropped_samples(n_dropped);
+    }
+
+    /// Counts samples that found no room.
+    pub(super) fn dropped_samples(&self, n_dropped: usize) {
         if n_dropped > 0 {
-            tracing::debug!(plugin = %self.name, n_dropped, "observations dropped: too many combinations of labels");
+            self.metrics.dropped_samples.inc_by(n_dropped as u64);
+            tracing::debug!(plugin = %self.name, n_dropped, "samples dropped: too many combinations of labels, or bytes");
         }
     }
 }

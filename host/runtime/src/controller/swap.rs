@@ -214,6 +214,7 @@ impl Controller {
         let suspects = inner.queues.iter().flat_map(|queue| queue.work_queue.suspects());
         let faulting = suspects.map(|(key, _)| key.clone()).collect();
         inner.adopt(&to, now);
+        inner.key_gauges.hand_over(&from.declared, &to.declared, to.manifest());
         let rules = rules.map(|(rules, keys)| {
             let record = std::mem::take(&mut inner.history.record);
             (rules, Before::new(record, faulting, &keys))

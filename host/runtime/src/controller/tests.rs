@@ -4,6 +4,7 @@ mod changes;
 mod containment;
 mod leading;
 mod lost;
+mod per_key;
 mod swapping;
 mod traced;
 mod wakes;
@@ -149,7 +150,7 @@ fn key_in(name: &str) -> Key {
 fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
     let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
-        metrics: metrics.queue(&queue.name),
+        metrics: metrics.queue(queue.metric()),
         concurrency: queue.n_workers() as usize,
         resync: queue.resync(),
         tick_key: manifest.tick_key(&queue.name),
@@ -162,7 +163,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         spec: Spec::default(),
         config: "{}".into(),
         grants: Grants::new(&manifest.grants, None),
-        declared: metrics.declare(&manifest, false).unwrap(),
+        declared: metrics.declare(&manifest, false, manifest.limits.effective().series).unwrap(),
         queues: manifest.queues.iter().map(config).collect(),
         guest: Arc::new(guest),
     })

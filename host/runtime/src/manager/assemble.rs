@@ -39,11 +39,11 @@ impl Manager {
         let resyncs = resyncs(&manifest, &options.resync)?;
         let declared = self
             .metrics
-            .declare(&manifest, options.shares_metrics)
+            .declare(&manifest, options.shares_metrics, guest.limits().series)
             .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
         let queues = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
         let queues = queues.map(|(queue, (concurrency, resync))| QueueConfig {
-            metrics: self.metrics.queue(&queue.name),
+            metrics: self.metrics.queue(queue.metric()),
             concurrency,
             resync,
             tick_key: manifest.tick_key(&queue.name),

@@ -4,10 +4,12 @@
 //! report; [`DeclaredRegistry::encode`] writes the metrics of all loaded versions.
 //!
 //! *Invariants*:
-//! 1. A plugin has at most [`MAX_SERIES`] combinations of label values, whose text has at most [`MAX_TEXT_BYTES`];
-//!    observations of further ones are dropped.
+//! 1. The combinations of label values of a plugin, and their text, are bounded ([`SeriesLimits`]); observations of further ones are
+//!    dropped.
 //! 2. A metric belongs to one plugin. Controllers that the binary carries may share one with equal declarations, as upstream's do.
-//! 3. A metric ends with the last version that declares it.
+//! 3. A metric ends with the last version that declares it. Versions whose declarations differ in the description alone share values.
+//!
+//! Not here: the values of each key (`per_key`), of which a series is the sum.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,8 +17,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
+use pintle_core::contract::manifest::{Manifest, Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::{Moment, Observation};
+use pintle_core::policy::correlator::cut;
 use pintle_core::serving::metrics::is_reserved;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -25,9 +28,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Maximum combinations of label values per plugin, over all of its metrics.
+use super::per_key::SeriesId;
+
+/// Maximum combinations of label values of a plugin of contract 0.1, over all of its metrics.
 const MAX_SERIES: usize = 2_000;
-/// Maximum bytes of the text of a plugin's metrics.
+/// Maximum bytes of the text of the metrics of such a plugin.
 const MAX_TEXT_BYTES: usize = 2 << 20;
 /// Longest label value in bytes; longer ones are cut.
 const MAX_LABEL_BYTES: usize = 128;
@@ -42,6 +47,29 @@ struct Buckets(Arc<[f64]>);
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// How much the metrics of a plugin may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeriesLimits {
+    /// Combinations of label values of one metric.
+    per_metric: usize,
+    /// Of all metrics.
+    in_all: usize,
+    /// Bytes of the text of all metrics.
+    text_bytes: usize,
+}
+
+impl SeriesLimits {
+    /// `n_series`: the limit `series` of the version. Contract 0.1 has none: there, a plugin has one number for all metrics.
+    pub(crate) fn new(manifest: &Manifest, n_series: u32) -> Self {
+        if manifest.contract == "0.1" {
+            return Self { per_metric: MAX_SERIES, in_all: MAX_SERIES, text_bytes: MAX_TEXT_BYTES };
+        }
+        let per_metric = n_series as usize;
+        let in_all = per_metric.saturating_mul(2);
+        Self { per_metric, in_all, text_bytes: in_all.saturating_mul(MAX_TEXT_BYTES / MAX_SERIES) }
     }
 }
 
@@ -61,15 +89,15 @@ struct Usage {
 
 impl Usage {
     /// Takes room for a series; `false` if there is none.
-    fn take(&self, text_bytes: usize) -> bool {
+    fn take(&self, text_bytes: usize, limits: &SeriesLimits) -> bool {
         let fits = |used: &AtomicUsize, more: usize, most: usize| {
             let add = |used: usize| used.checked_add(more).filter(|sum| *sum <= most);
             used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
         };
-        if !fits(&self.n_series, 1, MAX_SERIES) {
+        if !fits(&self.n_series, 1, limits.in_all) {
             return false;
         }
-        let is_taken = fits(&self.text_bytes, text_bytes, MAX_TEXT_BYTES);
+        let is_taken = fits(&self.text_bytes, text_bytes, limits.text_bytes);
         if !is_taken {
             self.n_series.fetch_sub(1, Ordering::Relaxed);
         }
@@ -88,9 +116,15 @@ struct Declared {
     metric: Metric,
     plugin: Arc<str>,
     is_shared: bool,
-    series: Series,
+    values: Arc<Values>,
     /// Has this metric alone.
     registry: Registry,
+}
+
+/// The values of a metric, which versions with the same labels share.
+#[derive(Debug)]
+struct Values {
+    series: Series,
     seen: Mutex<Seen>,
     usage: Arc<Usage>,
 }
@@ -130,13 +164,14 @@ impl DeclaredRegistry {
         plugin: &str,
         shares: bool,
         metrics: &[Metric],
+        limits: SeriesLimits,
     ) -> Result<DeclaredMetrics, DeclaredError> {
         self.forget_ended();
         for metric in metrics {
             check(metric)?;
             let taken = self
                 .loaded(&metric.name)
-                .find(|known| &*known.plugin != plugin && !(shares && known.is_shared && known.metric == *metric));
+                .find(|known| &*known.plugin != plugin && !(shares && known.may_be_shared(metric)));
             if let Some(known) = taken {
                 return Err(DeclaredError::Taken { metric: metric.name.clone(), plugin: known.plugin.clone() });
             }
@@ -148,13 +183,15 @@ impl DeclaredRegistry {
         for metric in metrics {
             let known = self.loaded(&metric.name).find(|known| known.metric == *metric);
             let declared = known.unwrap_or_else(|| {
-                let declared = Arc::new(Declared::new(&plugin, shares, metric, usage.clone()));
+                let alike = self.loaded(&metric.name).find(|known| known.metric.measures_as(metric));
+                let values = alike.map_or_else(|| Values::new(metric, usage.clone()), |known| known.values.clone());
+                let declared = Arc::new(Declared::new(&plugin, shares, metric, values));
                 self.by_name.entry(family(&metric.name).to_owned()).or_default().push(Arc::downgrade(&declared));
                 declared
             });
             by_name.insert(metric.name.clone(), declared);
         }
-        Ok(DeclaredMetrics { by_name })
+        Ok(DeclaredMetrics { by_name, limits })
     }
 
     /// Appends the metrics of all loaded versions, without an end marker.
@@ -203,33 +240,36 @@ fn check(metric: &Metric) -> Result<(), DeclaredError> {
     Ok(())
 }
 
-impl Declared {
-    fn new(plugin: &Arc<str>, is_shared: bool, metric: &Metric, usage: Arc<Usage>) -> Self {
-        let name = match metric.kind {
-            MetricType::Counter => family(&metric.name),
-            _ => &metric.name,
+impl Values {
+    fn new(metric: &Metric, usage: Arc<Usage>) -> Arc<Self> {
+        let series = match metric.kind {
+            MetricType::Counter => Series::Counter(Family::default()),
+            MetricType::Gauge => Series::Gauge(Family::default()),
+            MetricType::Histogram => {
+                Series::Histogram(Family::new_with_constructor(Buckets(metric.buckets.clone().into())))
+            }
         };
+        Arc::new(Self { series, seen: Mutex::default(), usage })
+    }
+}
+
+impl Declared {
+    fn new(plugin: &Arc<str>, is_shared: bool, metric: &Metric, values: Arc<Values>) -> Self {
         let mut registry = Registry::default();
         let help = metric.help.trim_end_matches('.');
-        let series = match metric.kind {
-            MetricType::Counter => {
-                let family = Family::default();
-                registry.register(name, help, family.clone());
-                Series::Counter(family)
-            }
-            MetricType::Gauge => {
-                let family = Family::default();
-                registry.register(name, help, family.clone());
-                Series::Gauge(family)
-            }
-            MetricType::Histogram => {
-                let family = Family::new_with_constructor(Buckets(metric.buckets.clone().into()));
-                registry.register(name, help, family.clone());
-                Series::Histogram(family)
-            }
-        };
+        match &values.series {
+            Series::Counter(series) => registry.register(family(&metric.name), help, series.clone()),
+            Series::Gauge(series) => registry.register(&metric.name, help, series.clone()),
+            Series::Histogram(series) => registry.register(&metric.name, help, series.clone()),
+        }
         let (metric, plugin) = (metric.clone(), plugin.clone());
-        Self { metric, plugin, is_shared, series, registry, seen: Mutex::default(), usage }
+        Self { metric, plugin, is_shared, values, registry }
+    }
+
+    /// Whether another plugin, whose controller the binary carries as well, may have the same metric. A sum of keys is that of one
+    /// plugin's keys.
+    fn may_be_shared(&self, metric: &Metric) -> bool {
+        self.is_shared && self.metric == *metric && metric.per.is_none()
     }
 
     /// An upper bound of the text of a series.
@@ -244,25 +284,45 @@ impl Declared {
         n_lines * (self.metric.name.len() + labels.sum::<usize>() + LINE_BYTES)
     }
 
-    fn observe(&self, observation: &Observation) -> bool {
-        let values: Vec<String> = observation
-            .labels
-            .iter()
-            .map(|value| pintle_core::policy::correlator::cut(value, MAX_LABEL_BYTES).to_owned())
-            .collect();
-        let labels: Labels = self.metric.labels.iter().cloned().zip(values.iter().cloned()).collect();
-        {
-            let mut seen = self.seen.lock();
-            if !seen.values.contains(&values) {
-                let text_bytes = self.text_bytes(&values);
-                if !self.usage.take(text_bytes) {
-                    return false;
-                }
-                seen.text_bytes += text_bytes;
-                seen.values.insert(values);
+    fn labels(&self, values: &[String]) -> Labels {
+        self.metric.labels.iter().cloned().zip(values.iter().cloned()).collect()
+    }
+
+    /// Makes room for a series, if there is none yet; returns whether there is.
+    fn reserve(&self, values: &[String], limits: &SeriesLimits) -> bool {
+        let mut seen = self.values.seen.lock();
+        if seen.values.contains(values) {
+            return true;
+        }
+        let text_bytes = self.text_bytes(values);
+        if seen.values.len() >= limits.per_metric || !self.values.usage.take(text_bytes, limits) {
+            return false;
+        }
+        seen.text_bytes += text_bytes;
+        seen.values.insert(values.to_vec());
+        true
+    }
+
+    /// Ends a series.
+    fn release(&self, values: &[String]) {
+        let mut seen = self.values.seen.lock();
+        if seen.values.remove(values) {
+            let text_bytes = self.text_bytes(values);
+            seen.text_bytes -= text_bytes;
+            self.values.usage.give_back(1, text_bytes);
+            if let Series::Gauge(family) = &self.values.series {
+                family.remove(&self.labels(values));
             }
         }
-        match &self.series {
+    }
+
+    fn observe(&self, observation: &Observation, limits: &SeriesLimits) -> bool {
+        let values = cut_labels(&observation.labels);
+        if !self.reserve(&values, limits) {
+            return false;
+        }
+        let labels = self.labels(&values);
+        match &self.values.series {
             // Counters only increase.
             Series::Counter(family) => drop(family.get_or_create(&labels).inc_by(observation.value.max(0.0))),
             Series::Gauge(family) => drop(family.get_or_create(&labels).set(observation.value)),
@@ -272,7 +332,12 @@ impl Declared {
     }
 }
 
-impl Drop for Declared {
+/// Values of labels, with at most [`MAX_LABEL_BYTES`] each.
+pub(super) fn cut_labels(labels: &[String]) -> Vec<String> {
+    labels.iter().map(|value| cut(value, MAX_LABEL_BYTES).to_owned()).collect()
+}
+
+impl Drop for Values {
     fn drop(&mut self) {
         let seen = self.seen.get_mut();
         self.usage.give_back(seen.values.len(), seen.text_bytes);
@@ -280,22 +345,61 @@ impl Drop for Declared {
 }
 
 /// The declared metrics of one plugin.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct DeclaredMetrics {
     by_name: HashMap<String, Arc<Declared>>,
+    limits: SeriesLimits,
 }
 
 impl DeclaredMetrics {
+    /// Whether the samples of a metric are values of the key of the run.
+    pub(crate) fn is_per_key(&self, metric: &str) -> bool {
+        self.by_name.get(metric).is_some_and(|declared| declared.metric.per.is_some())
+    }
+
+    /// Whether any metric has values of keys.
+    pub(crate) fn has_values_of_keys(&self) -> bool {
+        self.by_name.values().any(|declared| declared.metric.per.is_some())
+    }
+
+    /// Whether a metric has the same values in both versions.
+    pub(super) fn shares_values(&self, other: &Self, metric: &str) -> bool {
+        let values = |of: &Self| of.by_name.get(metric).map(|declared| declared.values.clone());
+        values(self).zip(values(other)).is_some_and(|(ours, theirs)| Arc::ptr_eq(&ours, &theirs))
+    }
+
+    /// Makes room for a series, if there is none yet; returns whether there is.
+    pub(super) fn reserve(&self, series: &SeriesId) -> bool {
+        self.by_name.get(&series.metric).is_some_and(|declared| declared.reserve(&series.labels, &self.limits))
+    }
+
+    /// Ends a series.
+    pub(super) fn release(&self, series: &SeriesId) {
+        if let Some(declared) = self.by_name.get(&series.metric) {
+            declared.release(&series.labels);
+        }
+    }
+
+    /// Sets a series for which there is room.
+    pub(super) fn set_sum(&self, series: &SeriesId, sum: f64) {
+        if let Some(declared) = self.by_name.get(&series.metric)
+            && let Series::Gauge(family) = &declared.values.series
+        {
+            family.get_or_create(&declared.labels(&series.labels)).set(sum);
+        }
+    }
+
     /// Records observations that were checked against the manifest; returns how many were dropped.
     pub(crate) fn observe(&self, observations: &[Observation]) -> usize {
         let taken = |observation: &&Observation| {
-            self.by_name.get(&observation.metric).is_some_and(|declared| declared.observe(observation))
+            self.by_name.get(&observation.metric).is_some_and(|declared| declared.observe(observation, &self.limits))
         };
         observations.len() - observations.iter().filter(taken).count()
     }
 
-    /// Records a run in the metrics of runs.
-    pub(crate) fn ran(&self, code: u16, labels: &[(String, String)], took: Duration) {
+    /// Records a run in the metrics of runs; returns how many samples were dropped.
+    pub(crate) fn ran(&self, code: u16, labels: &[(String, String)], took: Duration) -> usize {
+        let mut n_dropped = 0;
         for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {
             let value = if declared.metric.kind == MetricType::Histogram { took.as_secs_f64() } else { 1.0 };
             let labels = declared.metric.labels.iter().map(|label| match label.as_str() {
@@ -312,185 +416,12 @@ impl DeclaredMetrics {
                 }
             });
             let (metric, labels) = (declared.metric.name.clone(), labels.collect());
-            declared.observe(&Observation { metric, labels, value, at: Moment::Now });
+            let sample = Observation { metric, labels, value, at: Moment::Now };
+            n_dropped += usize::from(!declared.observe(&sample, &self.limits));
         }
+        n_dropped
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn metric(kind: MetricType, name: &str) -> Metric {
-        let buckets = if kind == MetricType::Histogram { vec![1.0, 2.0] } else { Vec::new() };
-        let of = MetricSource::Observations;
-        Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets, of }
-    }
-
-    fn observation(metric: &str, color: &str, value: f64) -> Observation {
-        Observation { metric: metric.into(), labels: vec![color.into()], value, at: Moment::Now }
-    }
-
-    #[test]
-    fn observations_are_recorded_by_type() {
-        let mut all = DeclaredRegistry::default();
-        let metrics = [
-            metric(MetricType::Counter, "widgets_total"),
-            metric(MetricType::Gauge, "widget_size"),
-            metric(MetricType::Histogram, "widget_age"),
-        ];
-        let declared = all.declare("widgets", false, &metrics).unwrap();
-        let dropped = declared.observe(&[
-            observation("widgets_total", "red", 2.0),
-            observation("widgets_total", "red", 1.5),
-            observation("widget_size", "red", 4.0),
-            observation("widget_size", "red", 3.0),
-            observation("widget_age", "red", 1.5),
-        ]);
-        assert_eq!(dropped, 0);
-        let text = text(&all);
-        for line in [
-            "widgets_total{color=\"red\"} 3.5",
-            "widget_size{color=\"red\"} 3.0",
-            "widget_age_bucket{le=\"1.0\",color=\"red\"} 0",
-            "widget_age_bucket{le=\"2.0\",color=\"red\"} 1",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
-        }
-    }
-
-    #[test]
-    fn runs_are_counted_and_timed_by_code() {
-        let mut all = DeclaredRegistry::default();
-        let of_runs = |kind, name| Metric { labels: vec!["code".into()], of: MetricSource::Runs, ..metric(kind, name) };
-        let metrics = [
-            of_runs(MetricType::Counter, "syncs_total"),
-            of_runs(MetricType::Histogram, "sync_seconds"),
-            metric(MetricType::Counter, "others_total"),
-        ];
-        let declared = all.declare("widgets", false, &metrics).unwrap();
-        declared.ran(200, &[], Duration::from_millis(1500));
-        declared.ran(200, &[], Duration::from_millis(500));
-        declared.ran(409, &[], Duration::ZERO);
-        let text = text(&all);
-        for line in [
-            "syncs_total{code=\"200\"} 2.0",
-            "syncs_total{code=\"409\"} 1.0",
-            "sync_seconds_sum{code=\"200\"} 2.0",
-            "sync_seconds_bucket{le=\"1.0\",code=\"200\"} 1",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
-        }
-        assert!(!text.contains("others_total{"), "{text}");
-    }
-
-    fn text(all: &DeclaredRegistry) -> String {
-        let mut text = String::new();
-        all.encode(&mut text).unwrap();
-        text
-    }
-
-    #[test]
-    fn the_series_of_a_plugin_are_bounded() {
-        let mut all = DeclaredRegistry::default();
-        let metrics = [metric(MetricType::Counter, "widgets_total"), metric(MetricType::Gauge, "widget_size")];
-        let declared = all.declare("widgets", false, &metrics).unwrap();
-        let half = MAX_SERIES / 2;
-        let of = |name: &str, n: usize| -> Vec<_> { (0..n).map(|i| observation(name, &i.to_string(), 1.0)).collect() };
-        assert_eq!(declared.observe(&of("widgets_total", half)), 0);
-        assert_eq!(declared.observe(&of("widget_size", half + 5)), 5);
-        assert_eq!(declared.observe(&[observation("widgets_total", "0", 1.0)]), 0);
-        // Another plugin has its own bound, and so has a version that is loaded after this one is gone.
-        let other = all.declare("others", false, &[metric(MetricType::Counter, "others_total")]).unwrap();
-        assert_eq!(other.observe(&of("others_total", MAX_SERIES + 1)), 1);
-        drop(declared);
-        let declared = all.declare("widgets", false, &metrics).unwrap();
-        assert_eq!(declared.observe(&of("widgets_total", MAX_SERIES + 1)), 1);
-    }
-
-    #[test]
-    fn versions_of_a_plugin_share_its_bound_and_one_that_ends_gives_its_part_back() {
-        let mut all = DeclaredRegistry::default();
-        let mut version = |name: &str| all.declare("widgets", false, &[metric(MetricType::Counter, name)]).unwrap();
-        let (old, new) = (version("widgets_total"), version("gadgets_total"));
-        let of = |name: &str, n: usize| -> Vec<_> { (0..n).map(|i| observation(name, &i.to_string(), 1.0)).collect() };
-        assert_eq!(old.observe(&of("widgets_total", MAX_SERIES)), 0);
-        assert_eq!(new.observe(&of("gadgets_total", 5)), 5);
-        drop(old);
-        assert_eq!(new.observe(&of("gadgets_total", MAX_SERIES + 5)), 5);
-    }
-
-    #[test]
-    fn the_text_of_a_plugins_metrics_is_bounded() {
-        let mut all = DeclaredRegistry::default();
-        let long = |letter: &str| letter.repeat(128);
-        let labels: Vec<String> = ('a'..='p').map(|letter| long(&letter.to_string())).collect();
-        let buckets = (0..64).map(f64::from).collect();
-        let of = MetricSource::Observations;
-        let kind = MetricType::Histogram;
-        let metric = Metric { name: long("m"), help: "Help.".into(), kind, labels, buckets, of };
-        let declared = all.declare("widgets", false, std::slice::from_ref(&metric)).unwrap();
-        let flood: Vec<_> = (0..MAX_SERIES)
-            .map(|i| Observation {
-                metric: metric.name.clone(),
-                labels: (0..16).map(|label| format!("{i:0>64}{}", "\"".repeat(64 - label % 2))).collect(),
-                value: 1.0,
-                at: Moment::Now,
-            })
-            .collect();
-        let dropped = declared.observe(&flood);
-        assert!(dropped > 0 && dropped < MAX_SERIES, "{dropped}");
-        let n_bytes = text(&all).len();
-        assert!(n_bytes > MAX_TEXT_BYTES / 2 && n_bytes <= MAX_TEXT_BYTES + 1024, "{n_bytes}");
-    }
-
-    #[test]
-    fn a_metric_ends_with_the_last_version_that_declares_it() {
-        let mut all = DeclaredRegistry::default();
-        let counter = metric(MetricType::Counter, "widgets_total");
-        let old = all.declare("widgets", false, std::slice::from_ref(&counter)).unwrap();
-        old.observe(&[observation("widgets_total", "red", 1.0)]);
-        // The next version has another label, and another label value.
-        let next = Metric { labels: vec!["size".into()], ..counter };
-        let new = all.declare("widgets", false, std::slice::from_ref(&next)).unwrap();
-        new.observe(&[observation("widgets_total", "small", 1.0)]);
-        assert!(
-            text(&all).contains("widgets_total{size=\"small\"}") && !text(&all).contains("color"),
-            "{}",
-            text(&all)
-        );
-        drop(new);
-        assert!(text(&all).contains("widgets_total{color=\"red\"}"), "{}", text(&all));
-        drop(old);
-        assert_eq!(text(&all), "");
-    }
-
-    #[test]
-    fn a_metric_belongs_to_one_plugin() {
-        let mut all = DeclaredRegistry::default();
-        let counter = metric(MetricType::Counter, "a_total");
-        let declare = |all: &mut DeclaredRegistry, plugin: &str, shares, metric: &Metric| {
-            all.declare(plugin, shares, std::slice::from_ref(metric)).map_err(|why| why.to_string())
-        };
-        let own = declare(&mut all, "one", true, &counter).unwrap();
-        let taken = "metric \"a_total\" is declared by plugin \"one\" already; begin the name with that of your plugin";
-        assert_eq!(declare(&mut all, "two", false, &counter).unwrap_err(), taken);
-        let gauge = metric(MetricType::Gauge, "a_total");
-        assert_eq!(declare(&mut all, "two", true, &gauge).unwrap_err(), taken);
-        // Its counter would have the same name in the text.
-        let gauge = metric(MetricType::Gauge, "a");
-        assert!(declare(&mut all, "two", true, &gauge).is_err());
-        let shared = declare(&mut all, "two", true, &counter).unwrap();
-        own.observe(&[observation("a_total", "red", 1.0)]);
-        shared.observe(&[observation("a_total", "red", 1.0)]);
-        assert!(text(&all).contains("a_total{color=\"red\"} 2.0"), "{}", text(&all));
-    }
-
-    #[test]
-    fn names_of_metrics_are_checked() {
-        let mut all = DeclaredRegistry::default();
-        let mut declare = |name: &str| all.declare("one", false, &[metric(MetricType::Gauge, name)]).unwrap_err();
-        assert!(matches!(declare("a b"), DeclaredError::Name(_)));
-        assert!(matches!(declare("pintle_x"), DeclaredError::Reserved(_)));
-    }
-}
+mod tests;

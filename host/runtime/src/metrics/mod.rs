@@ -20,7 +20,9 @@ mod caches;
 mod declared;
 mod family;
 mod owner;
+mod per_key;
 mod process;
+mod queue;
 mod requests;
 
 use std::collections::HashMap;
@@ -34,10 +36,14 @@ use pintle_core::serving::metrics::*;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+use declared::SeriesLimits;
 pub(crate) use declared::{DeclaredError, DeclaredMetrics, DeclaredRegistry};
 use family::{Counters, Forget, Gauges, Histograms, Seconds};
-pub(crate) use owner::{EventMetrics, PluginMetrics, QueueMetrics};
+pub(crate) use owner::{EventMetrics, PluginMetrics};
 use owner::{Lease, Owner};
+pub(crate) use per_key::KeyGauges;
+use queue::QueueLabel;
+pub(crate) use queue::QueueMetrics;
 
 /// All metrics of one host.
 #[derive(Debug)]
@@ -47,6 +53,7 @@ pub(crate) struct Metrics {
     /// One text at a time, because gauges are set before it is written.
     writing: Mutex<()>,
     leases: Mutex<HashMap<Owner, Weak<Lease>>>,
+    queue_labels: Mutex<HashMap<String, Weak<QueueLabel>>>,
     /// Host and port of the API server.
     api_server: OnceLock<String>,
     of_plugins: Vec<Box<dyn Forget>>,
@@ -77,6 +84,7 @@ pub(crate) struct Metrics {
     stale_held: Gauges<1>,
     held_bytes: Gauges<1>,
     dropped_changes: Counters<1>,
+    dropped_samples: Counters<1>,
     dropped_keys: Counters<2>,
     events: Counters<2>,
     host_calls: Counters<1>,
@@ -167,6 +175,7 @@ impl Metrics {
             stale_timeouts: made!(Counters, STALE_TIMEOUTS, of_plugins),
             stale_held: made!(Gauges, STALE_HELD, of_plugins),
             dropped_changes: made!(Counters, DROPPED_CHANGES, of_plugins),
+            dropped_samples: made!(Counters, DROPPED_SAMPLES, of_plugins),
             dropped_keys: made!(Counters, DROPPED_KEYS, of_plugins),
             cached_bytes: made!(Gauges, CACHED_BYTES, of_plugins),
             cached_objects: made!(Gauges, CACHED_OBJECTS, of_plugins),
@@ -178,6 +187,7 @@ impl Metrics {
             declared: Mutex::default(),
             writing: Mutex::default(),
             leases: Mutex::default(),
+            queue_labels: Mutex::default(),
             api_server: OnceLock::new(),
             of_plugins,
             of_queues,
@@ -194,12 +204,19 @@ impl Metrics {
         self.features.of([name, stage]).set(is_on.into());
     }
 
-    /// Declares the metrics of a version. `shares`: whether other plugins that share theirs may have the same metrics.
+    /// Declares the metrics of a version. `shares`: whether other plugins that share theirs may have the same metrics. `n_series`: the
+    /// version's limit.
     ///
     /// # Errors
     /// [`DeclaredError`]; nothing was declared.
-    pub(crate) fn declare(&self, manifest: &Manifest, shares: bool) -> Result<DeclaredMetrics, DeclaredError> {
-        self.declared.lock().declare(&manifest.name, shares, &manifest.metrics)
+    pub(crate) fn declare(
+        &self,
+        manifest: &Manifest,
+        shares: bool,
+        n_series: u32,
+    ) -> Result<DeclaredMetrics, DeclaredError> {
+        let limits = SeriesLimits::new(manifest, n_series);
+        self.declared.lock().declare(&manifest.name, shares, &manifest.metrics, limits)
     }
 
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
@@ -275,7 +292,7 @@ mod tests {
         let queue = metrics.queue("team");
         queue.adds.inc();
         queue.retries.inc();
-        queue.depth.set(3);
+        queue.set_depth(3);
         queue.queue_duration.observe(0.5);
         let plugin = metrics.plugin("team-controller");
         plugin.reconciled("success", std::time::Duration::from_millis(1));

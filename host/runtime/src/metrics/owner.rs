@@ -1,8 +1,7 @@
-//! Handles of the series of one plugin or queue. The series end when the last handle is dropped.
+//! Handles of the series of one plugin. The series end when the last handle is dropped, and so do those of queues (`queue`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -47,7 +46,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    fn of(all: &Arc<Metrics>, owner: Owner) -> Arc<Self> {
+    pub(super) fn of(all: &Arc<Metrics>, owner: Owner) -> Arc<Self> {
         let mut leases = all.leases.lock();
         if let Some(lease) = leases.get(&owner).and_then(std::sync::Weak::upgrade) {
             return lease;
@@ -99,6 +98,7 @@ impl Metrics {
             stale_held: self.stale_held.of([plugin]),
             held_bytes: self.held_bytes.of([plugin]),
             dropped_changes: self.dropped_changes.of([plugin]),
+            dropped_samples: self.dropped_samples.of([plugin]),
             host_calls: self.host_calls.of([plugin]),
             bytes_read: self.bytes_read.of([plugin]),
             cached_bytes: self.cached_bytes.of([plugin]),
@@ -123,54 +123,10 @@ impl Metrics {
         EventMetrics { _lease: lease, source: source.to_owned(), all: self.clone() }
     }
 
-    /// Metrics of one work queue.
-    pub(crate) fn queue(self: &Arc<Self>, name: &str) -> QueueMetrics {
-        QueueMetrics {
-            _lease: Some(Lease::of(self, Owner::Queue(name.to_owned()))),
-            depth: self.depth.of([name]),
-            adds: self.adds.of([name]),
-            queue_duration: self.queue_duration.of([name]),
-            work_duration: self.work_duration.of([name]),
-            unfinished: self.unfinished.of([name]),
-            longest: self.longest.of([name]),
-            retries: self.retries.of([name]),
-        }
-    }
-
     /// Counts a request that is repeated because it was answered 429.
     fn repeated_after_429(&self, method: &'static str) {
         if let Some(host) = self.api_server.get() {
             self.repeated(method, host, 429);
-        }
-    }
-}
-
-/// Metrics of one work queue; cheap handles.
-#[derive(Clone, Debug)]
-pub(crate) struct QueueMetrics {
-    _lease: Option<Arc<Lease>>,
-    pub(crate) depth: Gauge,
-    pub(crate) adds: Counter,
-    pub(crate) queue_duration: Histogram,
-    pub(crate) work_duration: Histogram,
-    pub(crate) unfinished: Gauge<f64, AtomicU64>,
-    pub(crate) longest: Gauge<f64, AtomicU64>,
-    pub(crate) retries: Counter,
-}
-
-impl QueueMetrics {
-    /// Metrics that nobody reads, for a queue that is not in use.
-    pub(crate) fn unread() -> Self {
-        let histogram = || Histogram::new(std::iter::empty());
-        Self {
-            _lease: None,
-            depth: Gauge::default(),
-            adds: Counter::default(),
-            queue_duration: histogram(),
-            work_duration: histogram(),
-            unfinished: Gauge::default(),
-            longest: Gauge::default(),
-            retries: Counter::default(),
         }
     }
 }
@@ -216,6 +172,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) stale_held: Gauge,
     pub(crate) held_bytes: Gauge,
     pub(crate) dropped_changes: Counter,
+    pub(crate) dropped_samples: Counter,
     pub(crate) host_calls: Counter,
     pub(crate) bytes_read: Counter,
     pub(crate) cached_bytes: Gauge,

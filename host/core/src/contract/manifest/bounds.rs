@@ -104,6 +104,7 @@ fn check_metric(metric: &Metric) -> Result<(), String> {
 
 fn check_queue(queue: &Queue) -> Result<(), String> {
     name("name", &queue.name)?;
+    name("metric", queue.metric())?;
     if let Some(found) = queue.concurrency.get().filter(|found| *found > MAX_CONCURRENCY) {
         return Err(format!("concurrency: {found} is too much, at most {MAX_CONCURRENCY}"));
     }

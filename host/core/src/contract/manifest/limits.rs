@@ -35,6 +35,10 @@ pub struct Limits {
     /// Bytes of the plugin's whole keyed state. Default 1 MiB, at most 64 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<u64>,
+    /// Combinations of label values of each of the plugin's metrics; samples of further ones are dropped. All metrics together have at
+    /// most twice as many. Default 1,000, at most 20,000. From contract 0.2 on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<u32>,
 }
 
 /// [`Limits`] with a value in every field.
@@ -49,6 +53,7 @@ pub struct EffectiveLimits {
     pub read_bytes: u64,
     pub log_lines: u32,
     pub state_bytes: u64,
+    pub series: u32,
 }
 
 /// A limit above the operator's maximum, or above the host's where the operator sets none. A retry does not help.
@@ -105,10 +110,11 @@ impl Limits {
             read_bytes: self.read_bytes.or(other.read_bytes),
             log_lines: self.log_lines.or(other.log_lines),
             state_bytes: self.state_bytes.or(other.state_bytes),
+            series: self.series.or(other.series),
         }
     }
 
-    fn fields(&self) -> [(&'static str, Option<u64>); 8] {
+    fn fields(&self) -> [(&'static str, Option<u64>); 9] {
         [
             ("deadlineMs", self.deadline_ms.map(u64::from)),
             ("memoryBytes", self.memory_bytes),
@@ -118,6 +124,7 @@ impl Limits {
             ("readBytes", self.read_bytes),
             ("logLines", self.log_lines.map(u64::from)),
             ("stateBytes", self.state_bytes),
+            ("series", self.series.map(u64::from)),
         ]
     }
 
@@ -126,7 +133,7 @@ impl Limits {
         &self,
         decide: impl Fn(&'static str, Option<u64>, Range) -> Result<u64, E>,
     ) -> Result<EffectiveLimits, E> {
-        let [deadline, memory, mutations, outcome, calls, read, lines, state] = self.fields();
+        let [deadline, memory, mutations, outcome, calls, read, lines, state, series] = self.fields();
         let of = |(name, asked), range| decide(name, asked, range);
         // The ranges ensure that it fits.
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -139,6 +146,7 @@ impl Limits {
             read_bytes: of(read, Range::new(256 * MIB, GIB, 1024 * GIB))?,
             log_lines: small(of(lines, Range::new(100, 1_000, 1_000_000))?),
             state_bytes: of(state, Range::new(MIB, 64 * MIB, GIB))?,
+            series: small(of(series, Range::new(1_000, 20_000, 200_000))?),
         })
     }
 }
@@ -196,6 +204,7 @@ mod tests {
             ("readBytes", GIB, 1024 * GIB),
             ("logLines", 1_000, 1_000_000),
             ("stateBytes", 64 * MIB, GIB),
+            ("series", 20_000, 200_000),
         ];
         let none = Limits::default();
         for (name, requestable, most) in bounds {

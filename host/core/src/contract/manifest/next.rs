@@ -25,6 +25,15 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
             }
         }
     }
+    if let Some(i) = manifest.queues.iter().position(|queue| queue.metric.is_some()) {
+        return Err(newer(format!("queues[{i}].metric")));
+    }
+    if let Some(i) = manifest.metrics.iter().position(|metric| metric.per.is_some()) {
+        return Err(newer(format!("metrics[{i}].per: key")));
+    }
+    if manifest.limits.series.is_some() {
+        return Err(newer("limits.series".to_owned()));
+    }
     for (name, setting) in &manifest.config {
         if setting.kind == SettingType::Duration {
             return Err(newer(format!("config.{name}.type: duration")));

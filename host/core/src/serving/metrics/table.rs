@@ -155,6 +155,8 @@ metrics! {
         "Changes that were merged because a plugin's rules could not keep up; every key then runs";
     DROPPED_KEYS: "pintle_dropped_keys_total" Counter, ["plugin", "reason"], Pintle,
         "Keys dropped until their next change, by reason: terminal, max_retries";
+    DROPPED_SAMPLES: "pintle_dropped_samples_total" Counter, ["plugin"], Pintle,
+        "Samples of a plugin's own metrics that found no room: too many combinations of labels, or bytes";
 
     CACHE_BYTES: "pintle_cache_bytes" Gauge, ["kind"], Pintle,
         "Bytes of a kind in the caches that all plugins share (estimated)";
