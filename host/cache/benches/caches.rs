@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use criterion::Criterion;
-use pintle_cache::{Caches, CachesConfig, RunContext};
+use pintle_cache::{Caches, CachesConfig, Delta, RunContext};
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
 use pintle_core::ports::view::{OwnedBy, Query};
 
 use crate::common::{N_PODS, PODS_PER_OWNER, Server, resident_bytes, subscribe, time_of_changes, uid};
@@ -22,6 +23,22 @@ const PODS_OF_DEPLOYMENTS: &str = r#"{"kind":"v1/Pod","fields":["metadata.ownerR
     "enqueue":[{"to":"controller","kind":"apps/v1/Deployment","via":["apps/v1/ReplicaSet"],"on":["delete"]}]}"#;
 const EVERYTHING: &str = r#"{"every":{"verbs":["delete"]},"fields":["metadata.ownerReferences","metadata.finalizers",
     "metadata.deletionTimestamp"],"enqueue":[{"to":"self","dangling":true}]}"#;
+
+/// Deployments here are named as Nodes and service accounts are.
+const BY_INDEX: &str = r#"[{"kind":"v1/Pod","fields":["spec.nodeName"],"indexes":[{"name":"node","field":"spec.nodeName"},
+    {"name":"account","field":"spec.serviceAccountName"}]},{"kind":"apps/v1/Deployment","enqueue":[
+    {"to":"indexed","kind":"v1/Pod","index":"node"},{"to":"indexed","kind":"v1/Pod","index":"account"}]}]"#;
+
+/// A change of an object with this name.
+fn change_of(name: &str) -> Delta {
+    let kind = Kind::new("apps", "v1", "Deployment");
+    let plan = IngestPlan::new(kind.clone(), Needs::default());
+    let json = format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"u"}}}}"#);
+    match Ingester::default().ingest(&plan, &json) {
+        Ok(object) => Delta { kind, old: None, new: Some(Arc::new(object)), initial: false },
+        Err(why) => panic!("{why}"),
+    }
+}
 
 fn main() {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -58,6 +75,15 @@ fn main() {
         let start = Instant::now();
         b.iter_custom(|n| time_of_changes(&server, &handler, &mut version, n, || start.elapsed()));
     });
+    let (by_index, _) = subscribe("index", BY_INDEX.to_owned());
+    runtime.block_on(by_index.synced());
+    let snapshot = by_index.snapshot();
+    for (name, n_keys) in [("node-7", N_PODS / 100), ("default", N_PODS), ("nobody", 0)] {
+        let change = change_of(name);
+        assert_eq!(snapshot.keys(&change).len(), n_keys);
+        let title = format!("a change to the {n_keys} of {N_PODS} Pods with a value of an index");
+        criterion.bench_function(&title, |b| b.iter(|| snapshot.keys(&change)));
+    }
     criterion.bench_function("a snapshot of 2 kinds", |b| b.iter(|| replica_sets.snapshot()));
     criterion.bench_function("a snapshot of every kind", |b| b.iter(|| garbage.snapshot()));
     let view = replica_sets.snapshot().view(RunContext::default());

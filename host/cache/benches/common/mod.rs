@@ -166,7 +166,7 @@ pub(crate) fn subscribe(
     with_rules: bool,
 ) -> (Arc<Subscription>, Arc<Mapping>) {
     let json =
-        format!(r#"{{"name":"{name}","version":"1","contract":"0.1","queues":[{{"name":"q"}}],"watches":{watches}}}"#);
+        format!(r#"{{"name":"{name}","version":"1","contract":"0.2","queues":[{{"name":"q"}}],"watches":{watches}}}"#);
     let manifest = match Manifest::parse(json.as_bytes()) {
         Ok(manifest) => Arc::new(manifest),
         Err(why) => panic!("{why}"),
