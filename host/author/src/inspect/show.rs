@@ -92,14 +92,18 @@ fn describe(text: &mut String, manifest: &Manifest) {
     let rules: Vec<String> = manifest.watches.iter().flat_map(rules).collect();
     if !rules.is_empty() {
         let _ = writeln!(text, "\nrules of contract 0.2");
-        rules.iter().for_each(|rule| drop(writeln!(text, "  {}", Printable(rule))));
+        for rule in &rules {
+            let _ = writeln!(text, "  {}", Printable(rule));
+        }
     }
     let per_key = manifest.metrics.iter().filter(|metric| metric.per.is_some());
     let per_key: Vec<&str> = per_key.map(|metric| metric.name.as_str()).collect();
     let n_series = manifest.limits.series;
     if !per_key.is_empty() || n_series.is_some() {
         let _ = writeln!(text, "\nmetrics");
-        per_key.iter().for_each(|name| drop(writeln!(text, "  {}, a value for each key", Printable(name))));
+        for name in per_key {
+            let _ = writeln!(text, "  {}, a value for each key", Printable(name));
+        }
         if let Some(n_series) = n_series {
             let _ = writeln!(text, "  at most {n_series} combinations of labels each");
         }
