@@ -501,7 +501,7 @@ async fn rules_by_index_stay_in_the_namespace_unless_an_object_has_none() {
     server.put("deployments", "b", "x", json!({"spec": {"nodes": "n2"}}));
     settle().await;
     assert_eq!(keys.take(), ["other:v1/Pod b/p3", tick], "those of the old values");
-    // What comes into the index after the change has the rules of its own kind.
+    // What comes into the index after the change has the rules of its kind.
     server.put("pods", "b", "p4", on("n1"));
     settle().await;
     assert_eq!(keys.take(), ["q:v1/Pod b/p4"]);

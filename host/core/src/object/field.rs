@@ -87,7 +87,7 @@ impl FieldPath {
     }
 }
 
-/// Visits the values at a path; a list stands for its elements.
+/// Visits the values at a path; of a list, those of its elements.
 fn walk<'v>(value: &'v Value, names: &[Box<str>], visit: &mut dyn FnMut(&'v Value)) {
     match (value, names.split_first()) {
         (Value::Array(items), _) => items.iter().for_each(|item| walk(item, names, visit)),

@@ -195,8 +195,8 @@ pub enum To {
     /// Objects of `kind` in its namespace whose own selector matches its labels.
     Selecting,
     /// Objects of `kind` whose declared `index` has the object's name, or a value of `field`, in its namespace (in all, if
-    /// either is cluster-scoped). The caches decide, when the rule is evaluated: what comes into the index later needs rules of its
-    /// own kind's watch, mostly `self`. From contract 0.2 on.
+    /// either is cluster-scoped). The caches decide, when the rule is evaluated: what comes into the index later needs rules of the
+    /// watch of `kind`, mostly `self`. From contract 0.2 on.
     Indexed,
     /// The object of `kind` that a field names.
     Field,

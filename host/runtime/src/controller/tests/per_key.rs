@@ -40,7 +40,7 @@ fn series(fixture: &Fixture) -> String {
     lines.join(" ")
 }
 
-/// A guest that does for each key what the script says of its next run; the last entry counts for all later ones.
+/// A guest that does for each key what the script has for its next run; the last entry counts for all later ones.
 fn by_key(manifest: Arc<Manifest>, script: impl Fn(&str, usize) -> GuestResult + Send + Sync + 'static) -> FakeGuest {
     let runs = Mutex::new(HashMap::<String, usize>::new());
     FakeGuest::new(manifest, move |key, _| {
