@@ -119,12 +119,25 @@ const char *pintle_api_version(pintle_kind kind);
 bool pintle_same_kind(pintle_kind a, pintle_kind b);
 
 /* The root object of a run: one entry of one work queue of this plugin. The object may be gone by now. ns is "" if it is
- * cluster-scoped. */
+ * cluster-scoped. The tick key of a queue is no object: see pintle_tick_key. */
 typedef struct {
     const char *queue;
     pintle_kind kind;
     const char *ns, *name;
 } pintle_key;
+
+/* The key of a queue that runs every tickMs, and by rules with to: tick: kind pintle/v1/Tick, no namespace, the name of the queue. */
+pintle_key pintle_tick_key(const char *queue);
+/* Whether a run is that of a tick key. */
+bool pintle_is_tick(const pintle_key *key);
+
+/* ---- Times ------------------------------------------------------------------------------------------------------------------- */
+
+/* Microseconds since 1970-01-01T00:00:00Z. */
+typedef int64_t pintle_time;
+
+/* Reads RFC 3339, with any offset and number of decimals; those beyond microseconds are dropped. false if the text is no time, or is NULL. */
+bool pintle_time_parse(const char *text, pintle_time *time);
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------------------- */
 
@@ -151,13 +164,19 @@ typedef struct {
 
 /* Time at which this run began: RFC 3339 with microseconds, UTC. */
 const char *pintle_now(pintle_lister *lister);
+/* The same as a number, to compare with. */
+pintle_time pintle_now_time(pintle_lister *lister);
+/* Seconds since the host started, when this run began, by a clock that nobody sets. Only differences of two values of the same host have
+ * a meaning: keep one in the state (pintle_keep), which is lost together with this clock. */
+double pintle_uptime(pintle_lister *lister);
 /* The object, whole if its watch declares whole; NULL if it is not in the cache. */
 pintle_json *pintle_get(pintle_lister *lister, pintle_kind kind, const char *ns, const char *name);
 /* A list of the objects that match, ordered by namespace and name. */
 pintle_json *pintle_list(pintle_lister *lister, pintle_kind kind, pintle_query query);
 /* How many objects match. */
 uint32_t pintle_count(pintle_lister *lister, pintle_kind kind, pintle_query query);
-/* A list of the objects of the namespace whose own selector (declared as selects) matches these labels, an object of strings. */
+/* A list of the objects of the namespace whose own selector (declared as selects) matches these labels, an object of strings. An empty
+ * selector matches nothing, unless the watch declares empty: everything. */
 pintle_json *pintle_selecting(pintle_lister *lister, pintle_kind kind, const char *ns, const pintle_json *labels);
 /* A list of the objects of any watched kind that name this uid among their owners, ordered by kind, namespace and name. */
 pintle_json *pintle_dependents(pintle_lister *lister, const char *uid);
@@ -175,24 +194,76 @@ uint32_t pintle_attempt(pintle_lister *lister);
  * reason, message, causes}, kind in text form; empty after a success. */
 pintle_json *pintle_failures(pintle_lister *lister);
 
-typedef enum { PINTLE_LIVE_OBJECT, PINTLE_LIVE_LIST, PINTLE_RAW_PATH, PINTLE_DISCOVERY } pintle_need_type;
+typedef enum {
+    /* One object, or a subresource of it. Answer: the object. */
+    PINTLE_LIVE_OBJECT,
+    /* Answer: a list of objects. */
+    PINTLE_LIVE_LIST,
+    /* GET of a path of the API server. Answer: the body. */
+    PINTLE_RAW_PATH,
+    /* Answer: a list of the group versions that did not answer. */
+    PINTLE_DISCOVERY,
+    /* A verdict of the API server. Answer: the review with its status. */
+    PINTLE_REVIEW,
+    /* A JSON Web Token. Answer: the token, a string. */
+    PINTLE_SIGN_JWT,
+    /* A certificate, never that of an authority. Answer: the certificate in PEM, a string. */
+    PINTLE_SIGN_CERTIFICATE,
+    /* An operation of an endpoint that the operator has bound. Answer: the body of the response. The host calls once, before the outcome is
+     * accepted: expect to see work of your own that is half done. */
+    PINTLE_CALL,
+} pintle_need_type;
 
-/* A read that the cache cannot answer. See pintle_live for the short way. */
+/* How much of each object the answer to PINTLE_LIVE_LIST has: apiVersion, kind and metadata; what the watch of the kind declares, only of
+ * kinds that the manifest watches; or all. managedFields are never there. */
+typedef enum { PINTLE_METADATA, PINTLE_PROJECTION, PINTLE_WHOLE } pintle_detail;
+
+/* A question that the cache cannot answer. Set its type and the fields that belong to it:
+ *
+ *     {.type = PINTLE_LIVE_LIST, .kind = POD, .ns = "default", .field_selector = "spec.nodeName=n1", .detail = PINTLE_PROJECTION, .limit = 100}
+ *
+ * See pintle_live, pintle_live_subresource and pintle_review for short ways. */
 typedef struct {
     pintle_need_type type;
-    /* Of an object (name), or of a list (label_selector, limit; ns "": all). */
+    /* Of an object (name), of a list (ns "": all), or of a review (ns "" if it is cluster-scoped). */
     pintle_kind kind;
-    const char *ns, *name, *label_selector;
+    const char *ns, *name;
+    /* Of an object; NULL: the object itself. The grant lists it in subresources. */
+    const char *subresource;
+    /* Of a list, in the syntax of kubectl; NULL: all. The API server knows which fields a kind has for field_selector. */
+    const char *label_selector, *field_selector;
+    pintle_detail detail;
+    /* Of a list: at most so many objects, at least 1. */
     uint32_t limit;
     /* Of a raw read. */
     const char *path;
+    /* Of a review: the object with its spec. Of a token: the claims, an object. Of a call: what is sent. */
+    const pintle_json *body;
+    /* Of a token: a setting of type key. */
+    const char *key;
+    /* Of a certificate: a setting of type authority; one CERTIFICATE REQUEST in PEM, from which subject and subject alternative names are
+     * taken; usages as certificates.k8s.io names them, such as "client auth", ended by NULL; from when until when, RFC 3339. The host cuts
+     * the end to that of the authority's certificate; if that has passed, the answer is a refusal with the reason Expired. */
+    const char *authority, *request;
+    const char *const *usages;
+    const char *not_before, *not_after;
+    /* Of a call: an endpoint that the manifest declares, and one of its operations. */
+    const char *endpoint, *operation;
+    /* Of a call: how long to wait for the answer in milliseconds, at most 30,000; 0: 30,000. */
+    int64_t timeout_ms;
 } pintle_need;
 
 /* Reads an object as the API server itself has it now; *object is NULL if it is gone there. The manifest must grant get.
- * false if the answer is not there: return pintle_unfinished(lister) then, and the host reads and calls again. */
+ * false if the answer is not there: return pintle_unfinished(lister) then, and the host reads and calls again. A refusal is a retry. */
 bool pintle_live(pintle_lister *lister, pintle_kind kind, const char *ns, const char *name, pintle_json **object);
-/* The answer to any need, parsed. false as for pintle_live. *code is 0, or the HTTP status code of a refusal (-1 if no answer came),
- * and *answer then an object with reason and message. */
+/* Reads a subresource of an object, such as scale. As pintle_live. */
+bool pintle_live_subresource(
+    pintle_lister *lister, pintle_kind kind, const char *ns, const char *name, const char *subresource, pintle_json **object);
+/* Asks the API server for a verdict: *status is the status of a review, such as a SubjectAccessReview. review is the object, with its spec;
+ * ns is "" if the kind is cluster-scoped. The manifest must grant to create it. false as for pintle_live. */
+bool pintle_review(pintle_lister *lister, pintle_kind kind, const char *ns, const pintle_json *review, pintle_json **status);
+/* The answer to any need, parsed. false as for pintle_live, only if it was not asked before. *code is 0, or the HTTP status code of a refusal
+ * (-1 if there is none, because no answer came or the host itself refused), and *answer then an object with reason and message. */
 bool pintle_ask(pintle_lister *lister, pintle_need need, pintle_json **answer, int *code);
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------------------- */
@@ -295,13 +366,43 @@ pintle_outcome *pintle_outcome_new(void);
 void pintle_then(pintle_outcome *outcome, pintle_order order, pintle_mutations mutations);
 /* Adds a step that is carried out even if an earlier one failed, unless it is empty. */
 void pintle_always(pintle_outcome *outcome, pintle_order order, pintle_mutations mutations);
-/* Runs the key again after so many milliseconds, whatever happens until then. The earliest of several calls counts. */
+/* The longest time until a key is run again, in milliseconds: 2^31 - 1, about 24.8 days. */
+#define PINTLE_LONGEST_REQUEUE_MS INT64_C(2147483647)
+
+/* Runs the key again after so many milliseconds, at least 5 and at most PINTLE_LONGEST_REQUEUE_MS, whatever happens until then. The
+ * earliest of several calls counts. */
 void pintle_requeue(pintle_outcome *outcome, int64_t after_ms);
+/* Runs the key again at a time; now is pintle_now_time(lister). The earliest of several calls counts. A run for a time that is farther away
+ * than PINTLE_LONGEST_REQUEUE_MS comes then, and calls this again: do what is due by the clock, not because the key runs. */
+void pintle_requeue_at(pintle_outcome *outcome, pintle_time time, pintle_time now);
+/* Runs another key of this plugin, at once. At most 10,000 in one outcome. They are added when the outcome is accepted, before its writes
+ * are sent; a key that waits already is not added twice, and the earlier time counts. */
+void pintle_wake(pintle_outcome *outcome, pintle_key key);
+/* The same, not before so many milliseconds have passed. */
+void pintle_wake_after(pintle_outcome *outcome, pintle_key key, int64_t after_ms);
+/* Sets a label for the metrics of runs that the manifest declares (of: runs). At most 16; labels that the run does not name are empty. */
+void pintle_run_label(pintle_outcome *outcome, const char *name, const char *value);
 /* Keeps a value under a name, for later runs of this plugin; or forgets it, if it is NULL. */
 void pintle_keep(pintle_outcome *outcome, const char *name, const char *value);
-/* Adds a sample of a metric that the manifest declares; labels are values in the order of the manifest, and end with NULL. NULL: none. */
+/* Adds a sample of a metric that the manifest declares; labels are values in the order of the manifest, and end with NULL. NULL: none.
+ * It counts when the outcome is accepted, before its writes are sent; the next try of a failed run counts again. */
 void pintle_observe(pintle_outcome *outcome, const char *metric, double value, const char *const *labels);
-/* Asks for a read; the host carries out nothing else of the outcome, reads, and calls again. */
+
+/* Place of a mutation in an outcome: numbers of its step, and in the step, from 0. */
+typedef struct {
+    uint32_t step, position;
+} pintle_place;
+
+/* When a sample counts: as of pintle_observe; when a mutation has succeeded, or its refusal was tolerated; or when it has failed, or was not
+ * tried because another one had failed. */
+typedef enum { PINTLE_ACCEPTED, PINTLE_DONE, PINTLE_FAILED } pintle_moment;
+
+/* The place of the mutation that was added last, by pintle_then or pintle_always. A fault if there is none. */
+pintle_place pintle_last_place(const pintle_outcome *outcome);
+/* Adds a sample that counts when the mutation at this place is done, or has failed. */
+void pintle_observe_at(
+    pintle_outcome *outcome, pintle_moment moment, pintle_place place, const char *metric, double value, const char *const *labels);
+/* Asks a question; the host carries out nothing else of the outcome, answers it, and calls again. */
 void pintle_ask_for(pintle_outcome *outcome, pintle_need need);
 
 /* What to return if pintle_live or pintle_ask gave false. */
@@ -408,5 +509,7 @@ void pintle_exported_mapping(pintle_kind kind, const pintle_json *old, const pin
         keys_of(kind, old, fresh, lister, keys); \
     }
 void pintle_add_key(void *keys, pintle_key key);
+/* The same for a key that does not run before so many milliseconds have passed. */
+void pintle_add_key_after(void *keys, pintle_key key, int64_t after_ms);
 
 #endif

@@ -10,9 +10,6 @@ use crate::Language;
 
 /// The next contract.
 const NEXT: (&str, &str) = (include_str!("../../../wit/controller.wit"), "wit/controller.wit");
-/// Contract 0.1.
-const RELEASED_0_1: (&str, &str) =
-    (include_str!("../../../wit/released/0.1/controller.wit"), "wit/released/0.1/controller.wit");
 /// The file that holds it.
 pub(crate) const FILE: &str = "controller.wit";
 /// Its package.
@@ -55,7 +52,7 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
 pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
         Language::Rust => NEXT,
-        Language::C => RELEASED_0_1,
+        Language::C => NEXT,
         Language::Go => NEXT,
         Language::JavaScript | Language::TypeScript => NEXT,
         Language::Python => NEXT,

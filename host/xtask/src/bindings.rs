@@ -17,8 +17,8 @@ use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
 use crate::{process, root};
 
 const WORLD: &str = "mapping-controller";
-const NEXT: &str = "wit";
-const RELEASED_0_1: &str = "wit/released/0.1";
+/// The contract that these SDKs speak.
+const CONTRACT: &str = "wit";
 
 /// A language whose SDK carries generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +46,6 @@ const GO_RUNTIME_FILES: [&str; 6] =
     ["runtime/empty.s", "runtime/runtime.go", "types/option.go", "types/result.go", "types/tuple.go", "types/unit.go"];
 
 impl Language {
-    /// The contract that its SDK speaks, a folder.
-    fn contract(self) -> &'static str {
-        match self {
-            Self::Go => NEXT,
-            Self::C => RELEASED_0_1,
-        }
-    }
-
     /// Folder that holds nothing but generated files.
     pub fn folder(self) -> PathBuf {
         root().join(match self {
@@ -72,7 +64,7 @@ pub type Generated = BTreeMap<PathBuf, String>;
 /// If the contract cannot be read, or a generator's own files or `gofmt` are missing.
 pub fn generate(language: Language) -> anyhow::Result<Generated> {
     let mut contract = Resolve::default();
-    let (package, _) = contract.push_dir(root().join(language.contract())).context("read the contract")?;
+    let (package, _) = contract.push_dir(root().join(CONTRACT)).context("read the contract")?;
     let world = contract.select_world(&[package], Some(WORLD))?;
     let mut generator = match language {
         // Formatted below, when all names are as they shall be.

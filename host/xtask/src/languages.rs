@@ -122,7 +122,7 @@ fn c(sdk: &Path) -> anyhow::Result<()> {
         cc.args(sources.concat()).args(["-lm", "-o"]).arg(work.join(program));
         process::run(&mut cc)
     };
-    compile(&[&[sdk.join("tests/unit.c")], &library, &without_main], "unit")?;
+    compile(&[&sources(&sdk.join("tests"))?, &library, &without_main], "unit")?;
     process::run(Command::new(work.join("unit")).current_dir(sdk).arg("../vectors"))?;
 
     for example in examples::of("c")? {

@@ -29,7 +29,7 @@ __attribute__((__export_name__("cabi_post_reconcile"))) void __wasm_export_expor
     pintle_reset();
 }
 
-__attribute__((__export_name__("cabi_post_pintle:controller/mapping@0.1.0#keys-of"))) void
+__attribute__((__export_name__("cabi_post_pintle:controller/mapping@0.2.0#keys-of"))) void
 __wasm_export_exports_pintle_controller_mapping_keys_of_post_return(uint8_t *result) {
     (void)result;
     pintle_reset();
@@ -65,6 +65,23 @@ static pintle_controller_types_object_key_t to_object_key(const char *ns, const 
 
 /* Within the contract's range. */
 static uint32_t to_number(int64_t number) { return number < 0 ? 0 : number > INT32_MAX ? INT32_MAX : (uint32_t)number; }
+
+static mapping_controller_list_string_t to_texts(const char *const *texts, size_t n) {
+    mapping_controller_list_string_t list = {pintle_alloc(n * sizeof *list.ptr), n};
+    for (size_t i = 0; i < n; i++) {
+        list.ptr[i] = to_wit(texts[i]);
+    }
+    return list;
+}
+
+static mapping_controller_option_u32_t to_milliseconds(int64_t ms) { return (mapping_controller_option_u32_t){ms >= 0, to_number(ms)}; }
+
+static pintle_controller_types_wake_t to_wake(pintle_key key, int64_t after_ms) {
+    return (pintle_controller_types_wake_t){
+        {to_wit(key.queue), to_kind(key.kind), to_object_key(key.ns, key.name)}, to_milliseconds(after_ms)};
+}
+
+static wit_string to_body(const pintle_json *body) { return to_wit(pintle_write(body)); }
 
 /* ---- What is running, for the log ---- */
 
@@ -122,6 +139,8 @@ static const char *host_now(void *of) {
     pintle_controller_view_method_lister_now(of_host(of), &text);
     return from_wit(text);
 }
+
+static double host_uptime(void *of) { return pintle_controller_view_method_lister_uptime(of_host(of)); }
 
 static pintle_json *host_get(void *of, pintle_kind kind, const char *ns, const char *name) {
     pintle_controller_view_kind_t k = to_kind(kind);
@@ -238,18 +257,38 @@ static pintle_json *host_failures(void *of) {
 
 static pintle_controller_types_need_t to_need(pintle_need need) {
     pintle_controller_types_need_t converted = {.tag = (uint8_t)need.type};
+    size_t n_usages = 0;
     switch (need.type) {
     case PINTLE_LIVE_OBJECT:
-        converted.val.live_object = (pintle_controller_types_live_object_t){to_kind(need.kind), to_object_key(need.ns, need.name)};
+        converted.val.live_object = (pintle_controller_types_live_object_t){
+            to_kind(need.kind), to_object_key(need.ns, need.name), to_option(need.subresource)};
         break;
     case PINTLE_LIVE_LIST:
         converted.val.live_list = (pintle_controller_types_live_list_t){
-            to_kind(need.kind), to_wit(need.ns), to_option(need.label_selector), to_number(need.limit)};
+            to_kind(need.kind), to_wit(need.ns), to_option(need.label_selector), to_option(need.field_selector), (uint8_t)need.detail,
+            to_number(need.limit)};
         break;
     case PINTLE_RAW_PATH:
         converted.val.raw_path = to_wit(need.path);
         break;
     case PINTLE_DISCOVERY:
+        break;
+    case PINTLE_REVIEW:
+        converted.val.review = (pintle_controller_types_review_t){to_kind(need.kind), to_wit(need.ns), to_body(need.body)};
+        break;
+    case PINTLE_SIGN_JWT:
+        converted.val.sign_jwt = (pintle_controller_types_sign_jwt_t){to_wit(need.key), to_body(need.body)};
+        break;
+    case PINTLE_SIGN_CERTIFICATE:
+        while (need.usages != NULL && need.usages[n_usages] != NULL) {
+            n_usages++;
+        }
+        converted.val.sign_certificate = (pintle_controller_types_sign_certificate_t){
+            to_wit(need.authority), to_wit(need.request), to_texts(need.usages, n_usages), to_wit(need.not_before), to_wit(need.not_after)};
+        break;
+    case PINTLE_CALL:
+        converted.val.call = (pintle_controller_types_call_t){
+            to_wit(need.endpoint), to_wit(need.operation), to_body(need.body), to_milliseconds(need.timeout_ms > 0 ? need.timeout_ms : -1)};
         break;
     }
     return converted;
@@ -262,7 +301,9 @@ static pintle_answer host_answer(void *of, pintle_need need) {
         return (pintle_answer){0};
     }
     if (!result.is_err) {
-        return (pintle_answer){.is_answered = true, .body = parse(result.val.ok)};
+        /* All other answers are JSON. */
+        bool is_text = need.type == PINTLE_SIGN_JWT || need.type == PINTLE_SIGN_CERTIFICATE;
+        return (pintle_answer){.is_answered = true, .body = is_text ? text_value(result.val.ok) : parse(result.val.ok)};
     }
     pintle_controller_view_api_error_t refusal = result.val.err;
     return (pintle_answer){
@@ -273,8 +314,8 @@ static pintle_answer host_answer(void *of, pintle_need need) {
 }
 
 static const pintle_lister_functions host_functions = {
-    host_now,        host_get,   host_list,  host_count,   host_selecting, host_dependents, host_by_uid, host_resources,
-    host_config,     host_state, host_attempt, host_failures, host_answer,
+    host_now,    host_uptime,    host_get,    host_list,  host_count,   host_selecting, host_dependents,
+    host_by_uid, host_resources, host_config, host_state, host_attempt, host_failures,  host_answer,
 };
 
 /* ---- Outcomes ---- */
@@ -293,8 +334,6 @@ static pintle_controller_types_option_event_t to_optional_event(const pintle_eve
     }
     return converted;
 }
-
-static wit_string to_body(const pintle_json *body) { return to_wit(pintle_write(body)); }
 
 static pintle_controller_types_action_t to_action(const pintle_mutation *m) {
     pintle_controller_types_action_t action = {.tag = (uint8_t)m->verb};
@@ -355,13 +394,24 @@ static pintle_controller_types_step_t to_step(const pintle_step *step) {
     return converted;
 }
 
+static pintle_controller_types_moment_t to_moment(pintle_moment moment, pintle_place place) {
+    pintle_controller_types_moment_t converted = {.tag = (uint8_t)moment};
+    if (moment != PINTLE_ACCEPTED) {
+        /* Both of the cases have the same type. */
+        converted.val.done = (pintle_controller_types_place_t){place.step, place.position};
+    }
+    return converted;
+}
+
 static void to_outcome(const pintle_outcome *outcome, pintle_controller_types_outcome_t *to) {
     *to = (pintle_controller_types_outcome_t){
         .needs = {pintle_alloc(outcome->n_needs * sizeof *to->needs.ptr), outcome->n_needs},
         .steps = {pintle_alloc(outcome->n_steps * sizeof *to->steps.ptr), outcome->n_steps},
-        .requeue_after_ms = {outcome->after_ms >= 0, to_number(outcome->after_ms)},
+        .requeue_after_ms = to_milliseconds(outcome->after_ms),
         .state = {pintle_alloc(outcome->n_state * sizeof *to->state.ptr), outcome->n_state},
         .observations = {pintle_alloc(outcome->n_observations * sizeof *to->observations.ptr), outcome->n_observations},
+        .wake = {pintle_alloc(outcome->n_wakes * sizeof *to->wake.ptr), outcome->n_wakes},
+        .run_labels = {pintle_alloc(outcome->n_run_labels * sizeof *to->run_labels.ptr), outcome->n_run_labels},
     };
     for (size_t i = 0; i < outcome->n_needs; i++) {
         to->needs.ptr[i] = to_need(outcome->needs[i]);
@@ -375,11 +425,15 @@ static void to_outcome(const pintle_outcome *outcome, pintle_controller_types_ou
     }
     for (size_t i = 0; i < outcome->n_observations; i++) {
         const pintle_observation *sample = &outcome->observations[i];
-        mapping_controller_list_string_t labels = {pintle_alloc(sample->n_labels * sizeof *labels.ptr), sample->n_labels};
-        for (size_t j = 0; j < sample->n_labels; j++) {
-            labels.ptr[j] = to_wit(sample->labels[j]);
-        }
-        to->observations.ptr[i] = (pintle_controller_types_observation_t){to_wit(sample->metric), labels, sample->value};
+        to->observations.ptr[i] = (pintle_controller_types_observation_t){
+            to_wit(sample->metric), to_texts(sample->labels, sample->n_labels), sample->value, to_moment(sample->moment, sample->place)};
+    }
+    for (size_t i = 0; i < outcome->n_wakes; i++) {
+        to->wake.ptr[i] = to_wake(outcome->wakes[i].key, outcome->wakes[i].after_ms);
+    }
+    for (size_t i = 0; i < outcome->n_run_labels; i++) {
+        to->run_labels.ptr[i] =
+            (mapping_controller_tuple2_string_string_t){to_wit(outcome->run_labels[i].name), to_wit(outcome->run_labels[i].value)};
     }
 }
 
@@ -409,26 +463,29 @@ bool exports_mapping_controller_reconcile(
     } else {
         error->tag = PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_RETRY;
         error->val.retry =
-            (pintle_controller_types_retry_t){to_wit(result->message), {result->after_ms >= 0, to_number(result->after_ms)}};
+            (pintle_controller_types_retry_t){to_wit(result->message), to_milliseconds(result->after_ms)};
     }
     return false;
 }
 
 typedef struct {
-    exports_pintle_controller_mapping_key_t *items;
+    exports_pintle_controller_mapping_wake_t *items;
     size_t length, capacity;
 } key_list;
 
-void pintle_add_key(void *keys, pintle_key key) {
+static void add_key(void *keys, pintle_key key, int64_t after_ms) {
     key_list *list = keys;
     PINTLE_GROW(list->items, list->length, list->capacity);
-    list->items[list->length++] =
-        (exports_pintle_controller_mapping_key_t){to_wit(key.queue), to_kind(key.kind), to_object_key(key.ns, key.name)};
+    list->items[list->length++] = to_wake(key, after_ms);
 }
+
+void pintle_add_key(void *keys, pintle_key key) { add_key(keys, key, -1); }
+
+void pintle_add_key_after(void *keys, pintle_key key, int64_t after_ms) { add_key(keys, key, pintle_clamp_ms(after_ms)); }
 
 void exports_pintle_controller_mapping_keys_of(
     exports_pintle_controller_mapping_kind_t *kind, wit_string *old, wit_string *fresh,
-    exports_pintle_controller_mapping_own_lister_t own, exports_pintle_controller_mapping_list_key_t *keys) {
+    exports_pintle_controller_mapping_own_lister_t own, exports_pintle_controller_mapping_list_wake_t *keys) {
     pintle_kind k = from_kind(*kind);
     running = pintle_printf("mapping of %s", pintle_kind_text(k));
     handle borrowed = pintle_controller_view_borrow_lister(own);
@@ -437,7 +494,7 @@ void exports_pintle_controller_mapping_keys_of(
     pintle_exported_mapping(k, old == NULL ? NULL : parse(*old), fresh == NULL ? NULL : parse(*fresh), &lister, &list);
     pintle_controller_view_lister_drop_own(own);
     running = "";
-    *keys = (exports_pintle_controller_mapping_list_key_t){list.items, list.length};
+    *keys = (exports_pintle_controller_mapping_list_wake_t){list.items, list.length};
 }
 
 /* For plugins without a mapping. Their world has none either, so nobody calls it, unless the manifest says to: plugin. */

@@ -46,6 +46,8 @@ void pintle_reset(void);
 const char *pintle_full_name(const char *ns, const char *name);
 bool pintle_same_text(const char *a, const char *b);
 bool pintle_same_need(const pintle_need *a, const pintle_need *b);
+/* A time in milliseconds within the contract's range. */
+int64_t pintle_clamp_ms(int64_t ms);
 
 enum { PINTLE_LEVEL_DEBUG, PINTLE_LEVEL_INFO, PINTLE_LEVEL_WARN, PINTLE_LEVEL_ERROR };
 /* Where lines go, and how a run ends as a fault: both by whoever runs the plugin. */
@@ -62,6 +64,7 @@ typedef struct {
 /* What a lister is made of: the host's by its handle, or one over the objects of a test. */
 typedef struct {
     const char *(*now)(void *of);
+    double (*uptime)(void *of);
     pintle_json *(*get)(void *of, pintle_kind kind, const char *ns, const char *name);
     pintle_json *(*list)(void *of, pintle_kind kind, pintle_query query);
     uint32_t (*count)(void *of, pintle_kind kind, pintle_query query);
@@ -98,7 +101,20 @@ typedef struct {
     double value;
     const char *const *labels;
     size_t n_labels;
+    pintle_moment moment;
+    /* Of a moment other than PINTLE_ACCEPTED. */
+    pintle_place place;
 } pintle_observation;
+
+typedef struct {
+    pintle_key key;
+    /* -1: at once. */
+    int64_t after_ms;
+} pintle_waking;
+
+typedef struct {
+    const char *name, *value;
+} pintle_label;
 
 /* Takes this many reads from one outcome; more are asked for by the next round, which still misses them. */
 #define PINTLE_MAX_NEEDS 256
@@ -117,6 +133,10 @@ struct pintle_outcome {
     size_t n_state, state_capacity;
     pintle_observation *observations;
     size_t n_observations, observations_capacity;
+    pintle_waking *wakes;
+    size_t n_wakes, wakes_capacity;
+    pintle_label *run_labels;
+    size_t n_run_labels, run_labels_capacity;
 };
 
 /* Makes room for one more in an array that lives until the end of the run. */

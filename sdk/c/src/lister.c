@@ -1,7 +1,20 @@
-/* Reads, by whatever the lister is made of, and live reads. */
+/* Reads, by whatever the lister is made of, and questions that the host answers. */
+#include <string.h>
+
 #include "internal.h"
 
 const char *pintle_now(pintle_lister *lister) { return lister->functions->now(lister->of); }
+
+pintle_time pintle_now_time(pintle_lister *lister) {
+    const char *text = pintle_now(lister);
+    pintle_time time;
+    if (!pintle_time_parse(text, &time)) {
+        PINTLE_PANIC("%s is not a time", text);
+    }
+    return time;
+}
+
+double pintle_uptime(pintle_lister *lister) { return lister->functions->uptime(lister->of); }
 
 pintle_json *pintle_get(pintle_lister *lister, pintle_kind kind, const char *ns, const char *name) {
     return lister->functions->get(lister->of, kind, ns == NULL ? "" : ns, name);
@@ -33,9 +46,26 @@ uint32_t pintle_attempt(pintle_lister *lister) { return lister->functions->attem
 
 pintle_json *pintle_failures(pintle_lister *lister) { return lister->functions->failures(lister->of); }
 
+static bool same_texts(const char *const *a, const char *const *b) {
+    size_t i = 0;
+    for (; a != NULL && a[i] != NULL; i++) {
+        if (b == NULL || b[i] == NULL || strcmp(a[i], b[i]) != 0) {
+            return false;
+        }
+    }
+    return b == NULL || b[i] == NULL;
+}
+
 bool pintle_same_need(const pintle_need *a, const pintle_need *b) {
     return a->type == b->type && pintle_same_kind(a->kind, b->kind) && pintle_same_text(a->ns, b->ns) && pintle_same_text(a->name, b->name) &&
-           pintle_same_text(a->label_selector, b->label_selector) && a->limit == b->limit && pintle_same_text(a->path, b->path);
+           pintle_same_text(a->subresource, b->subresource) && pintle_same_text(a->label_selector, b->label_selector) &&
+           pintle_same_text(a->field_selector, b->field_selector) && a->detail == b->detail && a->limit == b->limit &&
+           pintle_same_text(a->path, b->path) && pintle_same_text(a->key, b->key) && pintle_same_text(a->authority, b->authority) &&
+           pintle_same_text(a->request, b->request) && same_texts(a->usages, b->usages) && pintle_same_text(a->not_before, b->not_before) &&
+           pintle_same_text(a->not_after, b->not_after) && pintle_same_text(a->endpoint, b->endpoint) &&
+           pintle_same_text(a->operation, b->operation) && a->timeout_ms == b->timeout_ms &&
+           /* The host compares texts, too. */
+           strcmp(pintle_write(a->body), pintle_write(b->body)) == 0;
 }
 
 bool pintle_ask(pintle_lister *lister, pintle_need need, pintle_json **answer, int *code) {
@@ -56,9 +86,15 @@ bool pintle_ask(pintle_lister *lister, pintle_need need, pintle_json **answer, i
     return false;
 }
 
-bool pintle_live(pintle_lister *lister, pintle_kind kind, const char *ns, const char *name, pintle_json **object) {
+/* What is unfinished becomes a retry, unless other answers are awaited. */
+static void refused(pintle_lister *lister, const char *what, const pintle_json *refusal) {
+    if (lister->unfinished == NULL) {
+        lister->unfinished = pintle_retry("%s: %s", what, pintle_text(pintle_at(refusal, "message"), ""));
+    }
+}
+
+static bool read_live(pintle_lister *lister, pintle_need need, const char *what, pintle_json **object) {
     int code;
-    pintle_need need = {.type = PINTLE_LIVE_OBJECT, .kind = kind, .ns = ns == NULL ? "" : ns, .name = name};
     if (!pintle_ask(lister, need, object, &code)) {
         return false;
     }
@@ -67,11 +103,40 @@ bool pintle_live(pintle_lister *lister, pintle_kind kind, const char *ns, const 
     }
     const pintle_json *refusal = *object;
     *object = NULL;
-    if (code != 404 && lister->unfinished == NULL) {
-        const char *message = pintle_text(pintle_at(refusal, "message"), "");
-        lister->unfinished = pintle_retry("read %s %s: %s", pintle_kind_text(kind), pintle_full_name(ns, name), message);
+    if (code != 404) {
+        refused(lister, what, refusal);
     }
     return code == 404;
+}
+
+bool pintle_live(pintle_lister *lister, pintle_kind kind, const char *ns, const char *name, pintle_json **object) {
+    const char *what = pintle_printf("read %s %s", pintle_kind_text(kind), pintle_full_name(ns, name));
+    return read_live(lister, (pintle_need){.type = PINTLE_LIVE_OBJECT, .kind = kind, .ns = ns, .name = name}, what, object);
+}
+
+bool pintle_live_subresource(
+    pintle_lister *lister, pintle_kind kind, const char *ns, const char *name, const char *subresource, pintle_json **object) {
+    const char *what = pintle_printf("read %s of %s %s", subresource, pintle_kind_text(kind), pintle_full_name(ns, name));
+    pintle_need need = {.type = PINTLE_LIVE_OBJECT, .kind = kind, .ns = ns, .name = name, .subresource = subresource};
+    return read_live(lister, need, what, object);
+}
+
+bool pintle_review(pintle_lister *lister, pintle_kind kind, const char *ns, const pintle_json *review, pintle_json **status) {
+    int code;
+    pintle_json *answer;
+    *status = NULL;
+    if (!pintle_ask(lister, (pintle_need){.type = PINTLE_REVIEW, .kind = kind, .ns = ns, .body = review}, &answer, &code)) {
+        return false;
+    }
+    if (code != 0) {
+        refused(lister, pintle_printf("ask for a %s", kind.name), answer);
+        return false;
+    }
+    *status = pintle_at(answer, "status");
+    if (*status == NULL && lister->unfinished == NULL) {
+        lister->unfinished = pintle_terminal("the answer to a %s has no status", kind.name);
+    }
+    return *status != NULL;
 }
 
 pintle_outcome *pintle_unfinished(pintle_lister *lister) {

@@ -39,6 +39,12 @@ const char *pintle_full_name(const char *ns, const char *name) {
     return pintle_same_text(ns, "") ? name : pintle_printf("%s/%s", ns, name);
 }
 
+static const pintle_kind TICK = {"pintle", "v1", "Tick"};
+
+pintle_key pintle_tick_key(const char *queue) { return (pintle_key){queue, TICK, "", queue}; }
+
+bool pintle_is_tick(const pintle_key *key) { return pintle_same_kind(key->kind, TICK); }
+
 static pintle_mutation *mutation(pintle_verb verb, pintle_kind kind, const char *ns, const char *name, pintle_json *body) {
     pintle_mutation *made = pintle_alloc(sizeof *made);
     *made = (pintle_mutation){.verb = verb, .kind = kind, .ns = ns == NULL ? "" : ns, .name = name, .body = body, .grace_period_seconds = -1};
@@ -122,11 +128,33 @@ void pintle_then(pintle_outcome *outcome, pintle_order order, pintle_mutations m
 
 void pintle_always(pintle_outcome *outcome, pintle_order order, pintle_mutations mutations) { add_step(outcome, order, mutations, true); }
 
+int64_t pintle_clamp_ms(int64_t ms) { return ms < 0 ? 0 : ms > PINTLE_LONGEST_REQUEUE_MS ? PINTLE_LONGEST_REQUEUE_MS : ms; }
+
 void pintle_requeue(pintle_outcome *outcome, int64_t after_ms) {
-    after_ms = after_ms < 0 ? 0 : after_ms;
+    after_ms = pintle_clamp_ms(after_ms);
     if (outcome->after_ms < 0 || after_ms < outcome->after_ms) {
         outcome->after_ms = after_ms;
     }
+}
+
+void pintle_requeue_at(pintle_outcome *outcome, pintle_time time, pintle_time now) {
+    /* Without a sign, as the difference of any two times fits then. Rounded up, so that the time has come when the key runs. */
+    uint64_t us = time <= now ? 0 : (uint64_t)time - (uint64_t)now;
+    pintle_requeue(outcome, (int64_t)(us / 1000 + (us % 1000 > 0)));
+}
+
+static void add_wake(pintle_outcome *outcome, pintle_key key, int64_t after_ms) {
+    PINTLE_GROW(outcome->wakes, outcome->n_wakes, outcome->wakes_capacity);
+    outcome->wakes[outcome->n_wakes++] = (pintle_waking){key, after_ms};
+}
+
+void pintle_wake(pintle_outcome *outcome, pintle_key key) { add_wake(outcome, key, -1); }
+
+void pintle_wake_after(pintle_outcome *outcome, pintle_key key, int64_t after_ms) { add_wake(outcome, key, pintle_clamp_ms(after_ms)); }
+
+void pintle_run_label(pintle_outcome *outcome, const char *name, const char *value) {
+    PINTLE_GROW(outcome->run_labels, outcome->n_run_labels, outcome->run_labels_capacity);
+    outcome->run_labels[outcome->n_run_labels++] = (pintle_label){name, value};
 }
 
 void pintle_keep(pintle_outcome *outcome, const char *name, const char *value) {
@@ -134,20 +162,42 @@ void pintle_keep(pintle_outcome *outcome, const char *name, const char *value) {
     outcome->state[outcome->n_state++] = (pintle_state_write){name, value};
 }
 
-void pintle_observe(pintle_outcome *outcome, const char *metric, double value, const char *const *labels) {
-    size_t n = 0;
-    while (labels != NULL && labels[n] != NULL) {
-        n++;
+/* A list that ends with NULL, as one that outlives the block of its caller. */
+static const char *const *copy_texts(const char *const *texts, size_t *n) {
+    for (*n = 0; texts != NULL && texts[*n] != NULL; ++*n) {
     }
-    const char **copy = pintle_alloc(n * sizeof *copy);
-    if (n > 0) {
-        memcpy(copy, labels, n * sizeof *copy);
+    const char **copy = pintle_alloc((*n + 1) * sizeof *copy);
+    if (*n > 0) {
+        memcpy(copy, texts, *n * sizeof *copy);
     }
+    return copy;
+}
+
+pintle_place pintle_last_place(const pintle_outcome *outcome) {
+    if (outcome->n_steps == 0) {
+        PINTLE_PANIC("pintle_last_place was called, but the outcome has no mutation");
+    }
+    /* Steps are never empty. */
+    return (pintle_place){(uint32_t)outcome->n_steps - 1, (uint32_t)outcome->steps[outcome->n_steps - 1].mutations.length - 1};
+}
+
+void pintle_observe_at(
+    pintle_outcome *outcome, pintle_moment moment, pintle_place place, const char *metric, double value, const char *const *labels) {
+    size_t n;
+    labels = copy_texts(labels, &n);
     PINTLE_GROW(outcome->observations, outcome->n_observations, outcome->observations_capacity);
-    outcome->observations[outcome->n_observations++] = (pintle_observation){metric, value, copy, n};
+    outcome->observations[outcome->n_observations++] = (pintle_observation){metric, value, labels, n, moment, place};
+}
+
+void pintle_observe(pintle_outcome *outcome, const char *metric, double value, const char *const *labels) {
+    pintle_observe_at(outcome, PINTLE_ACCEPTED, (pintle_place){0, 0}, metric, value, labels);
 }
 
 void pintle_ask_for(pintle_outcome *outcome, pintle_need need) {
+    /* What the caller may change, or what ends with its block, before the outcome is read. */
+    size_t n;
+    need.body = pintle_copy(need.body);
+    need.usages = copy_texts(need.usages, &n);
     PINTLE_GROW(outcome->needs, outcome->n_needs, outcome->needs_capacity);
     outcome->needs[outcome->n_needs++] = need;
 }
@@ -171,7 +221,7 @@ pintle_outcome *pintle_retry(const char *format, ...) {
 pintle_outcome *pintle_retry_after(int64_t after_ms, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    pintle_outcome *outcome = failed(false, after_ms < 0 ? 0 : after_ms, format, arguments);
+    pintle_outcome *outcome = failed(false, pintle_clamp_ms(after_ms), format, arguments);
     va_end(arguments);
     return outcome;
 }

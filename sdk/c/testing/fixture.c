@@ -1,4 +1,5 @@
 /* A lister over plain objects. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +46,19 @@ static const char *read_objects(const pintle_json *from, pintle_json **to) {
     return NULL;
 }
 
+bool fixture_is_among(const char *text, const char *const *texts) {
+    while (*texts != NULL && strcmp(*texts, text) != 0) {
+        texts++;
+    }
+    return *texts != NULL;
+}
+
 const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_json *input) {
-    static const char *const known[] = {"key",   "now",      "objects",   "live", "config",    "state",
-                                        "attempt", "failures", "resources", "raw",  "discovery", "settle", "define"};
+    static const char *const known[] = {
+        "key",       "now", "uptime",       "objects", "live",       "config", "state",     "attempt", "failures",
+        "resources", "raw", "subresources", "reviews", "signatures", "calls",  "discovery", "settle",  "define",  NULL};
     for (size_t i = 0; i < pintle_length(input); i++) {
-        size_t j = 0;
-        while (j < sizeof known / sizeof *known && strcmp(known[j], pintle_name(input, i)) != 0) {
-            j++;
-        }
-        if (j == sizeof known / sizeof *known) {
+        if (!fixture_is_among(pintle_name(input, i), known)) {
             return pintle_printf("an input has no member %s", pintle_name(input, i));
         }
     }
@@ -61,25 +66,25 @@ const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_
     if (text_at(key, "kind")[0] == 0 || text_at(key, "name")[0] == 0) {
         return "key needs kind and name";
     }
-    *of = (fixture){.manifest = manifest, .input = input};
+    const pintle_json *uptime = pintle_at(input, "uptime");
+    double seconds = pintle_type_of(uptime) == PINTLE_NUMBER ? pintle_double(uptime) : uptime == NULL ? 0 : -1;
+    if (!(seconds >= 0) || isinf(seconds)) {
+        return pintle_printf("uptime: %s is not a number of seconds, 0 or more", pintle_write(uptime));
+    }
+    *of = (fixture){.manifest = manifest, .input = input, .uptime = seconds};
     const char *queue = text_at(pintle_item(pintle_at(manifest, "queues"), 0), "name");
     of->key = (pintle_key){
         pintle_text(pintle_at(key, "queue"), queue), pintle_kind_parse(text_at(key, "kind")), text_at(key, "namespace"),
         text_at(key, "name")};
     const char *wrong = read_objects(pintle_at(input, "objects"), &of->objects);
     const pintle_json *live = pintle_at(input, "live");
-    return wrong != NULL ? wrong : read_objects(live == NULL ? pintle_at(input, "objects") : live, &of->live);
+    wrong = wrong != NULL ? wrong : read_objects(live == NULL ? pintle_at(input, "objects") : live, &of->live);
+    return wrong != NULL ? wrong : answers_check(input);
 }
 
 /* ---- Field paths ---- */
 
-typedef struct {
-    const char **items;
-    size_t length, capacity;
-} path;
-
-/* Splits spec.nodeName or metadata.annotations['example.com/x']. */
-static path path_of(const char *text) {
+path fixture_path(const char *text) {
     path made = {0};
     while (*text != 0) {
         const char *end, *next;
@@ -99,8 +104,7 @@ static path path_of(const char *text) {
     return made;
 }
 
-/* A copy with only what the paths name, from their given depth on. */
-static pintle_json *project(const pintle_json *value, const path *paths, size_t length, size_t depth) {
+pintle_json *fixture_project(const pintle_json *value, const path *paths, size_t length, size_t depth) {
     pintle_type type = pintle_type_of(value);
     if (type != PINTLE_OBJECT && type != PINTLE_LIST) {
         return pintle_copy(value);
@@ -108,7 +112,7 @@ static pintle_json *project(const pintle_json *value, const path *paths, size_t 
     pintle_json *kept = pintle_new(type);
     for (size_t i = 0; i < value->length; i++) {
         if (type == PINTLE_LIST) {
-            pintle_append(kept, project(value->items[i], paths, length, depth));
+            pintle_append(kept, fixture_project(value->items[i], paths, length, depth));
             continue;
         }
         path *below = pintle_alloc(length * sizeof *below);
@@ -121,7 +125,7 @@ static pintle_json *project(const pintle_json *value, const path *paths, size_t 
             }
         }
         if (n > 0) {
-            pintle_set(kept, value->names[i], is_whole ? pintle_copy(value->items[i]) : project(value->items[i], below, n, depth + 1));
+            pintle_set(kept, value->names[i], is_whole ? pintle_copy(value->items[i]) : fixture_project(value->items[i], below, n, depth + 1));
         }
     }
     return kept;
@@ -175,7 +179,7 @@ static const pintle_json *must_watch(const fixture *of, pintle_kind kind) {
     return watch;
 }
 
-static bool matches(const char *text, const pintle_json *object) {
+bool fixture_matches(const char *text, const pintle_json *object) {
     selector parsed;
     if (!selector_parse(text, &parsed)) {
         FAULT("label selector %s does not parse", text);
@@ -186,11 +190,10 @@ static bool matches(const char *text, const pintle_json *object) {
 /* Whether the watch would have the object in the cache. */
 static bool is_cached(const pintle_json *watch, const pintle_json *object) {
     const char *ns = pintle_text(pintle_at(watch, "namespace"), pintle_metadata(object, "namespace"));
-    return strcmp(ns, pintle_metadata(object, "namespace")) == 0 && matches(pintle_text(pintle_at(watch, "labelSelector"), ""), object);
+    return strcmp(ns, pintle_metadata(object, "namespace")) == 0 && fixture_matches(pintle_text(pintle_at(watch, "labelSelector"), ""), object);
 }
 
-/* What a read gives of an object. */
-static pintle_json *seen(const fixture *of, const pintle_json *object, bool is_whole) {
+pintle_json *fixture_seen(const fixture *of, const pintle_json *object, bool is_whole) {
     const pintle_json *watch = must_watch(of, pintle_kind_of(object));
     if (is_whole) {
         return pintle_copy(object);
@@ -202,20 +205,20 @@ static pintle_json *seen(const fixture *of, const pintle_json *object, bool is_w
     path *paths = pintle_alloc((n_always + n_fields + 1) * sizeof *paths);
     size_t n = 0;
     for (size_t i = 0; i < n_always; i++) {
-        paths[n++] = path_of(always[i]);
+        paths[n++] = fixture_path(always[i]);
     }
     if (pintle_at(watch, "every") != NULL) {
         /* Watches of every kind hold the metadata. */
-        paths[n++] = path_of("metadata");
+        paths[n++] = fixture_path("metadata");
     } else {
         for (size_t i = 0; i < n_fields; i++) {
-            paths[n++] = path_of(pintle_text(pintle_item(fields, i), ""));
+            paths[n++] = fixture_path(pintle_text(pintle_item(fields, i), ""));
         }
     }
-    return project(object, paths, n, 0);
+    return fixture_project(object, paths, n, 0);
 }
 
-static const pintle_json *find(const pintle_json *objects, pintle_kind kind, const char *ns, const char *name) {
+const pintle_json *fixture_find(const pintle_json *objects, pintle_kind kind, const char *ns, const char *name) {
     for (size_t i = 0; i < pintle_length(objects); i++) {
         const pintle_json *object = pintle_item(objects, i);
         if (pintle_same_kind(pintle_kind_of(object), kind) && strcmp(pintle_metadata(object, "namespace"), ns) == 0 &&
@@ -227,7 +230,7 @@ static const pintle_json *find(const pintle_json *objects, pintle_kind kind, con
 }
 
 const pintle_json *fixture_original(const fixture *of, pintle_kind kind, const char *ns, const char *name) {
-    return find(of->objects, kind, ns, name);
+    return fixture_find(of->objects, kind, ns, name);
 }
 
 static bool is_owned(const pintle_json *object, pintle_owned_by by, const char *uid) {
@@ -243,12 +246,14 @@ static bool is_owned(const pintle_json *object, pintle_owned_by by, const char *
 
 /* ---- The lister ---- */
 
+static double fixture_uptime(void *of) { return ((fixture *)of)->uptime; }
+
 static const char *fixture_now(void *of) { return pintle_text(pintle_at(((fixture *)of)->input, "now"), "2026-01-01T00:00:00Z"); }
 
 static pintle_json *fixture_get(void *of, pintle_kind kind, const char *ns, const char *name) {
     const pintle_json *watch = must_watch(of, kind);
-    const pintle_json *object = find(((fixture *)of)->objects, kind, ns, name);
-    return object == NULL || !is_cached(watch, object) ? NULL : seen(of, object, pintle_bool(pintle_at(watch, "whole"), false));
+    const pintle_json *object = fixture_find(((fixture *)of)->objects, kind, ns, name);
+    return object == NULL || !is_cached(watch, object) ? NULL : fixture_seen(of, object, pintle_bool(pintle_at(watch, "whole"), false));
 }
 
 static pintle_json *fixture_list(void *of, pintle_kind kind, pintle_query query) {
@@ -265,7 +270,7 @@ static pintle_json *fixture_list(void *of, pintle_kind kind, pintle_query query)
         if (i == pintle_length(indexes)) {
             FAULT("the watch of %s declares no index %s", pintle_kind_text(kind), query.index);
         }
-        index = path_of(text_at(pintle_item(indexes, i), "field"));
+        index = fixture_path(text_at(pintle_item(indexes, i), "field"));
     }
     pintle_json *found = pintle_new(PINTLE_LIST);
     const pintle_json *objects = ((fixture *)of)->objects;
@@ -273,9 +278,9 @@ static pintle_json *fixture_list(void *of, pintle_kind kind, pintle_query query)
         const pintle_json *object = pintle_item(objects, i);
         if (pintle_same_kind(pintle_kind_of(object), kind) && is_cached(watch, object) &&
             (query.ns == NULL || query.ns[0] == 0 || strcmp(query.ns, pintle_metadata(object, "namespace")) == 0) &&
-            matches(query.label_selector, object) && is_owned(object, query.owned_by, query.owner_uid) &&
+            fixture_matches(query.label_selector, object) && is_owned(object, query.owned_by, query.owner_uid) &&
             (query.index == NULL || has_value(object, &index, 0, query.index_value))) {
-            pintle_append(found, seen(of, object, query.whole));
+            pintle_append(found, fixture_seen(of, object, query.whole));
         }
     }
     return found;
@@ -290,7 +295,7 @@ static pintle_json *fixture_selecting(void *of, pintle_kind kind, const char *ns
     if (selects == NULL) {
         FAULT("the watch of %s does not declare selects", pintle_kind_text(kind));
     }
-    path at = path_of(text_at(selects, "field"));
+    path at = fixture_path(text_at(selects, "field"));
     pintle_json *found = pintle_new(PINTLE_LIST);
     const pintle_json *objects = ((fixture *)of)->objects;
     for (size_t i = 0; i < pintle_length(objects); i++) {
@@ -300,9 +305,9 @@ static pintle_json *fixture_selecting(void *of, pintle_kind kind, const char *ns
         }
         selector read;
         if (pintle_same_kind(pintle_kind_of(object), kind) && strcmp(pintle_metadata(object, "namespace"), ns) == 0 &&
-            is_cached(watch, object) && selector_read(own, strcmp(text_at(selects, "form"), "map") == 0, &read) && read.length > 0 &&
-            selector_matches(&read, labels)) {
-            pintle_append(found, seen(of, object, false));
+            is_cached(watch, object) && selector_read(own, strcmp(text_at(selects, "form"), "map") == 0, &read) &&
+            (read.length > 0 ? selector_matches(&read, labels) : strcmp(text_at(selects, "empty"), "everything") == 0)) {
+            pintle_append(found, fixture_seen(of, object, false));
         }
     }
     return found;
@@ -316,7 +321,7 @@ static pintle_json *watched(const fixture *of, const char *uid, const char *owne
         const pintle_json *watch = watch_of(of, pintle_kind_of(object));
         if (watch != NULL && is_cached(watch, object) &&
             (uid != NULL ? strcmp(pintle_metadata(object, "uid"), uid) == 0 : is_owned(object, PINTLE_ANY_OWNER, owner_uid))) {
-            pintle_append(found, seen(of, object, false));
+            pintle_append(found, fixture_seen(of, object, false));
         }
     }
     return found;
@@ -375,57 +380,21 @@ static uint32_t fixture_attempt(void *of) { return (uint32_t)pintle_int(pintle_a
 
 static pintle_json *fixture_failures(void *of) { return or_empty(pintle_at(((fixture *)of)->input, "failures")); }
 
-static pintle_answer refusal(int code, const char *reason, const char *message) {
-    return (pintle_answer){true, code, pintle_format("{'reason': %s, 'message': %s}", reason, message)};
-}
-
-static pintle_answer not_found(const char *what) { return refusal(404, "NotFound", pintle_printf("%s not found", what)); }
-
-static pintle_answer answer_list(const fixture *of, const pintle_need *need) {
-    path paths[] = {path_of("apiVersion"), path_of("kind"), path_of("metadata")};
-    pintle_json *items = pintle_new(PINTLE_LIST);
-    for (size_t i = 0; i < pintle_length(of->live) && items->length < need->limit; i++) {
-        const pintle_json *object = pintle_item(of->live, i);
-        if (pintle_same_kind(pintle_kind_of(object), need->kind) && matches(need->label_selector, object) &&
-            (need->ns == NULL || need->ns[0] == 0 || strcmp(need->ns, pintle_metadata(object, "namespace")) == 0)) {
-            pintle_append(items, project(object, paths, 3, 0));
-        }
-    }
-    return (pintle_answer){true, 0, items};
-}
-
 static pintle_answer fixture_answer(void *of, pintle_need need) {
     const fixture *f = of;
     if (!was_asked(f, &need)) {
         return (pintle_answer){0};
     }
-    switch (need.type) {
-    case PINTLE_LIVE_OBJECT: {
-        const pintle_json *object = find(f->live, need.kind, need.ns == NULL ? "" : need.ns, need.name);
-        const char *what = pintle_printf("%s %s", pintle_kind_text(need.kind), pintle_full_name(need.ns, need.name));
-        return object == NULL ? not_found(what) : (pintle_answer){true, 0, pintle_copy(object)};
+    if (need.type == PINTLE_DISCOVERY) {
+        must_discover(f);
     }
-    case PINTLE_LIVE_LIST:
-        return answer_list(f, &need);
-    case PINTLE_RAW_PATH: {
-        pintle_json *body = pintle_at(f->input, "raw", need.path);
-        return body == NULL ? not_found(need.path) : (pintle_answer){true, 0, body};
-    }
-    case PINTLE_DISCOVERY:
-        break;
-    }
-    must_discover(f);
-    const pintle_json *error = pintle_at(f->input, "discovery", "error");
-    if (error != NULL) {
-        return refusal((int)pintle_int(pintle_at(error, "code"), -1), text_at(error, "reason"), text_at(error, "message"));
-    }
-    return (pintle_answer){true, 0, or_empty(pintle_at(f->input, "discovery", "failed"))};
+    return answers_find(f, &need);
 }
 
 pintle_lister fixture_lister(fixture *of) {
     static const pintle_lister_functions functions = {
-        fixture_now,       fixture_get,    fixture_list,  fixture_count,   fixture_selecting, fixture_dependents, fixture_by_uid,
-        fixture_resources, fixture_config, fixture_state, fixture_attempt, fixture_failures,  fixture_answer,
+        fixture_now,    fixture_uptime,    fixture_get,    fixture_list,  fixture_count,   fixture_selecting, fixture_dependents,
+        fixture_by_uid, fixture_resources, fixture_config, fixture_state, fixture_attempt, fixture_failures,  fixture_answer,
     };
     return (pintle_lister){.functions = &functions, .of = of};
 }

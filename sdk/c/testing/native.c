@@ -21,8 +21,14 @@ void pintle_trap(const char *line) {
     longjmp(*on_fault, 1);
 }
 
-void pintle_add_key(void *keys, pintle_key key) {
-    pintle_append(
-        keys, pintle_format(
-                  "{'queue': %s, 'kind': %s, 'namespace': %s, 'name': %s}", key.queue, pintle_kind_text(key.kind), key.ns, key.name));
+static pintle_json *shown_key(pintle_key key) {
+    return pintle_format("{'queue': %s, 'kind': %s, 'namespace': %s, 'name': %s}", key.queue, pintle_kind_text(key.kind), key.ns, key.name);
+}
+
+void pintle_add_key(void *keys, pintle_key key) { pintle_append(keys, shown_key(key)); }
+
+void pintle_add_key_after(void *keys, pintle_key key, int64_t after_ms) {
+    pintle_json *shown = shown_key(key);
+    pintle_set(shown, "afterMs", pintle_new_int(pintle_clamp_ms(after_ms)));
+    pintle_append(keys, shown);
 }

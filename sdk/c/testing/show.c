@@ -51,23 +51,69 @@ static const char *show_event(const pintle_event *event) {
         pintle_full_name(event->ns, event->name), event->uid, event->message);
 }
 
+static pintle_json *show_need(const pintle_need *need) {
+    static const char *const details[] = {"", ", as projections", ", whole"};
+    const char *kind = pintle_kind_text(need->kind), *ns = need->ns == NULL ? "" : need->ns;
+    const char *fields = need->field_selector == NULL ? "" : need->field_selector;
+    bool is_of_object = !pintle_same_text(need->subresource, "");
+    pintle_json *shown, *usages;
+    switch (need->type) {
+    case PINTLE_LIVE_OBJECT:
+        return text_value(pintle_printf(
+            "get %s%s%s %s", kind, is_of_object ? "/" : "", is_of_object ? need->subresource : "", pintle_full_name(ns, need->name)));
+    case PINTLE_LIVE_LIST:
+        return text_value(pintle_printf(
+            "list %s in \"%s\" with \"%s\"%s, at most %" PRIu32 "%s", kind, ns, need->label_selector == NULL ? "" : need->label_selector,
+            fields[0] == 0 ? "" : pintle_printf(" and fields \"%s\"", fields), need->limit, details[need->detail]));
+    case PINTLE_RAW_PATH:
+        return text_value(pintle_printf("get %s", need->path));
+    case PINTLE_DISCOVERY:
+        break;
+    case PINTLE_REVIEW:
+        return pintle_format(
+            "{'review': %s, 'object': %j}", ns[0] == 0 ? kind : pintle_printf("%s in %s", kind, ns), need->body);
+    case PINTLE_SIGN_JWT:
+        return pintle_format("{'sign-jwt': %s, 'claims': %j}", need->key, need->body);
+    case PINTLE_SIGN_CERTIFICATE:
+        usages = pintle_new(PINTLE_LIST);
+        for (size_t i = 0; need->usages != NULL && need->usages[i] != NULL; i++) {
+            pintle_append(usages, text_value(need->usages[i]));
+        }
+        return pintle_format(
+            "{'sign-certificate': %s, 'request': %s, 'usages': %j, 'notBefore': %s, 'notAfter': %s}", need->authority, need->request, usages,
+            need->not_before, need->not_after);
+    case PINTLE_CALL:
+        shown = pintle_format("{'call': %s, 'body': %j}", pintle_printf("%s/%s", need->endpoint, need->operation), need->body);
+        if (need->timeout_ms > 0) {
+            pintle_set(shown, "timeoutMs", pintle_new_int(pintle_clamp_ms(need->timeout_ms)));
+        }
+        return shown;
+    }
+    return text_value("discover");
+}
+
 pintle_json *show_needs(const pintle_need *needs, size_t length) {
     pintle_json *shown = pintle_new(PINTLE_LIST);
     for (size_t i = 0; i < length; i++) {
-        const pintle_need *need = &needs[i];
-        const char *text = "discover";
-        if (need->type == PINTLE_LIVE_OBJECT) {
-            text = pintle_printf("get %s %s", pintle_kind_text(need->kind), pintle_full_name(need->ns, need->name));
-        } else if (need->type == PINTLE_LIVE_LIST) {
-            text = pintle_printf(
-                "list %s in \"%s\" with \"%s\", at most %" PRIu32, pintle_kind_text(need->kind), need->ns == NULL ? "" : need->ns,
-                need->label_selector == NULL ? "" : need->label_selector, need->limit);
-        } else if (need->type == PINTLE_RAW_PATH) {
-            text = pintle_printf("get %s", need->path);
-        }
-        pintle_append(shown, text_value(text));
+        pintle_append(shown, show_need(&needs[i]));
     }
     return shown;
+}
+
+/* When a sample counts, unless that is at once. */
+static const char *show_moment(const pintle_observation *sample) {
+    static const char *const moments[] = {"", "is done", "has failed"};
+    return sample->moment == PINTLE_ACCEPTED
+               ? ""
+               : pintle_printf(
+                     " when steps[%" PRIu32 "].mutations[%" PRIu32 "] %s", sample->place.step, sample->place.position, moments[sample->moment]);
+}
+
+static const char *show_wake(const pintle_waking *wake) {
+    const pintle_key *key = &wake->key;
+    return pintle_printf(
+        "%s: %s %s%s", key->queue, pintle_kind_text(key->kind), pintle_full_name(key->ns, key->name),
+        wake->after_ms < 0 ? "" : pintle_printf(" after %s", show_duration(wake->after_ms)));
 }
 
 static const char *target(const pintle_mutation *m, const char *ns, const char *name) {
@@ -226,13 +272,27 @@ pintle_json *show(const pintle_outcome *outcome, const fixture *of) {
         for (size_t j = 0; j < sample->n_labels; j++) {
             labels = pintle_printf("%s%s%s", labels, j == 0 ? "" : ",", sample->labels[j]);
         }
-        pintle_append(observations, text_value(pintle_printf("%s{%s} %s", sample->metric, labels, show_number(sample->value))));
+        const char *at = show_moment(sample);
+        pintle_append(observations, text_value(pintle_printf("%s{%s} %s%s", sample->metric, labels, show_number(sample->value), at)));
+    }
+    pintle_json *wakes = pintle_new(PINTLE_LIST), *run_labels = pintle_new(PINTLE_OBJECT);
+    for (size_t i = 0; i < outcome->n_wakes; i++) {
+        pintle_append(wakes, text_value(show_wake(&outcome->wakes[i])));
+    }
+    for (size_t i = 0; i < outcome->n_run_labels; i++) {
+        pintle_set(run_labels, outcome->run_labels[i].name, text_value(outcome->run_labels[i].value));
     }
     if (pintle_length(state) > 0) {
         pintle_set(shown, "state", state);
     }
     if (pintle_length(observations) > 0) {
         pintle_set(shown, "observations", observations);
+    }
+    if (pintle_length(wakes) > 0) {
+        pintle_set(shown, "wake", wakes);
+    }
+    if (pintle_length(run_labels) > 0) {
+        pintle_set(shown, "runLabels", run_labels);
     }
     return shown;
 }

@@ -14,6 +14,8 @@ typedef struct {
     pintle_json *objects, *live;
     pintle_need *asked;
     size_t n_asked, asked_capacity;
+    /* In seconds. */
+    double uptime;
 } fixture;
 
 /* Reads the manifest and the input of a case. NULL, or what is wrong with them. */
@@ -24,6 +26,30 @@ pintle_lister fixture_lister(fixture *of);
 pintle_json *fixture_run(fixture *of, pintle_outcome *(*reconcile)(const pintle_key *key, pintle_lister *lister));
 /* The cached object that an update would replace; NULL if there is none. */
 const pintle_json *fixture_original(const fixture *of, pintle_kind kind, const char *ns, const char *name);
+
+/* Whether a text is one of those that end with NULL. */
+bool fixture_is_among(const char *text, const char *const *texts);
+const pintle_json *fixture_find(const pintle_json *objects, pintle_kind kind, const char *ns, const char *name);
+/* What a read gives of a cached object. */
+pintle_json *fixture_seen(const fixture *of, const pintle_json *object, bool is_whole);
+/* Whether a label selector matches an object; NULL matches every one. */
+bool fixture_matches(const char *selector, const pintle_json *object);
+
+/* The members of a field path. */
+typedef struct {
+    const char **items;
+    size_t length, capacity;
+} path;
+
+/* Splits spec.nodeName or metadata.annotations['example.com/x']. */
+path fixture_path(const char *text);
+/* A copy with only what the paths name, from their given depth on. */
+pintle_json *fixture_project(const pintle_json *value, const path *paths, size_t length, size_t depth);
+
+/* What is wrong with the answers that an input has; NULL if nothing. */
+const char *answers_check(const pintle_json *input);
+/* The answer of the API server, of keys and of endpoints, as the input has it. */
+pintle_answer answers_find(const fixture *of, const pintle_need *need);
 
 pintle_json *show(const pintle_outcome *outcome, const fixture *of);
 pintle_json *show_needs(const pintle_need *needs, size_t length);

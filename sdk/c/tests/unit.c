@@ -1,59 +1,38 @@
 /* Tests of the SDK itself. Run in sdk/c:
  *
- *     cc -std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -I . tests/unit.c src/?*.c \
- *         testing/fixture.c testing/native.c testing/selector.c testing/show.c -lm -o unit && ./unit ../vectors */
+ *     cc -std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -I . tests/?*.c src/?*.c \
+ *         testing/answers.c testing/fixture.c testing/native.c testing/selector.c testing/show.c -lm -o unit && ./unit ../vectors */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../testing/testing.h"
+#include "check.h"
 
 static const char *running;
 static int n_failed;
 
-#define CHECK(holds) check((holds), #holds, __LINE__)
-
-static void check(bool holds, const char *text, int line) {
+void check(bool holds, const char *text, int line) {
     if (!holds) {
         printf("%s: line %d: %s\n", running, line, text);
         n_failed++;
     }
 }
 
-#define EQUAL(got, expected) equal((got), (expected), __LINE__)
-
-static void equal(const char *got, const char *expected, int line) {
+void equal(const char *got, const char *expected, int line) {
     if (got == NULL || strcmp(got, expected) != 0) {
         printf("%s: line %d: got %s, expected %s\n", running, line, got == NULL ? "NULL" : got, expected);
         n_failed++;
     }
 }
 
-/* JSON with single quotes. */
-static pintle_json *j(const char *text) { return pintle_format(text); }
+pintle_json *j(const char *text) { return pintle_format(text); }
 
-/* Whether two values are the same, one as JSON with single quotes. */
-#define SAME(got, expected) same((got), (expected), __LINE__)
-
-static void same(const pintle_json *got, const char *expected, int line) {
+void same(const pintle_json *got, const char *expected, int line) {
     if (!pintle_equal(got, j(expected))) {
         printf("%s: line %d: got %s, expected %s\n", running, line, pintle_write(got), expected);
         n_failed++;
     }
 }
-
-/* What a run says as it ends as a fault. */
-#define FAULTS(run, expected)                        \
-    do {                                             \
-        jmp_buf here;                                \
-        on_fault = &here;                            \
-        if (setjmp(here) == 0) {                     \
-            run;                                     \
-            fault_message = "no fault";              \
-        }                                            \
-        on_fault = NULL;                             \
-        CHECK(strstr(fault_message, expected) != NULL); \
-    } while (0)
 
 static const char *vectors;
 
@@ -660,7 +639,14 @@ int main(int argc, char **argv) {
         TEST(what_is_no_longer_wanted_is_deleted_kind_by_kind), TEST(mistakes_in_children_are_named),
         TEST(the_lister_gives_what_the_host_would_give), TEST(selectors_match_as_kubectl_says),
         TEST(needs_are_answered_until_there_are_no_more), TEST(a_refused_live_read_is_a_retry),
-        TEST(every_part_of_an_outcome_is_shown), TEST(differences_are_told_by_their_place),
+        TEST(every_part_of_an_outcome_is_shown), TEST(differences_are_told_by_their_place), TEST(times_are_those_of_rfc_3339),
+        TEST(a_time_that_is_too_far_away_is_looked_at_again), TEST(keys_to_wake_and_labels_of_the_run_are_shown),
+        TEST(an_outcome_without_a_mutation_has_no_last_place), TEST(samples_name_the_write_that_they_wait_for),
+        TEST(questions_are_answered_as_the_case_has_it),
+        TEST(refused_questions_have_a_code_and_a_reason), TEST(a_verdict_that_is_refused_is_a_retry),
+        TEST(what_is_asked_stays_what_it_was), TEST(needs_differ_in_every_field), TEST(live_lists_select_by_fields_and_show_as_much_as_asked_for),
+        TEST(answers_of_a_case_that_make_no_sense_are_refused), TEST(an_empty_selector_matches_what_the_watch_declares),
+        TEST(mapped_keys_can_wait),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: %s FOLDER\nFOLDER: sdk/vectors\n", argv[0]);

@@ -3,51 +3,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `pintle:controller/log@0.1.0`
+// Imported Functions from `pintle:controller/log@0.2.0`
 
-__attribute__((__import_module__("pintle:controller/log@0.1.0"), __import_name__("write")))
+__attribute__((__import_module__("pintle:controller/log@0.2.0"), __import_name__("write")))
 extern void __wasm_import_pintle_controller_log_write(int32_t, uint8_t *, size_t);
 
-// Imported Functions from `pintle:controller/view@0.1.0`
+// Imported Functions from `pintle:controller/view@0.2.0`
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.now")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.now")))
 extern void __wasm_import_pintle_controller_view_method_lister_now(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.get")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.uptime")))
+extern double __wasm_import_pintle_controller_view_method_lister_uptime(int32_t);
+
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.get")))
 extern void __wasm_import_pintle_controller_view_method_lister_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.list")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.list")))
 extern void __wasm_import_pintle_controller_view_method_lister_list(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.count")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.count")))
 extern int32_t __wasm_import_pintle_controller_view_method_lister_count(uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.selecting")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.selecting")))
 extern void __wasm_import_pintle_controller_view_method_lister_selecting(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.dependents")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.dependents")))
 extern void __wasm_import_pintle_controller_view_method_lister_dependents(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.by-uid")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.by-uid")))
 extern void __wasm_import_pintle_controller_view_method_lister_by_uid(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.resources")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.resources")))
 extern void __wasm_import_pintle_controller_view_method_lister_resources(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.config")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.config")))
 extern void __wasm_import_pintle_controller_view_method_lister_config(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.state")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.state")))
 extern void __wasm_import_pintle_controller_view_method_lister_state(int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.attempt")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.attempt")))
 extern int32_t __wasm_import_pintle_controller_view_method_lister_attempt(int32_t);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.failures")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.failures")))
 extern void __wasm_import_pintle_controller_view_method_lister_failures(int32_t, uint8_t *);
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[method]lister.answer")))
-extern void __wasm_import_pintle_controller_view_method_lister_answer(int32_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, uint8_t *, size_t, int32_t, uint8_t *);
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.answer")))
+extern void __wasm_import_pintle_controller_view_method_lister_answer(uint8_t *, uint8_t *);
 
 // Exported Functions from `mapping-controller`
 
@@ -55,11 +58,11 @@ __attribute__((__weak__, __export_name__("cabi_post_reconcile")))
 void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
-      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len > 0) {
-        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i = 0; i < len; i++) {
-          uint8_t *base = ptr + i * (13*sizeof(void*));
+      size_t len0 = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len0 > 0) {
+        uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i2 = 0; i2 < len0; i2++) {
+          uint8_t *base = ptr1 + i2 * (8+15*sizeof(void*));
           (void) base;
           switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
             case 0: {
@@ -77,6 +80,17 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
               }
               if ((*((size_t*) (base + (10*sizeof(void*))))) > 0) {
                 free(*((uint8_t **) (base + (9*sizeof(void*)))));
+              }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (11*sizeof(void*))))) {
+                case 0: {
+                  break;
+                }
+                case 1: {
+                  if ((*((size_t*) (base + (13*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (12*sizeof(void*)))));
+                  }
+                  break;
+                }
               }
               break;
             }
@@ -104,6 +118,17 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
                   break;
                 }
               }
+              switch ((int32_t) (int32_t) *((uint8_t*) (base + (12*sizeof(void*))))) {
+                case 0: {
+                  break;
+                }
+                case 1: {
+                  if ((*((size_t*) (base + (14*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (13*sizeof(void*)))));
+                  }
+                  break;
+                }
+              }
               break;
             }
             case 2: {
@@ -115,21 +140,87 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
             case 3: {
               break;
             }
+            case 4: {
+              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + sizeof(void*))));
+              }
+              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (3*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (6*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (5*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (8*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (7*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (10*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (9*sizeof(void*)))));
+              }
+              break;
+            }
+            case 5: {
+              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + sizeof(void*))));
+              }
+              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (3*sizeof(void*)))));
+              }
+              break;
+            }
+            case 6: {
+              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + sizeof(void*))));
+              }
+              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (3*sizeof(void*)))));
+              }
+              size_t len = *((size_t*) (base + (6*sizeof(void*))));
+              if (len > 0) {
+                uint8_t *ptr = *((uint8_t **) (base + (5*sizeof(void*))));
+                for (size_t i = 0; i < len; i++) {
+                  uint8_t *base = ptr + i * (2*sizeof(void*));
+                  (void) base;
+                  if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                    free(*((uint8_t **) (base + 0)));
+                  }
+                }
+                free(ptr);
+              }
+              if ((*((size_t*) (base + (8*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (7*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (10*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (9*sizeof(void*)))));
+              }
+              break;
+            }
+            case 7: {
+              if ((*((size_t*) (base + (2*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + sizeof(void*))));
+              }
+              if ((*((size_t*) (base + (4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (3*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (6*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (5*sizeof(void*)))));
+              }
+              break;
+            }
           }
         }
-        free(ptr);
+        free(ptr1);
       }
-      size_t len6 = *((size_t*) (arg0 + (4*sizeof(void*))));
-      if (len6 > 0) {
-        uint8_t *ptr7 = *((uint8_t **) (arg0 + (3*sizeof(void*))));
-        for (size_t i8 = 0; i8 < len6; i8++) {
-          uint8_t *base = ptr7 + i8 * (4*sizeof(void*));
+      size_t len9 = *((size_t*) (arg0 + (4*sizeof(void*))));
+      if (len9 > 0) {
+        uint8_t *ptr10 = *((uint8_t **) (arg0 + (3*sizeof(void*))));
+        for (size_t i11 = 0; i11 < len9; i11++) {
+          uint8_t *base = ptr10 + i11 * (4*sizeof(void*));
           (void) base;
-          size_t len3 = *((size_t*) (base + (2*sizeof(void*))));
-          if (len3 > 0) {
-            uint8_t *ptr4 = *((uint8_t **) (base + sizeof(void*)));
-            for (size_t i5 = 0; i5 < len3; i5++) {
-              uint8_t *base = ptr4 + i5 * (64*sizeof(void*));
+          size_t len6 = *((size_t*) (base + (2*sizeof(void*))));
+          if (len6 > 0) {
+            uint8_t *ptr7 = *((uint8_t **) (base + sizeof(void*)));
+            for (size_t i8 = 0; i8 < len6; i8++) {
+              uint8_t *base = ptr7 + i8 * (64*sizeof(void*));
               (void) base;
               switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
                 case 0: {
@@ -416,26 +507,26 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
                   break;
                 }
               }
-              size_t len0 = *((size_t*) (base + (63*sizeof(void*))));
-              if (len0 > 0) {
-                uint8_t *ptr1 = *((uint8_t **) (base + (62*sizeof(void*))));
-                for (size_t i2 = 0; i2 < len0; i2++) {
-                  uint8_t *base = ptr1 + i2 * 1;
+              size_t len3 = *((size_t*) (base + (63*sizeof(void*))));
+              if (len3 > 0) {
+                uint8_t *ptr4 = *((uint8_t **) (base + (62*sizeof(void*))));
+                for (size_t i5 = 0; i5 < len3; i5++) {
+                  uint8_t *base = ptr4 + i5 * 1;
                   (void) base;
                 }
-                free(ptr1);
+                free(ptr4);
               }
             }
-            free(ptr4);
+            free(ptr7);
           }
         }
-        free(ptr7);
+        free(ptr10);
       }
-      size_t len9 = *((size_t*) (arg0 + (8+6*sizeof(void*))));
-      if (len9 > 0) {
-        uint8_t *ptr10 = *((uint8_t **) (arg0 + (8+5*sizeof(void*))));
-        for (size_t i11 = 0; i11 < len9; i11++) {
-          uint8_t *base = ptr10 + i11 * (5*sizeof(void*));
+      size_t len12 = *((size_t*) (arg0 + (8+6*sizeof(void*))));
+      if (len12 > 0) {
+        uint8_t *ptr13 = *((uint8_t **) (arg0 + (8+5*sizeof(void*))));
+        for (size_t i14 = 0; i14 < len12; i14++) {
+          uint8_t *base = ptr13 + i14 * (5*sizeof(void*));
           (void) base;
           if ((*((size_t*) (base + sizeof(void*)))) > 0) {
             free(*((uint8_t **) (base + 0)));
@@ -452,31 +543,73 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
             }
           }
         }
-        free(ptr10);
+        free(ptr13);
       }
-      size_t len15 = *((size_t*) (arg0 + (8+8*sizeof(void*))));
-      if (len15 > 0) {
-        uint8_t *ptr16 = *((uint8_t **) (arg0 + (8+7*sizeof(void*))));
-        for (size_t i17 = 0; i17 < len15; i17++) {
-          uint8_t *base = ptr16 + i17 * (8+4*sizeof(void*));
+      size_t len18 = *((size_t*) (arg0 + (8+8*sizeof(void*))));
+      if (len18 > 0) {
+        uint8_t *ptr19 = *((uint8_t **) (arg0 + (8+7*sizeof(void*))));
+        for (size_t i20 = 0; i20 < len18; i20++) {
+          uint8_t *base = ptr19 + i20 * (24+4*sizeof(void*));
           (void) base;
           if ((*((size_t*) (base + sizeof(void*)))) > 0) {
             free(*((uint8_t **) (base + 0)));
           }
-          size_t len12 = *((size_t*) (base + (3*sizeof(void*))));
-          if (len12 > 0) {
-            uint8_t *ptr13 = *((uint8_t **) (base + (2*sizeof(void*))));
-            for (size_t i14 = 0; i14 < len12; i14++) {
-              uint8_t *base = ptr13 + i14 * (2*sizeof(void*));
+          size_t len15 = *((size_t*) (base + (3*sizeof(void*))));
+          if (len15 > 0) {
+            uint8_t *ptr16 = *((uint8_t **) (base + (2*sizeof(void*))));
+            for (size_t i17 = 0; i17 < len15; i17++) {
+              uint8_t *base = ptr16 + i17 * (2*sizeof(void*));
               (void) base;
               if ((*((size_t*) (base + sizeof(void*)))) > 0) {
                 free(*((uint8_t **) (base + 0)));
               }
             }
-            free(ptr13);
+            free(ptr16);
           }
         }
-        free(ptr16);
+        free(ptr19);
+      }
+      size_t len21 = *((size_t*) (arg0 + (8+10*sizeof(void*))));
+      if (len21 > 0) {
+        uint8_t *ptr22 = *((uint8_t **) (arg0 + (8+9*sizeof(void*))));
+        for (size_t i23 = 0; i23 < len21; i23++) {
+          uint8_t *base = ptr22 + i23 * (8+12*sizeof(void*));
+          (void) base;
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (2*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (4*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (7*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (6*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (9*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (11*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (10*sizeof(void*)))));
+          }
+        }
+        free(ptr22);
+      }
+      size_t len24 = *((size_t*) (arg0 + (8+12*sizeof(void*))));
+      if (len24 > 0) {
+        uint8_t *ptr25 = *((uint8_t **) (arg0 + (8+11*sizeof(void*))));
+        for (size_t i26 = 0; i26 < len24; i26++) {
+          uint8_t *base = ptr25 + i26 * (4*sizeof(void*));
+          (void) base;
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (2*sizeof(void*)))));
+          }
+        }
+        free(ptr25);
       }
       break;
     }
@@ -500,15 +633,15 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
   }
 }
 
-// Exported Functions from `pintle:controller/mapping@0.1.0`
+// Exported Functions from `pintle:controller/mapping@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_pintle:controller/mapping@0.1.0#keys-of")))
+__attribute__((__weak__, __export_name__("cabi_post_pintle:controller/mapping@0.2.0#keys-of")))
 void __wasm_export_exports_pintle_controller_mapping_keys_of_post_return(uint8_t * arg0) {
   size_t len = *((size_t*) (arg0 + sizeof(void*)));
   if (len > 0) {
     uint8_t *ptr = *((uint8_t **) (arg0 + 0));
     for (size_t i = 0; i < len; i++) {
-      uint8_t *base = ptr + i * (12*sizeof(void*));
+      uint8_t *base = ptr + i * (8+12*sizeof(void*));
       (void) base;
       if ((*((size_t*) (base + sizeof(void*)))) > 0) {
         free(*((uint8_t **) (base + 0)));
@@ -545,7 +678,7 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
 }
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(8+9*sizeof(void*))];
+static uint8_t RET_AREA[(8+13*sizeof(void*))];
 
 // Helper Functions
 
@@ -715,12 +848,51 @@ void pintle_controller_types_step_free(pintle_controller_types_step_t *ptr) {
 void pintle_controller_types_live_object_free(pintle_controller_types_live_object_t *ptr) {
   pintle_controller_types_kind_free(&ptr->kind);
   pintle_controller_types_object_key_free(&ptr->object);
+  mapping_controller_option_string_free(&ptr->subresource);
 }
 
 void pintle_controller_types_live_list_free(pintle_controller_types_live_list_t *ptr) {
   pintle_controller_types_kind_free(&ptr->kind);
   mapping_controller_string_free(&ptr->namespace_);
   mapping_controller_option_string_free(&ptr->label_selector);
+  mapping_controller_option_string_free(&ptr->field_selector);
+}
+
+void pintle_controller_types_review_free(pintle_controller_types_review_t *ptr) {
+  pintle_controller_types_kind_free(&ptr->kind);
+  mapping_controller_string_free(&ptr->namespace_);
+  mapping_controller_string_free(&ptr->object);
+}
+
+void pintle_controller_types_sign_jwt_free(pintle_controller_types_sign_jwt_t *ptr) {
+  mapping_controller_string_free(&ptr->key);
+  mapping_controller_string_free(&ptr->claims);
+}
+
+void mapping_controller_list_string_free(mapping_controller_list_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    mapping_controller_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      mapping_controller_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void pintle_controller_types_sign_certificate_free(pintle_controller_types_sign_certificate_t *ptr) {
+  mapping_controller_string_free(&ptr->authority);
+  mapping_controller_string_free(&ptr->request);
+  mapping_controller_list_string_free(&ptr->usages);
+  mapping_controller_string_free(&ptr->not_before);
+  mapping_controller_string_free(&ptr->not_after);
+}
+
+void pintle_controller_types_call_free(pintle_controller_types_call_t *ptr) {
+  mapping_controller_string_free(&ptr->endpoint);
+  mapping_controller_string_free(&ptr->operation);
+  mapping_controller_string_free(&ptr->body);
+  mapping_controller_option_u32_free(&ptr->timeout_ms);
 }
 
 void pintle_controller_types_need_free(pintle_controller_types_need_t *ptr) {
@@ -737,7 +909,28 @@ void pintle_controller_types_need_free(pintle_controller_types_need_t *ptr) {
       mapping_controller_string_free(&ptr->val.raw_path);
       break;
     }
+    case 4: {
+      pintle_controller_types_review_free(&ptr->val.review);
+      break;
+    }
+    case 5: {
+      pintle_controller_types_sign_jwt_free(&ptr->val.sign_jwt);
+      break;
+    }
+    case 6: {
+      pintle_controller_types_sign_certificate_free(&ptr->val.sign_certificate);
+      break;
+    }
+    case 7: {
+      pintle_controller_types_call_free(&ptr->val.call);
+      break;
+    }
   }
+}
+
+void pintle_controller_types_wake_free(pintle_controller_types_wake_t *ptr) {
+  pintle_controller_types_key_free(&ptr->key);
+  mapping_controller_option_u32_free(&ptr->after_ms);
 }
 
 void pintle_controller_types_state_write_free(pintle_controller_types_state_write_t *ptr) {
@@ -745,20 +938,21 @@ void pintle_controller_types_state_write_free(pintle_controller_types_state_writ
   mapping_controller_option_string_free(&ptr->value);
 }
 
-void mapping_controller_list_string_free(mapping_controller_list_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    mapping_controller_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      mapping_controller_string_free(&list_ptr[i]);
+void pintle_controller_types_moment_free(pintle_controller_types_moment_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      break;
     }
-    free(list_ptr);
+    case 2: {
+      break;
+    }
   }
 }
 
 void pintle_controller_types_observation_free(pintle_controller_types_observation_t *ptr) {
   mapping_controller_string_free(&ptr->metric);
   mapping_controller_list_string_free(&ptr->labels);
+  pintle_controller_types_moment_free(&ptr->at);
 }
 
 void pintle_controller_types_list_need_free(pintle_controller_types_list_need_t *ptr) {
@@ -805,12 +999,41 @@ void pintle_controller_types_list_observation_free(pintle_controller_types_list_
   }
 }
 
+void pintle_controller_types_list_wake_free(pintle_controller_types_list_wake_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    pintle_controller_types_wake_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      pintle_controller_types_wake_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void mapping_controller_tuple2_string_string_free(mapping_controller_tuple2_string_string_t *ptr) {
+  mapping_controller_string_free(&ptr->f0);
+  mapping_controller_string_free(&ptr->f1);
+}
+
+void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_tuple2_string_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    mapping_controller_tuple2_string_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      mapping_controller_tuple2_string_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void pintle_controller_types_outcome_free(pintle_controller_types_outcome_t *ptr) {
   pintle_controller_types_list_need_free(&ptr->needs);
   pintle_controller_types_list_step_free(&ptr->steps);
   mapping_controller_option_u32_free(&ptr->requeue_after_ms);
   pintle_controller_types_list_state_write_free(&ptr->state);
   pintle_controller_types_list_observation_free(&ptr->observations);
+  pintle_controller_types_list_wake_free(&ptr->wake);
+  mapping_controller_list_tuple2_string_string_free(&ptr->run_labels);
 }
 
 void pintle_controller_types_retry_free(pintle_controller_types_retry_t *ptr) {
@@ -906,7 +1129,7 @@ void pintle_controller_view_api_resource_free(pintle_controller_view_api_resourc
   mapping_controller_list_string_free(&ptr->subresources);
 }
 
-__attribute__((__import_module__("pintle:controller/view@0.1.0"), __import_name__("[resource-drop]lister")))
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[resource-drop]lister")))
 extern void __wasm_import_pintle_controller_view_lister_drop(int32_t handle);
 
 void pintle_controller_view_lister_drop_own(pintle_controller_view_own_lister_t handle) {
@@ -919,22 +1142,6 @@ void pintle_controller_view_lister_drop_borrow(pintle_controller_view_borrow_lis
 
 pintle_controller_view_borrow_lister_t pintle_controller_view_borrow_lister(pintle_controller_view_own_lister_t arg) {
   return (pintle_controller_view_borrow_lister_t) { arg.__handle };
-}
-
-void mapping_controller_tuple2_string_string_free(mapping_controller_tuple2_string_string_t *ptr) {
-  mapping_controller_string_free(&ptr->f0);
-  mapping_controller_string_free(&ptr->f1);
-}
-
-void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_tuple2_string_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    mapping_controller_tuple2_string_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      mapping_controller_tuple2_string_string_free(&list_ptr[i]);
-    }
-    free(list_ptr);
-  }
 }
 
 void pintle_controller_view_list_api_resource_free(pintle_controller_view_list_api_resource_t *ptr) {
@@ -993,20 +1200,20 @@ void mapping_controller_result_outcome_reconcile_error_free(mapping_controller_r
   }
 }
 
-void exports_pintle_controller_mapping_key_free(exports_pintle_controller_mapping_key_t *ptr) {
-  pintle_controller_types_key_free(ptr);
-}
-
 void exports_pintle_controller_mapping_kind_free(exports_pintle_controller_mapping_kind_t *ptr) {
   pintle_controller_types_kind_free(ptr);
 }
 
-void exports_pintle_controller_mapping_list_key_free(exports_pintle_controller_mapping_list_key_t *ptr) {
+void exports_pintle_controller_mapping_wake_free(exports_pintle_controller_mapping_wake_t *ptr) {
+  pintle_controller_types_wake_free(ptr);
+}
+
+void exports_pintle_controller_mapping_list_wake_free(exports_pintle_controller_mapping_list_wake_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    exports_pintle_controller_mapping_key_t *list_ptr = ptr->ptr;
+    exports_pintle_controller_mapping_wake_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      exports_pintle_controller_mapping_key_free(&list_ptr[i]);
+      exports_pintle_controller_mapping_wake_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
@@ -1049,6 +1256,11 @@ void pintle_controller_view_method_lister_now(pintle_controller_view_borrow_list
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_pintle_controller_view_method_lister_now((self).__handle, ptr);
   *ret = (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+double pintle_controller_view_method_lister_uptime(pintle_controller_view_borrow_lister_t self) {
+  double ret = __wasm_import_pintle_controller_view_method_lister_uptime((self).__handle);
+  return ret;
 }
 
 bool pintle_controller_view_method_lister_get(pintle_controller_view_borrow_lister_t self, pintle_controller_view_kind_t *kind, pintle_controller_view_object_key_t *object, mapping_controller_string_t *ret) {
@@ -1304,136 +1516,167 @@ void pintle_controller_view_method_lister_failures(pintle_controller_view_borrow
 
 bool pintle_controller_view_method_lister_answer(pintle_controller_view_borrow_lister_t self, pintle_controller_view_need_t *need, pintle_controller_view_result_string_api_error_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(7*sizeof(void*))];
-  int32_t variant;
-  uint8_t * variant7;
-  size_t variant8;
-  uint8_t * variant9;
-  size_t variant10;
-  uint8_t * variant11;
-  size_t variant12;
-  uint8_t * variant13;
-  size_t variant14;
-  uint8_t * variant15;
-  uint8_t * variant16;
-  size_t variant17;
-  int32_t variant18;
+  uint8_t ret_area[(8+16*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  *((int32_t*)(ptr + 0)) = (self).__handle;
   switch ((int32_t) (*need).tag) {
     case 0: {
       const pintle_controller_types_live_object_t *payload = &(*need).val.live_object;
-      variant = 0;
-      variant7 = (uint8_t *) (((*payload).kind).group).ptr;
-      variant8 = (((*payload).kind).group).len;
-      variant9 = (uint8_t *) (((*payload).kind).version).ptr;
-      variant10 = (((*payload).kind).version).len;
-      variant11 = (uint8_t *) (((*payload).kind).name).ptr;
-      variant12 = (((*payload).kind).name).len;
-      variant13 = (uint8_t *) (((*payload).object).namespace_).ptr;
-      variant14 = (((*payload).object).namespace_).len;
-      variant15 = (uint8_t *) (((*payload).object).name).ptr;
-      variant16 = (uint8_t *) (((*payload).object).name).len;
-      variant17 = 0;
-      variant18 = 0;
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = (((*payload).kind).group).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (((*payload).kind).group).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = (((*payload).kind).version).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (((*payload).kind).version).ptr;
+      *((size_t*)(ptr + (7*sizeof(void*)))) = (((*payload).kind).name).len;
+      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (((*payload).kind).name).ptr;
+      *((size_t*)(ptr + (9*sizeof(void*)))) = (((*payload).object).namespace_).len;
+      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) (((*payload).object).namespace_).ptr;
+      *((size_t*)(ptr + (11*sizeof(void*)))) = (((*payload).object).name).len;
+      *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (((*payload).object).name).ptr;
+      if (((*payload).subresource).is_some) {
+        const mapping_controller_string_t *payload1 = &((*payload).subresource).val;
+        *((int8_t*)(ptr + (12*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (14*sizeof(void*)))) = (*payload1).len;
+        *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) (*payload1).ptr;
+      } else {
+        *((int8_t*)(ptr + (12*sizeof(void*)))) = 0;
+      }
       break;
     }
     case 1: {
-      const pintle_controller_types_live_list_t *payload0 = &(*need).val.live_list;
-      int32_t option;
-      uint8_t * option3;
-      size_t option4;
-      if (((*payload0).label_selector).is_some) {
-        const mapping_controller_string_t *payload2 = &((*payload0).label_selector).val;
-        option = 1;
-        option3 = (uint8_t *) (*payload2).ptr;
-        option4 = (*payload2).len;
+      const pintle_controller_types_live_list_t *payload2 = &(*need).val.live_list;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = (((*payload2).kind).group).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (((*payload2).kind).group).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = (((*payload2).kind).version).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (((*payload2).kind).version).ptr;
+      *((size_t*)(ptr + (7*sizeof(void*)))) = (((*payload2).kind).name).len;
+      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (((*payload2).kind).name).ptr;
+      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload2).namespace_).len;
+      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload2).namespace_).ptr;
+      if (((*payload2).label_selector).is_some) {
+        const mapping_controller_string_t *payload4 = &((*payload2).label_selector).val;
+        *((int8_t*)(ptr + (10*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (12*sizeof(void*)))) = (*payload4).len;
+        *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
       } else {
-        option = 0;
-        option3 = 0;
-        option4 = 0;
+        *((int8_t*)(ptr + (10*sizeof(void*)))) = 0;
       }
-      variant = 1;
-      variant7 = (uint8_t *) (((*payload0).kind).group).ptr;
-      variant8 = (((*payload0).kind).group).len;
-      variant9 = (uint8_t *) (((*payload0).kind).version).ptr;
-      variant10 = (((*payload0).kind).version).len;
-      variant11 = (uint8_t *) (((*payload0).kind).name).ptr;
-      variant12 = (((*payload0).kind).name).len;
-      variant13 = (uint8_t *) ((*payload0).namespace_).ptr;
-      variant14 = ((*payload0).namespace_).len;
-      variant15 = (uint8_t *) option;
-      variant16 = option3;
-      variant17 = option4;
-      variant18 = (int32_t) ((*payload0).limit);
+      if (((*payload2).field_selector).is_some) {
+        const mapping_controller_string_t *payload6 = &((*payload2).field_selector).val;
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 1;
+        *((size_t*)(ptr + (15*sizeof(void*)))) = (*payload6).len;
+        *((uint8_t **)(ptr + (14*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+      } else {
+        *((int8_t*)(ptr + (13*sizeof(void*)))) = 0;
+      }
+      *((int8_t*)(ptr + (16*sizeof(void*)))) = (int32_t) (*payload2).detail;
+      *((int32_t*)(ptr + (4+16*sizeof(void*)))) = (int32_t) ((*payload2).limit);
       break;
     }
     case 2: {
-      const mapping_controller_string_t *payload5 = &(*need).val.raw_path;
-      variant = 2;
-      variant7 = (uint8_t *) (*payload5).ptr;
-      variant8 = (*payload5).len;
-      variant9 = 0;
-      variant10 = 0;
-      variant11 = 0;
-      variant12 = 0;
-      variant13 = 0;
-      variant14 = 0;
-      variant15 = 0;
-      variant16 = 0;
-      variant17 = 0;
-      variant18 = 0;
+      const mapping_controller_string_t *payload7 = &(*need).val.raw_path;
+      *((int8_t*)(ptr + sizeof(void*))) = 2;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload7).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload7).ptr;
       break;
     }
     case 3: {
-      variant = 3;
-      variant7 = 0;
-      variant8 = 0;
-      variant9 = 0;
-      variant10 = 0;
-      variant11 = 0;
-      variant12 = 0;
-      variant13 = 0;
-      variant14 = 0;
-      variant15 = 0;
-      variant16 = 0;
-      variant17 = 0;
-      variant18 = 0;
+      *((int8_t*)(ptr + sizeof(void*))) = 3;
+      break;
+    }
+    case 4: {
+      const pintle_controller_types_review_t *payload9 = &(*need).val.review;
+      *((int8_t*)(ptr + sizeof(void*))) = 4;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = (((*payload9).kind).group).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (((*payload9).kind).group).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = (((*payload9).kind).version).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (((*payload9).kind).version).ptr;
+      *((size_t*)(ptr + (7*sizeof(void*)))) = (((*payload9).kind).name).len;
+      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (((*payload9).kind).name).ptr;
+      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload9).namespace_).len;
+      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload9).namespace_).ptr;
+      *((size_t*)(ptr + (11*sizeof(void*)))) = ((*payload9).object).len;
+      *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*payload9).object).ptr;
+      break;
+    }
+    case 5: {
+      const pintle_controller_types_sign_jwt_t *payload10 = &(*need).val.sign_jwt;
+      *((int8_t*)(ptr + sizeof(void*))) = 5;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload10).key).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload10).key).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = ((*payload10).claims).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*payload10).claims).ptr;
+      break;
+    }
+    case 6: {
+      const pintle_controller_types_sign_certificate_t *payload11 = &(*need).val.sign_certificate;
+      *((int8_t*)(ptr + sizeof(void*))) = 6;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload11).authority).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload11).authority).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = ((*payload11).request).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*payload11).request).ptr;
+      *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload11).usages).len;
+      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload11).usages).ptr;
+      *((size_t*)(ptr + (9*sizeof(void*)))) = ((*payload11).not_before).len;
+      *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*payload11).not_before).ptr;
+      *((size_t*)(ptr + (11*sizeof(void*)))) = ((*payload11).not_after).len;
+      *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*payload11).not_after).ptr;
+      break;
+    }
+    case 7: {
+      const pintle_controller_types_call_t *payload12 = &(*need).val.call;
+      *((int8_t*)(ptr + sizeof(void*))) = 7;
+      *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload12).endpoint).len;
+      *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload12).endpoint).ptr;
+      *((size_t*)(ptr + (5*sizeof(void*)))) = ((*payload12).operation).len;
+      *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*payload12).operation).ptr;
+      *((size_t*)(ptr + (7*sizeof(void*)))) = ((*payload12).body).len;
+      *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*payload12).body).ptr;
+      if (((*payload12).timeout_ms).is_some) {
+        const uint32_t *payload14 = &((*payload12).timeout_ms).val;
+        *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
+        *((int32_t*)(ptr + (4+8*sizeof(void*)))) = (int32_t) (*payload14);
+      } else {
+        *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
+      }
       break;
     }
   }
-  uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_pintle_controller_view_method_lister_answer((self).__handle, variant, variant7, variant8, variant9, variant10, variant11, variant12, variant13, variant14, variant15, variant16, variant17, variant18, ptr);
-  pintle_controller_view_option_result_string_api_error_t option19;
-  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+  uint8_t *ptr15 = (uint8_t *) &ret_area;
+  __wasm_import_pintle_controller_view_method_lister_answer(ptr, ptr15);
+  pintle_controller_view_option_result_string_api_error_t option;
+  switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
     case 0: {
-      option19.is_some = false;
+      option.is_some = false;
       break;
     }
     case 1: {
-      option19.is_some = true;
+      option.is_some = true;
       pintle_controller_view_result_string_api_error_t result;
-      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+      switch ((int32_t) *((uint8_t*) (ptr15 + sizeof(void*)))) {
         case 0: {
           result.is_err = false;
-          result.val.ok = (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          result.val.ok = (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (2*sizeof(void*))))), (*((size_t*) (ptr15 + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
           result.is_err = true;
           result.val.err = (pintle_controller_view_api_error_t) {
-            (uint32_t) (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*))))),
-            (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
-            (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) },
+            (uint32_t) (uint32_t) (*((int32_t*) (ptr15 + (2*sizeof(void*))))),
+            (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (3*sizeof(void*))))), (*((size_t*) (ptr15 + (4*sizeof(void*))))) },
+            (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (5*sizeof(void*))))), (*((size_t*) (ptr15 + (6*sizeof(void*))))) },
           };
           break;
         }
       }
 
-      option19.val = result;
+      option.val = result;
       break;
     }
   }
-  *ret = option19.val;
-  return option19.is_some;
+  *ret = option.val;
+  return option.is_some;
 }
 
 __attribute__((__export_name__("reconcile")))
@@ -1462,27 +1705,27 @@ uint8_t * __wasm_export_exports_mapping_controller_reconcile(uint8_t * arg, size
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const mapping_controller_reconcile_error_t *payload59 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload59).tag) {
+    const mapping_controller_reconcile_error_t *payload74 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload74).tag) {
       case 0: {
-        const pintle_controller_types_retry_t *payload60 = &(*payload59).val.retry;
+        const pintle_controller_types_retry_t *payload75 = &(*payload74).val.retry;
         *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload60).message).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload60).message).ptr;
-        if (((*payload60).after_ms).is_some) {
-          const uint32_t *payload62 = &((*payload60).after_ms).val;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload75).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload75).message).ptr;
+        if (((*payload75).after_ms).is_some) {
+          const uint32_t *payload77 = &((*payload75).after_ms).val;
           *((int8_t*)(ptr + (4*sizeof(void*)))) = 1;
-          *((int32_t*)(ptr + (4+4*sizeof(void*)))) = (int32_t) (*payload62);
+          *((int32_t*)(ptr + (4+4*sizeof(void*)))) = (int32_t) (*payload77);
         } else {
           *((int8_t*)(ptr + (4*sizeof(void*)))) = 0;
         }
         break;
       }
       case 1: {
-        const mapping_controller_string_t *payload63 = &(*payload59).val.terminal;
+        const mapping_controller_string_t *payload78 = &(*payload74).val.terminal;
         *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload63).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload63).ptr;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload78).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload78).ptr;
         break;
       }
     }
@@ -1493,9 +1736,9 @@ uint8_t * __wasm_export_exports_mapping_controller_reconcile(uint8_t * arg, size
     *((size_t*)(ptr + (4*sizeof(void*)))) = ((*payload).steps).len;
     *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*payload).steps).ptr;
     if (((*payload).requeue_after_ms).is_some) {
-      const uint32_t *payload56 = &((*payload).requeue_after_ms).val;
+      const uint32_t *payload66 = &((*payload).requeue_after_ms).val;
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-      *((int32_t*)(ptr + (4+5*sizeof(void*)))) = (int32_t) (*payload56);
+      *((int32_t*)(ptr + (4+5*sizeof(void*)))) = (int32_t) (*payload66);
     } else {
       *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
     }
@@ -1503,11 +1746,15 @@ uint8_t * __wasm_export_exports_mapping_controller_reconcile(uint8_t * arg, size
     *((uint8_t **)(ptr + (8+5*sizeof(void*)))) = (uint8_t *) ((*payload).state).ptr;
     *((size_t*)(ptr + (8+8*sizeof(void*)))) = ((*payload).observations).len;
     *((uint8_t **)(ptr + (8+7*sizeof(void*)))) = (uint8_t *) ((*payload).observations).ptr;
+    *((size_t*)(ptr + (8+10*sizeof(void*)))) = ((*payload).wake).len;
+    *((uint8_t **)(ptr + (8+9*sizeof(void*)))) = (uint8_t *) ((*payload).wake).ptr;
+    *((size_t*)(ptr + (8+12*sizeof(void*)))) = ((*payload).run_labels).len;
+    *((uint8_t **)(ptr + (8+11*sizeof(void*)))) = (uint8_t *) ((*payload).run_labels).ptr;
   }
   return ptr;
 }
 
-__attribute__((__export_name__("pintle:controller/mapping@0.1.0#keys-of")))
+__attribute__((__export_name__("pintle:controller/mapping@0.2.0#keys-of")))
 uint8_t * __wasm_export_exports_pintle_controller_mapping_keys_of(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4, int32_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, uint8_t * arg9, size_t arg10, int32_t arg11) {
   mapping_controller_option_string_t option;
   switch (arg5) {
@@ -1538,7 +1785,7 @@ uint8_t * __wasm_export_exports_pintle_controller_mapping_keys_of(uint8_t * arg,
     (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(arg1), (arg2) },
     (mapping_controller_string_t) (mapping_controller_string_t) { (uint8_t*)(arg3), (arg4) },
   };
-  exports_pintle_controller_mapping_list_key_t ret;
+  exports_pintle_controller_mapping_list_wake_t ret;
   exports_pintle_controller_mapping_keys_of(&arg13, option.is_some ? &(option.val) : NULL, option12.is_some ? &(option12.val) : NULL, (exports_pintle_controller_mapping_own_lister_t) { arg11 }, &ret);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   *((size_t*)(ptr + sizeof(void*))) = (ret).len;

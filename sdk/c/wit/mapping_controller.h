@@ -37,7 +37,8 @@ typedef struct pintle_controller_types_object_key_t {
 // One entry of one work queue of this plugin: the root object of a run.
 // 
 // The object may be gone by the time of the run. `kind` is that of the queue, unless the queue
-// takes objects of several kinds.
+// takes objects of several kinds. The tick key of a queue has the kind `pintle/v1/Tick`, no namespace and the
+// name of the queue; it is no object, so `get` finds nothing.
 typedef struct pintle_controller_types_key_t {
   mapping_controller_string_t   queue;
   pintle_controller_types_kind_t   kind;
@@ -98,7 +99,8 @@ typedef struct pintle_controller_types_patch_type_t {
 #define PINTLE_CONTROLLER_TYPES_PATCH_TYPE_APPLY 3
 
 // Changes part of an object. The preconditions are written into the patch by the host
-// (as `metadata.uid` and `metadata.resourceVersion`, or as `test` operations of a JSON patch).
+// (as `metadata.uid` and `metadata.resourceVersion`; in a JSON patch as operations that replace these fields, which the API
+// server compares with those of the object).
 typedef struct pintle_controller_types_patch_t {
   pintle_controller_types_kind_t   kind;
   pintle_controller_types_object_key_t   object;
@@ -259,20 +261,87 @@ typedef struct pintle_controller_types_step_t {
 typedef struct pintle_controller_types_live_object_t {
   pintle_controller_types_kind_t   kind;
   pintle_controller_types_object_key_t   object;
+  // A subresource that can be read, for example `scale`. The grant must list it in `subresources`.
+  mapping_controller_option_string_t   subresource;
 } pintle_controller_types_live_object_t;
 
-// List from the API server itself. Answer: a JSON array of objects with `apiVersion`, `kind` and `metadata` only,
-// without `managedFields`.
+// How much of each object an answer has.
+typedef uint8_t pintle_controller_types_detail_t;
+
+// `apiVersion`, `kind` and `metadata`, without `managedFields`.
+#define PINTLE_CONTROLLER_TYPES_DETAIL_METADATA 0
+// What the plugin's watch of this kind declares; only for kinds that the manifest watches.
+#define PINTLE_CONTROLLER_TYPES_DETAIL_PROJECTION 1
+// Everything but `managedFields`.
+#define PINTLE_CONTROLLER_TYPES_DETAIL_WHOLE 2
+
+// List from the API server itself. Answer: a JSON array of objects.
 typedef struct pintle_controller_types_live_list_t {
   pintle_controller_types_kind_t   kind;
   // Empty for all namespaces.
   mapping_controller_string_t   namespace_;
   mapping_controller_option_string_t   label_selector;
+  // In the syntax of kubectl, for example `spec.nodeName=n1`. The API server knows which fields a kind has for this.
+  mapping_controller_option_string_t   field_selector;
+  pintle_controller_types_detail_t   detail;
   // At most this many objects.
   uint32_t   limit;
 } pintle_controller_types_live_list_t;
 
-// A read that the cache cannot answer. The host does it and calls `reconcile` again, with the answer on the lister.
+// Ask the API server for a verdict: create a review, which is stored nowhere. Answer: the object with its `status`.
+// Only kinds of `authorization.k8s.io` and `authentication.k8s.io` whose names end in `Review`; the grant must allow to create them.
+typedef struct pintle_controller_types_review_t {
+  pintle_controller_types_kind_t   kind;
+  // Empty for cluster-scoped kinds.
+  mapping_controller_string_t   namespace_;
+  // The whole object. `apiVersion` and `kind` are filled in by the host.
+  mapping_controller_string_t   object;
+} pintle_controller_types_review_t;
+
+// Sign claims as a JSON Web Token. Answer: the token, a compact JWS. The host adds the header: `alg` (RS256, ES256, ES384 or ES512, by
+// the key) and `kid` (base64url of the SHA-256 of the public key's PKIX DER).
+typedef struct pintle_controller_types_sign_jwt_t {
+  // A setting of type `key`; the key itself never enters a guest.
+  mapping_controller_string_t   key;
+  // A JSON object, signed as these bytes.
+  mapping_controller_string_t   claims;
+} pintle_controller_types_sign_jwt_t;
+
+typedef struct {
+  mapping_controller_string_t *ptr;
+  size_t len;
+} mapping_controller_list_string_t;
+
+// Sign a certificate, X.509 v3, that is never one of an authority. Answer: the certificate in PEM. The host checks the request's
+// own signature and draws the serial number. Subject and subject alternative names are those of the request, nothing else of it is.
+typedef struct pintle_controller_types_sign_certificate_t {
+  // A setting of type `authority`: a certificate and its key, which never enter a guest.
+  mapping_controller_string_t   authority;
+  // In PEM: one `CERTIFICATE REQUEST`.
+  mapping_controller_string_t   request;
+  // Key usages and extended key usages, as `certificates.k8s.io` names them, for example `digital signature`, `client auth`.
+  mapping_controller_list_string_t   usages;
+  // RFC 3339.
+  mapping_controller_string_t   not_before;
+  // RFC 3339; the host cuts it to the end of the authority's certificate. If that is in the past, the answer is a refusal with the
+  // reason `Expired`.
+  mapping_controller_string_t   not_after;
+} pintle_controller_types_sign_certificate_t;
+
+// One operation of an endpoint outside of the cluster, which the manifest declares and the operator has bound. The host sends it once.
+// Answer: the body of the response, JSON. It takes place before the outcome is accepted: a plugin must expect to see its own half-done work.
+typedef struct pintle_controller_types_call_t {
+  // As declared in `endpoints` of the manifest.
+  mapping_controller_string_t   endpoint;
+  // One of the endpoint's `operations`.
+  mapping_controller_string_t   operation;
+  // JSON.
+  mapping_controller_string_t   body;
+  // At most 30,000, which is the default.
+  mapping_controller_option_u32_t   timeout_ms;
+} pintle_controller_types_call_t;
+
+// A read that the cache cannot answer, or another question. The host does it and calls `reconcile` again, with the answer on the lister.
 // At most 256 in one outcome, and 7 outcomes with needs in one run; more are a fault. An answer of more than 8 MiB, or one that
 // makes the run's answers more than 64 MiB, is a refusal with the reason `TooLarge`.
 typedef struct pintle_controller_types_need_t {
@@ -281,6 +350,10 @@ typedef struct pintle_controller_types_need_t {
     pintle_controller_types_live_object_t     live_object;
     pintle_controller_types_live_list_t     live_list;
     mapping_controller_string_t     raw_path;
+    pintle_controller_types_review_t     review;
+    pintle_controller_types_sign_jwt_t     sign_jwt;
+    pintle_controller_types_sign_certificate_t     sign_certificate;
+    pintle_controller_types_call_t     call;
   } val;
 } pintle_controller_types_need_t;
 
@@ -292,6 +365,17 @@ typedef struct pintle_controller_types_need_t {
 // where a group version does not answer. Only with `discovery: true` in the manifest. Answer: a JSON array of the
 // group versions that did not answer, for example `["metrics.k8s.io/v1beta1"]`.
 #define PINTLE_CONTROLLER_TYPES_NEED_DISCOVERY 3
+#define PINTLE_CONTROLLER_TYPES_NEED_REVIEW 4
+#define PINTLE_CONTROLLER_TYPES_NEED_SIGN_JWT 5
+#define PINTLE_CONTROLLER_TYPES_NEED_SIGN_CERTIFICATE 6
+#define PINTLE_CONTROLLER_TYPES_NEED_CALL 7
+
+// Another key of this plugin to run.
+typedef struct pintle_controller_types_wake_t {
+  pintle_controller_types_key_t   key;
+  // Not before this many milliseconds have passed; at once if absent.
+  mapping_controller_option_u32_t   after_ms;
+} pintle_controller_types_wake_t;
 
 // Keeps `value` under `name` for this plugin, or forgets it. Survives runs, restarts of instances and swaps
 // of the plugin, but not a restart of the host. Written only if all that the outcome asks for could be accepted.
@@ -300,10 +384,27 @@ typedef struct pintle_controller_types_state_write_t {
   mapping_controller_option_string_t   value;
 } pintle_controller_types_state_write_t;
 
-typedef struct {
-  mapping_controller_string_t *ptr;
-  size_t len;
-} mapping_controller_list_string_t;
+// Place of a mutation in an outcome, from 0.
+typedef struct pintle_controller_types_place_t {
+  uint32_t   step;
+  uint32_t   position;
+} pintle_controller_types_place_t;
+
+// When a sample counts.
+typedef struct pintle_controller_types_moment_t {
+  uint8_t tag;
+  union {
+    pintle_controller_types_place_t     done;
+    pintle_controller_types_place_t     failed;
+  } val;
+} pintle_controller_types_moment_t;
+
+// When the outcome is accepted, before its writes are sent. The next try of a failed run counts again.
+#define PINTLE_CONTROLLER_TYPES_MOMENT_NOW 0
+// When this mutation has succeeded, or its refusal was tolerated.
+#define PINTLE_CONTROLLER_TYPES_MOMENT_DONE 1
+// When this mutation has failed, or was not tried because another one had failed.
+#define PINTLE_CONTROLLER_TYPES_MOMENT_FAILED 2
 
 // A sample for one of the metrics that the manifest declares.
 typedef struct pintle_controller_types_observation_t {
@@ -312,6 +413,7 @@ typedef struct pintle_controller_types_observation_t {
   mapping_controller_list_string_t   labels;
   // Added to a counter, set on a gauge, observed by a histogram.
   double   value;
+  pintle_controller_types_moment_t   at;
 } pintle_controller_types_observation_t;
 
 typedef struct {
@@ -334,6 +436,21 @@ typedef struct {
   size_t len;
 } pintle_controller_types_list_observation_t;
 
+typedef struct {
+  pintle_controller_types_wake_t *ptr;
+  size_t len;
+} pintle_controller_types_list_wake_t;
+
+typedef struct {
+  mapping_controller_string_t f0;
+  mapping_controller_string_t f1;
+} mapping_controller_tuple2_string_string_t;
+
+typedef struct {
+  mapping_controller_tuple2_string_string_t *ptr;
+  size_t len;
+} mapping_controller_list_tuple2_string_string_t;
+
 // What one run wants.
 typedef struct pintle_controller_types_outcome_t {
   // Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
@@ -343,6 +460,11 @@ typedef struct pintle_controller_types_outcome_t {
   mapping_controller_option_u32_t   requeue_after_ms;
   pintle_controller_types_list_state_write_t   state;
   pintle_controller_types_list_observation_t   observations;
+  // Other keys of this plugin to run, at most 10,000. They are added when the outcome is accepted, before its writes are sent. A key
+  // that waits already is not added twice; the earlier time counts.
+  pintle_controller_types_list_wake_t   wake;
+  // Values of labels for the metrics of runs (`of: runs`): name and value. Labels that the run does not name are empty.
+  mapping_controller_list_tuple2_string_string_t   run_labels;
 } pintle_controller_types_outcome_t;
 
 // The run failed for a reason that may pass. `after-ms` replaces the queue's own backoff.
@@ -463,16 +585,6 @@ typedef struct pintle_controller_view_borrow_lister_t {
 } pintle_controller_view_borrow_lister_t;
 
 typedef struct {
-  mapping_controller_string_t f0;
-  mapping_controller_string_t f1;
-} mapping_controller_tuple2_string_string_t;
-
-typedef struct {
-  mapping_controller_tuple2_string_string_t *ptr;
-  size_t len;
-} mapping_controller_list_tuple2_string_string_t;
-
-typedef struct {
   pintle_controller_view_api_resource_t *ptr;
   size_t len;
 } pintle_controller_view_list_api_resource_t;
@@ -511,23 +623,26 @@ typedef struct {
   } val;
 } mapping_controller_result_outcome_reconcile_error_t;
 
-typedef pintle_controller_types_key_t exports_pintle_controller_mapping_key_t;
-
 typedef pintle_controller_types_kind_t exports_pintle_controller_mapping_kind_t;
+
+typedef pintle_controller_types_wake_t exports_pintle_controller_mapping_wake_t;
 
 typedef pintle_controller_view_own_lister_t exports_pintle_controller_mapping_own_lister_t;
 
 typedef struct {
-  exports_pintle_controller_mapping_key_t *ptr;
+  exports_pintle_controller_mapping_wake_t *ptr;
   size_t len;
-} exports_pintle_controller_mapping_list_key_t;
+} exports_pintle_controller_mapping_list_wake_t;
 
-// Imported Functions from `pintle:controller/log@0.1.0`
+// Imported Functions from `pintle:controller/log@0.2.0`
 extern void pintle_controller_log_write(pintle_controller_log_level_t level, mapping_controller_string_t *message);
 
-// Imported Functions from `pintle:controller/view@0.1.0`
+// Imported Functions from `pintle:controller/view@0.2.0`
 // Time at which this run began: RFC 3339 with microseconds, UTC.
 extern void pintle_controller_view_method_lister_now(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *ret);
+// Seconds since the host started, by a clock that nobody sets: only differences of two values of the same host have a meaning.
+// It is that of the beginning of the run, as `now` is, and is lost with the state.
+extern double pintle_controller_view_method_lister_uptime(pintle_controller_view_borrow_lister_t self);
 // The object, whole if its watch declares `whole`; `none` if it is not in the cache.
 extern bool pintle_controller_view_method_lister_get(pintle_controller_view_borrow_lister_t self, pintle_controller_view_kind_t *kind, pintle_controller_view_object_key_t *object, mapping_controller_string_t *ret);
 // The objects that match, ordered by namespace and name.
@@ -535,7 +650,7 @@ extern void pintle_controller_view_method_lister_list(pintle_controller_view_bor
 // How many objects match.
 extern uint32_t pintle_controller_view_method_lister_count(pintle_controller_view_borrow_lister_t self, pintle_controller_view_kind_t *kind, pintle_controller_view_query_t *query);
 // Objects of `kind` in the namespace whose own selector (declared as `selects` in their watch) matches these labels.
-// An empty selector matches nothing.
+// An empty selector matches nothing, unless the watch declares `empty: everything`.
 extern void pintle_controller_view_method_lister_selecting(pintle_controller_view_borrow_lister_t self, pintle_controller_view_kind_t *kind, mapping_controller_string_t *namespace_, mapping_controller_list_tuple2_string_string_t *labels, mapping_controller_list_string_t *ret);
 // Objects of any watched kind that name this uid among their owner references, ordered by kind, namespace and name.
 extern void pintle_controller_view_method_lister_dependents(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *uid, mapping_controller_list_string_t *ret);
@@ -558,8 +673,8 @@ extern bool pintle_controller_view_method_lister_answer(pintle_controller_view_b
 // Exported Functions from `mapping-controller`
 bool exports_mapping_controller_reconcile(mapping_controller_key_t *key, mapping_controller_own_lister_t lister, mapping_controller_outcome_t *ret, mapping_controller_reconcile_error_t *err);
 
-// Exported Functions from `pintle:controller/mapping@0.1.0`
-void exports_pintle_controller_mapping_keys_of(exports_pintle_controller_mapping_kind_t *kind, mapping_controller_string_t *maybe_old, mapping_controller_string_t *maybe_new_, exports_pintle_controller_mapping_own_lister_t lister, exports_pintle_controller_mapping_list_key_t *ret);
+// Exported Functions from `pintle:controller/mapping@0.2.0`
+void exports_pintle_controller_mapping_keys_of(exports_pintle_controller_mapping_kind_t *kind, mapping_controller_string_t *maybe_old, mapping_controller_string_t *maybe_new_, exports_pintle_controller_mapping_own_lister_t lister, exports_pintle_controller_mapping_list_wake_t *ret);
 
 // Helper Functions
 
@@ -609,11 +724,23 @@ void pintle_controller_types_live_object_free(pintle_controller_types_live_objec
 
 void pintle_controller_types_live_list_free(pintle_controller_types_live_list_t *ptr);
 
+void pintle_controller_types_review_free(pintle_controller_types_review_t *ptr);
+
+void pintle_controller_types_sign_jwt_free(pintle_controller_types_sign_jwt_t *ptr);
+
+void mapping_controller_list_string_free(mapping_controller_list_string_t *ptr);
+
+void pintle_controller_types_sign_certificate_free(pintle_controller_types_sign_certificate_t *ptr);
+
+void pintle_controller_types_call_free(pintle_controller_types_call_t *ptr);
+
 void pintle_controller_types_need_free(pintle_controller_types_need_t *ptr);
+
+void pintle_controller_types_wake_free(pintle_controller_types_wake_t *ptr);
 
 void pintle_controller_types_state_write_free(pintle_controller_types_state_write_t *ptr);
 
-void mapping_controller_list_string_free(mapping_controller_list_string_t *ptr);
+void pintle_controller_types_moment_free(pintle_controller_types_moment_t *ptr);
 
 void pintle_controller_types_observation_free(pintle_controller_types_observation_t *ptr);
 
@@ -624,6 +751,12 @@ void pintle_controller_types_list_step_free(pintle_controller_types_list_step_t 
 void pintle_controller_types_list_state_write_free(pintle_controller_types_list_state_write_t *ptr);
 
 void pintle_controller_types_list_observation_free(pintle_controller_types_list_observation_t *ptr);
+
+void pintle_controller_types_list_wake_free(pintle_controller_types_list_wake_t *ptr);
+
+void mapping_controller_tuple2_string_string_free(mapping_controller_tuple2_string_string_t *ptr);
+
+void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_tuple2_string_string_t *ptr);
 
 void pintle_controller_types_outcome_free(pintle_controller_types_outcome_t *ptr);
 
@@ -659,10 +792,6 @@ extern void pintle_controller_view_lister_drop_borrow(pintle_controller_view_bor
 
 extern pintle_controller_view_borrow_lister_t pintle_controller_view_borrow_lister(pintle_controller_view_own_lister_t handle);
 
-void mapping_controller_tuple2_string_string_free(mapping_controller_tuple2_string_string_t *ptr);
-
-void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_tuple2_string_string_t *ptr);
-
 void pintle_controller_view_list_api_resource_free(pintle_controller_view_list_api_resource_t *ptr);
 
 void pintle_controller_view_list_mutation_failure_free(pintle_controller_view_list_mutation_failure_t *ptr);
@@ -679,11 +808,11 @@ void mapping_controller_reconcile_error_free(mapping_controller_reconcile_error_
 
 void mapping_controller_result_outcome_reconcile_error_free(mapping_controller_result_outcome_reconcile_error_t *ptr);
 
-void exports_pintle_controller_mapping_key_free(exports_pintle_controller_mapping_key_t *ptr);
-
 void exports_pintle_controller_mapping_kind_free(exports_pintle_controller_mapping_kind_t *ptr);
 
-void exports_pintle_controller_mapping_list_key_free(exports_pintle_controller_mapping_list_key_t *ptr);
+void exports_pintle_controller_mapping_wake_free(exports_pintle_controller_mapping_wake_t *ptr);
+
+void exports_pintle_controller_mapping_list_wake_free(exports_pintle_controller_mapping_list_wake_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void mapping_controller_string_set(mapping_controller_string_t *ret, const char*s);
