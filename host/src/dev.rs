@@ -67,7 +67,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     }
     // Before a plugin is loaded whose kinds they define.
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
-    Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice.plugins);
+    Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
     let wiring = Wiring { tracer: traces.tracer(), ..Wiring::default() };
     let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), wiring).await?;

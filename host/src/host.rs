@@ -81,7 +81,8 @@ impl Host {
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());
         let control = Control::new(manager.clone(), loader, choice.fetcher.trust().clone());
-        let control = Arc::new(control.carrying(plugins::builtins().collect()).excluding(choice.excluded));
+        let control = control.carrying(plugins::builtins().collect()).excluding(choice.excluded);
+        let control = Arc::new(control.not_starting(choice.not_started));
         for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
             let base = Base {

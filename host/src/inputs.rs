@@ -3,10 +3,11 @@
 //! *Invariant*: a controller without its input does not run, unless the operator sets the value.
 
 use pintle_core::contract::manifest::Input;
+use pintle_sources::wire::NotStarted;
 use serde_json::json;
 
 use crate::builtins::Catalogue;
-use crate::plugins::Chosen;
+use crate::plugins::Choice;
 
 /// Available inputs.
 pub(crate) struct Inputs {
@@ -16,8 +17,9 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Fills settings that no flag has set, and removes plugins whose input is missing.
-    pub(crate) fn fill(&self, chosen: &mut Vec<Chosen>) {
-        chosen.retain_mut(|plugin| {
+    pub(crate) fn fill(&self, choice: &mut Choice) {
+        let Choice { plugins, not_started, .. } = choice;
+        plugins.retain_mut(|plugin| {
             let manifest = plugin.guest.manifest();
             let Some(section) = Catalogue::carried().section(&manifest.name) else { return true };
             for (setting, input) in &section.inputs {
@@ -27,7 +29,10 @@ impl Inputs {
                 let Some(value) = self.of(*input) else {
                     let flag = section.flags.iter().find(|flag| flag.sets.config.as_ref() == Some(setting));
                     let instead = flag.map_or_else(String::new, |flag| format!("; name one with --{}", flag.name));
-                    tracing::warn!("{} does not run: {}{instead}", manifest.name, missing(*input));
+                    let message = format!("{}{instead}", missing(*input));
+                    tracing::warn!("{} does not run: {message}", manifest.name);
+                    let (plugin, reason) = (manifest.name.clone(), "MissingInput".to_owned());
+                    not_started.push(NotStarted { plugin, reason, message });
                     return false;
                 };
                 plugin.settings[setting] = json!(value);

@@ -18,6 +18,7 @@ use pintle_core::policy::controllers_flag::{ControllersFlag, UnknownControllers}
 use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_sources::control::Base;
+use pintle_sources::wire::NotStarted;
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
@@ -28,6 +29,9 @@ use crate::flags::controllers::Tuning;
 use crate::flags::upstream;
 use crate::output;
 use crate::slow::Slow;
+
+/// The reason of a controller that `*` does not start.
+const OFF_BY_DEFAULT: &str = "OffByDefault";
 
 /// A component that is not loaded yet.
 pub(crate) struct Candidate {
@@ -48,6 +52,28 @@ impl Candidate {
         }
         let on_by_default = built_in.as_ref().is_none_or(|section| section.on_by_default);
         flag.enabled(name, aliases, on_by_default)
+    }
+
+    /// Why it does not run although `--controllers` does not exclude it; none if it runs, or is excluded. `settings`: those of
+    /// `--set`, by plugin.
+    fn hindrance(
+        &self,
+        flag: &ControllersFlag,
+        tuning: &Tuning,
+        settings: &BTreeMap<String, Map<String, Value>>,
+    ) -> Option<NotStarted> {
+        let name = &self.manifest.name;
+        if self.is_excluded(flag) {
+            return None;
+        }
+        if !self.is_enabled(flag) {
+            let message = format!("it is off by default; --controllers=*,{name} starts it");
+            return Some(NotStarted { plugin: name.clone(), reason: OFF_BY_DEFAULT.to_owned(), message });
+        }
+        let (given, of_flags) = (settings.get(name), tuning.settings(&self.manifest));
+        tuning.hindrance(name, |setting| {
+            given.is_some_and(|given| given.contains_key(setting)) || of_flags.contains_key(setting)
+        })
     }
 
     /// Whether `--controllers` excludes its name for every source. A controller that is off by default may be started by another
@@ -82,6 +108,8 @@ pub(crate) struct Choice {
     pub(crate) tuning: Tuning,
     /// Names that `--controllers` excludes, whatever the source of the plugin.
     pub(crate) excluded: BTreeSet<String>,
+    /// Controllers that `--controllers` does not exclude, and that lack what they need to start.
+    pub(crate) not_started: Vec<NotStarted>,
 }
 
 impl Choice {
@@ -140,7 +168,15 @@ fn choose_among(
     let engine = engine(args)?;
     let mut chosen = Vec::new();
     let mut enabled = candidates;
-    enabled.retain(|candidate| candidate.is_enabled(&flag) && tuning.allows(&candidate.manifest.name));
+    let mut not_started = Vec::new();
+    enabled.retain(|candidate| match candidate.hindrance(&flag, &tuning, &settings) {
+        None => candidate.is_enabled(&flag),
+        Some(of) => {
+            tracing::info!(plugin = of.plugin, reason = of.reason, "does not start: {}", of.message);
+            not_started.push(of);
+            false
+        }
+    });
     let n_enabled = enabled.len();
     let slow = Slow::new(|part| tracing::info!("compiling {part}, which is not in the cache"));
     for candidate in enabled {
@@ -158,9 +194,11 @@ fn choose_among(
     }
     if chosen.is_empty() && !may_be_none {
         let list = args.controllers.join(",");
-        bail!("--controllers={list:?} enables no controller; known are {}", known.join(", "));
+        let of = |of: &NotStarted| format!("; {} does not start: {}", of.plugin, of.message);
+        let not_started: String = not_started.iter().filter(|of| of.reason != OFF_BY_DEFAULT).map(of).collect();
+        bail!("--controllers={list:?} enables no controller; known are {}{not_started}", known.join(", "));
     }
-    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded })
+    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started })
 }
 
 /// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
@@ -353,6 +391,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+    use crate::flags::controllers::ControllerFlags;
 
     fn candidate() -> Candidate {
         let manifest = json!({
@@ -367,6 +406,40 @@ mod tests {
             digest: String::new(),
             builtin: false,
         }
+    }
+
+    #[test]
+    fn a_controller_that_is_off_by_default_starts_only_by_its_name_or_alias() {
+        let off = |is_builtin: bool| {
+            let mut candidate = candidate();
+            let manifest = json!({
+                "name": "token-cleaner-controller", "aliases": ["tokencleaner"], "version": "1", "contract": "0.2", "watches": [],
+                "queues": [{"name": "q"}], "builtIn": {"onByDefault": false},
+            });
+            candidate.manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+            candidate.builtin = is_builtin;
+            candidate
+        };
+        let tuning = ControllerFlags::default().read(Catalogue::carried()).unwrap();
+        let hindrance = |candidate: &Candidate, list: &str| {
+            let flag = list.parse::<ControllersFlag>().unwrap();
+            let hindrance = candidate.hindrance(&flag, &tuning, &BTreeMap::new());
+            (candidate.is_enabled(&flag), hindrance.map(|of| format!("{}: {}", of.reason, of.message)))
+        };
+        let by_default =
+            Some("OffByDefault: it is off by default; --controllers=*,token-cleaner-controller starts it".to_owned());
+        for (list, expected) in [
+            ("*", (false, by_default.clone())),
+            ("*,other", (false, by_default)),
+            ("*,token-cleaner-controller", (true, None)),
+            ("tokencleaner", (true, None)),
+            ("tokencleaner,-token-cleaner-controller", (true, None)),
+            ("*,-token-cleaner-controller", (false, None)),
+            ("other", (false, None)),
+        ] {
+            assert_eq!(hindrance(&off(true), list), expected, "{list}");
+        }
+        assert_eq!(hindrance(&off(false), "*"), (true, None), "a component that the operator names runs");
     }
 
     #[test]

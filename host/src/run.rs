@@ -39,7 +39,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let mut choice = plugins::choose(&args.plugins).await?;
     let sources = PluginSources::new(&args.plugins)?;
     let connection = Connection::open(&source).await?;
-    Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice.plugins);
+    Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
     connection.check().await?;
     let of_kube_controller_manager = choice.of_kube_controller_manager();
     // Whether nobody else runs controllers of kube-controller-manager.

@@ -1,6 +1,6 @@
 //! `pintle version`.
 
-use pintle_core::contract::manifest::{CONTRACT_VERSIONS, NEXT_CONTRACT};
+use pintle_core::contract::manifest::{BuiltIn, CONTRACT_VERSIONS, NEXT_CONTRACT};
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
@@ -14,9 +14,13 @@ struct Version {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Plugin {
     name: String,
     version: String,
+    /// What has to be given for it to start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    start_conditions: Vec<String>,
 }
 
 pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
@@ -26,7 +30,11 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
         contract: CONTRACT_VERSIONS.to_vec(),
         plugins: builtins
             .iter()
-            .map(|plugin| Plugin { name: plugin.manifest.name.clone(), version: plugin.manifest.version.clone() })
+            .map(|plugin| Plugin {
+                name: plugin.manifest.name.clone(),
+                version: plugin.manifest.version.clone(),
+                start_conditions: plugin.manifest.built_in.as_ref().map(BuiltIn::start_conditions).unwrap_or_default(),
+            })
             .collect(),
     };
     output::answer(args.output, &version, || {
@@ -37,7 +45,8 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
         let contracts: Vec<String> = version.contract.iter().map(contract).collect();
         let mut text = format!("pintle {}, contract {}", version.version, contracts.join(", "));
         for plugin in &version.plugins {
-            text += &format!("\n  {} {}", plugin.name, plugin.version);
+            let conditions: String = plugin.start_conditions.iter().map(|condition| format!(", {condition}")).collect();
+            text += &format!("\n  {} {}{conditions}", plugin.name, plugin.version);
         }
         text
     })

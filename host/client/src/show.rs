@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
 use pintle_core::text::{Printable, age, table};
 use pintle_sources::control::OVERRIDDEN;
-use pintle_sources::wire::{Description, Listing, PluginStatus, Problem};
+use pintle_sources::wire::{Description, Listing, NotStarted, PluginStatus, Problem};
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
@@ -19,6 +19,9 @@ pub fn listing(listing: &Listing, now: &Timestamp) -> String {
     let mut text = if listing.items.is_empty() { "No plugins are loaded.".to_owned() } else { plugins(listing, now) };
     if !listing.problems.is_empty() {
         text += &format!("\n\nNot applied:\n{}", problems(listing));
+    }
+    if !listing.not_started.is_empty() {
+        text += &format!("\n\nNot started:\n{}", not_started(listing));
     }
     text
 }
@@ -47,6 +50,8 @@ impl Changes {
         let listing = Listing {
             items: after.items.iter().filter(is_changed).cloned().collect(),
             problems: after.problems.iter().filter(|problem| !before.problems.contains(problem)).cloned().collect(),
+            // They lack what the host was started without.
+            not_started: Vec::new(),
         };
         Self { listing, unloaded: before.items.iter().filter(is_gone).map(|plugin| plugin.name.clone()).collect() }
     }
@@ -98,6 +103,11 @@ fn problems(listing: &Listing) -> String {
         vec![plugin.clone(), reason.clone(), message.clone()]
     });
     table(&rows.collect::<Vec<_>>())
+}
+
+fn not_started(listing: &Listing) -> String {
+    let row = |of: &NotStarted| vec![of.plugin.clone(), of.reason.clone(), of.message.clone()];
+    table(&listing.not_started.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Where it comes from, and whether an operator has changed what that declares.
@@ -294,23 +304,38 @@ mod tests {
         }
     }
 
+    fn not_started_one() -> NotStarted {
+        NotStarted {
+            plugin: "signer".into(),
+            reason: "MissingSetting".into(),
+            message: "setting key is not given".into(),
+        }
+    }
+
     #[test]
     fn a_listing_is_a_table_like_kubectls() {
         let now = "2026-01-02T03:09:05Z".parse().unwrap();
-        let all = Listing { items: vec![plugin("p")], problems: vec![problem()] };
+        let all = Listing { items: vec![plugin("p")], problems: vec![problem()], not_started: vec![not_started_one()] };
         expect![[r#"
             NAME   VERSION   DIGEST         PHASE                 READY   HEALTHY   SOURCE     FAULTS   AGE
             p      0.2.0     0123456789ab   Running (Probation)   True    False     built-in   3        5m
 
             Not applied:
-            widgets   Invalid   /plugins/widgets.wasm: this is not WebAssembly"#]]
+            widgets   Invalid   /plugins/widgets.wasm: this is not WebAssembly
+
+            Not started:
+            signer   MissingSetting   setting key is not given"#]]
         .assert_eq(&listing(&all, &now));
         expect!["No plugins are loaded."].assert_eq(&listing(&Listing::default(), &now));
     }
 
     #[test]
     fn what_has_changed_is_shown_again() {
-        let before = Listing { items: vec![plugin("p"), plugin("gone"), plugin("still")], problems: vec![problem()] };
+        let before = Listing {
+            items: vec![plugin("p"), plugin("gone"), plugin("still")],
+            problems: vec![problem()],
+            ..Listing::default()
+        };
         let mut after = before.clone();
         after.items.remove(1);
         after.items[0].n_faults += 1;
@@ -365,7 +390,7 @@ mod tests {
         let swap = plugin.last_swap.as_mut().unwrap();
         (swap.result, swap.message) = (SwapResult::Refused, hostile.to_owned());
         let problem = Problem { message: hostile.to_owned(), ..problem() };
-        let all = Listing { items: vec![plugin.clone()], problems: vec![problem.clone()] };
+        let all = Listing { items: vec![plugin.clone()], problems: vec![problem.clone()], ..Listing::default() };
         let shown = r"no\nPhase:         Running\u{1b}[2J\u{202e}";
         let listing = listing(&all, &"2026-01-02T03:09:05Z".parse().unwrap());
         assert_eq!((listing.lines().count(), listing.matches(shown).count()), (5, 1), "{listing}");

@@ -20,6 +20,21 @@ pub struct Listing {
     pub items: Vec<PluginStatus>,
     /// Rejected requests of sources, including those for plugins that do not run.
     pub problems: Vec<Problem>,
+    /// Built-in controllers that `--controllers` enables and the host does not run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_started: Vec<NotStarted>,
+}
+
+/// A built-in controller that the host does not start, which is not an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotStarted {
+    /// Name of the plugin.
+    pub plugin: String,
+    /// Reason as one word in CamelCase: `OffByDefault`, `Flag`, `FeatureGate`, `MissingSetting`, `MissingInput`.
+    pub reason: String,
+    /// What is missing, and how to give it.
+    pub message: String,
 }
 
 /// What a source asks for and the host does not do.

@@ -18,6 +18,7 @@ use pintle_core::contract::manifest::{FeatureGate, Flag, FlagType, FlagValue, Ma
 use pintle_core::contract::settings;
 use pintle_core::duration;
 use pintle_runtime::manager::{PluginOptions, RateLimit};
+use pintle_sources::wire::NotStarted;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value};
@@ -63,8 +64,28 @@ impl clap::FromArgMatches for ControllerFlags {
 }
 
 fn declare(command: Command, catalogue: &'static Catalogue) -> Command {
-    let command = command.arg(feature_gates(catalogue));
+    let command = list_controllers(command, catalogue).arg(feature_gates(catalogue));
     catalogue.flags().iter().fold(command, |command, carried| command.arg(argument(carried)))
+}
+
+/// Adds the names to the help of `--controllers`, as upstream.
+fn list_controllers(command: Command, catalogue: &Catalogue) -> Command {
+    const CONTROLLERS: &str = "controllers";
+    let is_there = command.get_arguments().any(|arg| arg.get_id() == CONTROLLERS);
+    if !is_there || catalogue.manifests().next().is_none() {
+        return command;
+    }
+    let is_on = |manifest: &&Manifest| manifest.built_in.as_ref().is_none_or(|section| section.on_by_default);
+    let names = |manifests: Vec<&Manifest>| {
+        manifests.iter().map(|manifest| manifest.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let all = names(catalogue.manifests().collect());
+    let off = names(catalogue.manifests().filter(|manifest| !is_on(manifest)).collect());
+    let off = if off.is_empty() { String::new() } else { format!("\nDisabled-by-default controllers: {off}") };
+    command.mut_arg(CONTROLLERS, |arg| {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        arg.help(format!("{help}\nAll controllers: {all}{off}"))
+    })
 }
 
 const FEATURE_GATES: &str = "feature-gates";
@@ -271,15 +292,32 @@ impl Tuning {
         Some(more).filter(|more| *more != limit)
     }
 
-    /// Whether a plugin may run.
-    pub(crate) fn allows(&self, plugin: &str) -> bool {
-        let by_flags = self.flags(plugin).filter(|(flag, _)| flag.sets.runs).all(|(flag, given)| {
+    /// Why a plugin does not run although `--controllers` enables it; none if it runs. `has`: whether a setting has a value.
+    pub(crate) fn hindrance(&self, plugin: &str, has: impl Fn(&str) -> bool) -> Option<NotStarted> {
+        let not = |reason: &str, message: String| NotStarted {
+            plugin: plugin.to_owned(),
+            reason: reason.to_owned(),
+            message,
+        };
+        let is_off = |(flag, given): &(&Flag, Option<&FlagValue>)| {
             // Manifests with a default of the wrong type are rejected.
             let default = || flag.default_value().ok().flatten();
-            given.cloned().or_else(default) != Some(FlagValue::Bool(false))
-        });
-        by_flags
-            && self.gates(plugin).filter(|(gate, _)| gate.sets.runs).all(|(gate, given)| given.unwrap_or(gate.default))
+            given.cloned().or_else(default) == Some(FlagValue::Bool(false))
+        };
+        if let Some((flag, _)) = self.flags(plugin).filter(|(flag, _)| flag.sets.runs).find(is_off) {
+            return Some(not("Flag", format!("--{0} is false; --{0}=true starts it", flag.name)));
+        }
+        let mut gates = self.gates(plugin).filter(|(gate, _)| gate.sets.runs);
+        if let Some((gate, _)) = gates.find(|(gate, given)| !given.unwrap_or(gate.default)) {
+            let name = &gate.name;
+            return Some(not(
+                "FeatureGate",
+                format!("feature gate {name} is off; --feature-gates={name}=true starts it"),
+            ));
+        }
+        let section = self.catalogue.section(plugin)?;
+        let missing = section.requires.iter().find(|setting| !has(setting))?;
+        Some(not("MissingSetting", format!("setting {missing} is not given{}", section.by_flag(missing))))
     }
 
     /// Settings that flags and feature gates give a plugin.
@@ -342,6 +380,11 @@ mod tests {
         with_section("widgets", "{}")
     }
 
+    /// Reason and message, without a value of any setting.
+    fn hindrance(tuning: &Tuning, plugin: &str) -> Option<String> {
+        tuning.hindrance(plugin, |_| false).map(|of| format!("{}: {}", of.reason, of.message))
+    }
+
     const LIMIT: RateLimit = RateLimit { qps: Some(20.0), burst: 30 };
 
     #[test]
@@ -365,6 +408,18 @@ mod tests {
                   --widget-ca-file <FILE>          Whose.
         "#]]
         .assert_eq(&command.render_help().to_string());
+    }
+
+    #[test]
+    fn the_help_of_the_list_names_the_controllers_that_are_off_by_default() {
+        static THREE: LazyLock<Catalogue> = LazyLock::new(|| {
+            let off = "{onByDefault: false}";
+            Catalogue::new([with_section("c", off), with_section("a", "{}"), with_section("b", off)])
+        });
+        let command = Command::new("test").arg(Arg::new("controllers").long("controllers").help("Which run."));
+        let command = declare(command, &THREE);
+        let help = command.get_arguments().next().unwrap().get_help().unwrap().to_string();
+        assert_eq!(help, "Which run.\nAll controllers: a, b, c\nDisabled-by-default controllers: b, c");
     }
 
     #[test]
@@ -403,14 +458,58 @@ mod tests {
         let options = tuning.options(&widgets(), LIMIT);
         assert!(options.concurrency.is_empty() && options.resync.is_empty());
         assert!(tuning.settings(&widgets()).is_empty());
-        assert!(tuning.allows("widgets") && tuning.allows("strangers") && !tuning.allows("gadgets"));
+        assert_eq!((hindrance(&tuning, "widgets"), hindrance(&tuning, "strangers")), (None, None));
+        assert_eq!(
+            hindrance(&tuning, "gadgets").as_deref(),
+            Some("Flag: --allocate-gadgets is false; --allocate-gadgets=true starts it")
+        );
+    }
+
+    #[test]
+    fn a_controller_waits_for_the_settings_that_it_requires() {
+        static KEYED: LazyLock<Catalogue> = LazyLock::new(|| {
+            let section = "{requires: [ca], flags: [{name: widget-ca-file, type: certificates, help: Whose., sets: {config: ca}}]}";
+            Catalogue::new([with_section("widgets", section)])
+        });
+        let tuning = ControllerFlags::default().read(&KEYED).unwrap();
+        assert_eq!(
+            hindrance(&tuning, "widgets").as_deref(),
+            Some("MissingSetting: setting ca is not given (--widget-ca-file)")
+        );
+        assert_eq!(tuning.hindrance("widgets", |setting| setting == "ca"), None);
+        assert_eq!(hindrance(&tuning, "strangers"), None);
+    }
+
+    #[test]
+    fn a_value_that_a_number_of_a_manifest_cannot_have_is_rejected_with_its_flag() {
+        static DRIVEN: LazyLock<Catalogue> = LazyLock::new(|| {
+            Catalogue::new([manifest(
+                "{name: widgets, version: '1', contract: '0.2', watches: [], queues: [{name: q, tickMs: {config: period}, concurrency: {config: syncs}}],
+                  config: {period: {type: duration, default: 15s}, syncs: {type: integer, default: 5}}, builtIn: {flags: [
+                    {name: widget-period, type: duration, default: 15s, help: How often., sets: {config: period}},
+                    {name: concurrent-widget-syncs, type: int32, default: 5, minimum: 1, help: How many., sets: {config: syncs}}]}}",
+            )])
+        });
+        let read = |argument: &str| {
+            let matches = declare(Command::new("test"), &DRIVEN).get_matches_from(["test", argument]);
+            let read = collect(&matches, &DRIVEN).read(&DRIVEN);
+            read.map(|tuning| Value::Object(tuning.settings(&DRIVEN.manifests().next().unwrap().clone())).to_string())
+                .unwrap_or_else(|why| format!("{why:#}"))
+        };
+        assert_eq!(read("--widget-period=1m30s"), r#"{"period":"1m30s"}"#);
+        assert_eq!(read("--widget-period=0s"), r#"{"period":"0s"}"#);
+        assert_eq!(read("--concurrent-widget-syncs=1000"), r#"{"syncs":1000}"#);
+        expect![[r#"--widget-period sets period of widgets: setting "period": it sets queues[0].tickMs of the manifest, which must be at least 10 ms, or 0 for no tick, not 5 ms"#]]
+            .assert_eq(&read("--widget-period=5ms"));
+        expect![[r#"--concurrent-widget-syncs sets syncs of widgets: setting "syncs": it sets queues[0].concurrency of the manifest, which must be 1 to 1000, not 1001"#]]
+            .assert_eq(&read("--concurrent-widget-syncs=1001"));
     }
 
     #[test]
     fn a_flag_may_enable_or_disable_a_controller() {
-        assert!(!tuning(&["--enable-widgets=false"]).allows("widgets"));
-        assert!(tuning(&["--enable-widgets"]).allows("widgets"));
-        assert!(tuning(&["--allocate-gadgets"]).allows("gadgets"));
+        assert!(hindrance(&tuning(&["--enable-widgets=false"]), "widgets").is_some());
+        assert!(hindrance(&tuning(&["--enable-widgets"]), "widgets").is_none());
+        assert!(hindrance(&tuning(&["--allocate-gadgets"]), "gadgets").is_none());
     }
 
     #[test]
@@ -429,8 +528,14 @@ mod tests {
         assert_eq!(settings(""), serde_json::json!({}));
         assert_eq!(settings("DeploymentReplicaSetTerminatingReplicas=false"), serde_json::json!({"on": false}));
         assert_eq!(settings("AllBeta=false"), serde_json::json!({"on": false}));
-        assert!(!tuning("").allows("widgets") && !tuning("AllBeta=true").allows("widgets"));
-        assert!(tuning("StorageVersionAPI=true").allows("widgets") && tuning("AllAlpha=true").allows("widgets"));
+        let off =
+            "FeatureGate: feature gate StorageVersionAPI is off; --feature-gates=StorageVersionAPI=true starts it";
+        for gates in ["", "AllBeta=true"] {
+            assert_eq!(hindrance(&tuning(gates), "widgets").as_deref(), Some(off), "{gates}");
+        }
+        for gates in ["StorageVersionAPI=true", "AllAlpha=true"] {
+            assert_eq!(hindrance(&tuning(gates), "widgets"), None, "{gates}");
+        }
         assert_eq!(tuning("OrderedNamespaceDeletion=true").gates_without_effect(), ["OrderedNamespaceDeletion"]);
     }
 
@@ -451,7 +556,7 @@ mod tests {
         let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-grace=1m", "--enable-widgets=false"]);
         let options = tuning.options(&greedy, LIMIT);
         assert!(options.concurrency.is_empty() && options.rate_limit.is_none() && !options.shares_metrics);
-        assert!(tuning.settings(&greedy).is_empty() && tuning.allows("strangers"));
+        assert!(tuning.settings(&greedy).is_empty() && hindrance(&tuning, "strangers").is_none());
         // Taking a built-in name does not make a component's own section effective.
         let posing = with_section("widgets", "{client: {qps: 1000, burst: 1000}}");
         assert_eq!(tuning.options(&posing, LIMIT).rate_limit, Some(RateLimit { qps: Some(40.0), burst: 3_000 }));

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::contract::manifest::{EmptySelector, Enqueue, Manifest, NEXT_CONTRACT, To, Watch};
+use pintle_core::contract::manifest::{BuiltIn, EmptySelector, Enqueue, Manifest, NEXT_CONTRACT, To, Watch};
 use pintle_core::text::{Printable, bytes, table};
 use pintle_wasm::{Producer, WASI_INTERFACES};
+use serde_json::Value;
 
 use super::{Inspected, access, gives};
 
@@ -86,8 +87,10 @@ fn describe(text: &mut String, manifest: &Manifest) {
     let _ = writeln!(text, "\n{}", table(&rows));
     let _ = writeln!(text, "\nqueues");
     for queue in &manifest.queues {
+        let by = queue.concurrency.setting().map_or_else(String::new, |name| format!(" (setting {name})"));
         let label = queue.metric.as_ref().map(|label| format!(", metrics as {label}")).unwrap_or_default();
-        let _ = writeln!(text, "  {}, {} at once{}", Printable(&queue.name), queue.concurrency, Printable(&label));
+        let about = format!("{by}{label}");
+        let _ = writeln!(text, "  {}, {} at once{}", Printable(&queue.name), queue.n_workers(), Printable(&about));
     }
     let rules: Vec<String> = manifest.watches.iter().flat_map(rules).collect();
     if !rules.is_empty() {
@@ -111,10 +114,25 @@ fn describe(text: &mut String, manifest: &Manifest) {
     if !manifest.config.is_empty() {
         let _ = writeln!(text, "\nsettings");
         for (name, setting) in &manifest.config {
-            let default =
-                setting.default.as_ref().map_or_else(|| "required".to_owned(), |value| format!("default {value}"));
-            let _ =
-                writeln!(text, "  {}, {}: {}", Printable(name), Printable(&default), Printable(&setting.description));
+            let default = match &setting.default {
+                Some(Value::String(text)) => format!("default {text:?}"),
+                Some(value) => format!("default {value}"),
+                None if setting.optional => "optional".to_owned(),
+                None => "required".to_owned(),
+            };
+            let kind = serde_json::to_value(setting.kind).unwrap_or_default();
+            let kind = kind.as_str().unwrap_or_default().to_owned();
+            let sets = manifest.driven_by(name);
+            let sets = if sets.is_empty() { String::new() } else { format!(", sets {}", sets.join(", ")) };
+            let (default, about) = (Printable(&default), Printable(&setting.description));
+            let _ = writeln!(text, "  {}, {kind}, {default}{sets}: {about}", Printable(name));
+        }
+    }
+    let conditions = manifest.built_in.as_ref().map(BuiltIn::start_conditions).unwrap_or_default();
+    if !conditions.is_empty() {
+        let _ = writeln!(text, "\nas a built-in controller");
+        for condition in conditions {
+            let _ = writeln!(text, "  {}", Printable(&condition));
         }
     }
 }
@@ -200,6 +218,38 @@ mod tests {
             digest: "abc".to_owned(),
             producers: Producers::default(),
         }
+    }
+
+    #[test]
+    fn settings_show_their_type_their_default_and_what_they_set() {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.2", "watches": [],
+            "queues": [{"name": "q", "concurrency": {"config": "syncs"}, "tickMs": {"config": "period"}}, {"name": "r"}],
+            "config": {
+                "syncs": {"type": "integer", "default": 3, "description": "At once."},
+                "period": {"type": "duration", "default": "15s", "description": "How often."},
+                "ca": {"type": "string", "optional": true}, "name": {"type": "string"},
+            },
+            "builtIn": {"onByDefault": false, "requires": ["ca"]},
+        });
+        let found = found(&manifest, &[]);
+        let text = text(&Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false });
+        let (_, shown) = text.split_once("\nqueues\n").unwrap();
+        expect_test::expect![[r#"
+              q, 3 at once (setting syncs)
+              r, 5 at once
+
+            settings
+              ca, string, optional: 
+              name, string, required: 
+              period, duration, default "15s", sets queues[0].tickMs: How often.
+              syncs, integer, default 3, sets queues[0].concurrency: At once.
+
+            as a built-in controller
+              off by default: --controllers has to name it
+              needs setting ca
+        "#]]
+        .assert_eq(shown);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum BuiltIn {
     Runs,
     /// A resource provides the plugin, or did until now.
     Replaced,
+    /// No: it lacks what it needs to start.
+    NotStarted,
     /// No: the host was started without it, it was unloaded, or another source provides it.
     Absent,
 }
@@ -65,7 +67,11 @@ impl Control {
             };
             Some((name.clone(), runs))
         };
-        state.by_name.iter().filter_map(runs).collect()
+        let mut built_ins: BTreeMap<String, BuiltIn> = state.by_name.iter().filter_map(runs).collect();
+        drop(state);
+        let not_started = self.not_started.iter().filter(|of| self.not_started(&of.plugin).is_some());
+        built_ins.extend(not_started.map(|of| (of.plugin.clone(), BuiltIn::NotStarted)));
+        built_ins
     }
 }
 

@@ -40,7 +40,9 @@ pub use self::base::Base;
 pub(crate) use self::base::BuiltIn;
 use self::operator::{Declared, Deviations};
 pub use self::operator::{OVERRIDDEN, Operator};
-use crate::wire::{Description, Listing, Overrides, Overview, PluginDetail, PluginStatus, Problem, Refusal, reason};
+use crate::wire::{
+    Description, Listing, NotStarted, Overrides, Overview, PluginDetail, PluginStatus, Problem, Refusal, reason,
+};
 
 /// A source of plugins, by ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +109,8 @@ pub struct Control {
     carried: BTreeMap<String, &'static [u8]>,
     /// Names that neither a resource nor the folder may provide.
     excluded: BTreeSet<String>,
+    /// Built-in controllers that lack what they need to start.
+    not_started: Vec<NotStarted>,
     state: Mutex<State>,
     /// Signals that a name has become free for which the folder has a file.
     freed: watch::Sender<u64>,
@@ -141,8 +145,9 @@ struct PluginEntry {
 impl Control {
     /// `loader` reads the metadata of components.
     pub fn new(plugins: Arc<Manager>, loader: Arc<dyn Loader>, trust: Trust) -> Self {
-        let (carried, excluded) = (BTreeMap::new(), BTreeSet::new());
-        Self { plugins, loader, trust, carried, excluded, state: Mutex::default(), freed: watch::Sender::new(0) }
+        let (carried, excluded, not_started) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let (state, freed) = (Mutex::default(), watch::Sender::new(0));
+        Self { plugins, loader, trust, carried, excluded, not_started, state, freed }
     }
 
     /// With the components that the host carries, by plugin name.
@@ -155,6 +160,18 @@ impl Control {
     #[must_use]
     pub fn excluding(self, names: BTreeSet<String>) -> Self {
         Self { excluded: names, ..self }
+    }
+
+    /// With the built-in controllers that lack what they need to start. Other sources may provide these names.
+    #[must_use]
+    pub fn not_starting(self, not_started: Vec<NotStarted>) -> Self {
+        Self { not_started, ..self }
+    }
+
+    /// The built-in controller of this name, if it lacks what it needs to start and no other source provides it.
+    pub(crate) fn not_started(&self, name: &str) -> Option<&NotStarted> {
+        let provided = self.state.lock().by_name.get(name).is_some_and(|held| held.claim.is_some());
+        self.not_started.iter().find(|of| of.plugin == name && !provided)
     }
 
     /// Registers a plugin that runs from the start.
@@ -540,7 +557,9 @@ impl Control {
             plugin.source = held.map_or("admin", PluginEntry::source).to_owned();
             plugin.conditions.extend(held.and_then(|held| held.deviations.condition()).cloned());
         }
-        Listing { items, problems: state.problems.values().cloned().collect() }
+        let is_loaded = |name: &String| items.iter().any(|plugin| plugin.name == *name);
+        let not_started = self.not_started.iter().filter(|of| !is_loaded(&of.plugin)).cloned().collect();
+        Listing { items, problems: state.problems.values().cloned().collect(), not_started }
     }
 
     /// One plugin and its problems.
@@ -548,7 +567,7 @@ impl Control {
     /// # Errors
     /// [`Refusal`]: neither a plugin nor a problem has this name.
     pub fn describe(&self, name: &str) -> Result<Description, Refusal> {
-        let Listing { items, problems } = self.listing();
+        let Listing { items, problems, .. } = self.listing();
         let plugin = items.iter().find(|plugin| plugin.name == name).cloned();
         let problems: Vec<Problem> = problems.into_iter().filter(|problem| problem.plugin == name).collect();
         if plugin.is_none() && problems.is_empty() {
@@ -562,7 +581,7 @@ impl Control {
     /// # Errors
     /// [`Refusal`]: several plugins have this alias.
     pub fn resolve(&self, name: String) -> Result<String, Refusal> {
-        let Listing { items, problems } = self.listing();
+        let Listing { items, problems, .. } = self.listing();
         let is_name = |plugin: &PluginStatus| plugin.name == name;
         if items.iter().any(is_name) || problems.iter().any(|problem| problem.plugin == name) {
             return Ok(name);
@@ -616,6 +635,7 @@ impl Control {
         let known =
             if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
         let instead = match self.carried.contains_key(name) {
+            _ if let Some(of) = self.not_started(name) => format!("; the host did not start it: {}", of.message),
             true => format!("; `pintle plugin load builtin:{name}` loads the built-in one"),
             false => String::new(),
         };

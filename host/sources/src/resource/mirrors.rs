@@ -120,16 +120,17 @@ struct Requests {
 }
 
 impl Mirrors {
-    /// Decides about one name. `built_in`: whether the host runs its built-in controller of this name.
+    /// Decides about one name. `built_in`: whether the host runs its built-in controller of this name; one that it does not start has a
+    /// mirror with the reason, too.
     pub(super) fn due(&mut self, name: &str, seen: Seen<'_>, built_in: BuiltIn, now: Instant) -> Due {
         let before = self.by_name.get_mut(name);
         let was_deleted = before.is_some_and(|before| {
-            before.was_deleted &= built_in != BuiltIn::Runs;
+            before.was_deleted &= !matches!(built_in, BuiltIn::Runs | BuiltIn::NotStarted);
             before.created = before.created.filter(|_| matches!(seen, Seen::Nothing));
             before.was_deleted
         });
         let request = match (seen, built_in) {
-            (Seen::Nothing, BuiltIn::Runs) => Request::Create,
+            (Seen::Nothing, BuiltIn::Runs | BuiltIn::NotStarted) => Request::Create,
             (Seen::Mirror { uid, resource_version }, BuiltIn::Absent) if !was_deleted => {
                 Request::Delete { uid: uid.to_owned(), resource_version: resource_version.to_owned() }
             }
@@ -221,6 +222,9 @@ mod tests {
         let now = Instant::now();
         let table = [
             (Seen::Nothing, BuiltIn::Runs, Due::Now(Request::Create)),
+            (Seen::Nothing, BuiltIn::NotStarted, Due::Now(Request::Create)),
+            (MIRROR, BuiltIn::NotStarted, Due::Never),
+            (Seen::Other, BuiltIn::NotStarted, Due::Never),
             (Seen::Nothing, BuiltIn::Replaced, Due::Never),
             (Seen::Nothing, BuiltIn::Absent, Due::Never),
             (MIRROR, BuiltIn::Runs, Due::Never),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::spec::ControllerPlugin;
 use crate::control;
-use crate::wire::{PluginStatus, Refusal};
+use crate::wire::{NotStarted, PluginStatus, Refusal};
 
 /// Longest message of a condition, in bytes; the API convention's limit is 32,768.
 const MAX_MESSAGE_BYTES: usize = 4096;
@@ -188,6 +188,8 @@ pub(super) enum Attempt<'a> {
     Refused(&'a Refusal),
     /// There is nothing to apply: the resource is the mirror of a built-in controller, which runs.
     Mirrored,
+    /// The resource is the mirror of a built-in controller that lacks what it needs to start.
+    NotStarted(&'a NotStarted),
 }
 
 impl<'a> Attempt<'a> {
@@ -208,6 +210,7 @@ fn desired(known: &Known<'_>) -> Value {
     let phase = match (ours, attempt) {
         (Some(plugin), _) => json!(plugin.phase),
         (None, Attempt::Refused(_)) => json!("Refused"),
+        (None, Attempt::NotStarted(_)) => json!("NotStarted"),
         (None, _) => json!("Pending"),
     };
     let mut status = Map::new();
@@ -239,6 +242,7 @@ fn accepted(known: &Known<'_>) -> Value {
     let (status, reason, message) = match known.attempt {
         Attempt::UnderWay => ("Unknown", "Applying".to_owned(), "the component is being taken".to_owned()),
         Attempt::Refused(why) => ("False", why.reason.clone(), why.message.clone()),
+        Attempt::NotStarted(of) => ("False", of.reason.clone(), format!("the host did not start it: {}", of.message)),
         Attempt::Mirrored => {
             let message = "the host runs its built-in controller; this mirror of it becomes a declaration when its spec is changed";
             ("True", "BuiltIn".to_owned(), message.to_owned())
@@ -311,6 +315,8 @@ mod tests {
         );
         assert_eq!(summary(Attempt::Refused(&why), None, &none), format!("Refused False DigestMismatch since {NOW}"));
         assert_eq!(summary(Attempt::Mirrored, Some(&others), &none), format!("Running True BuiltIn since {NOW}"));
+        let of = NotStarted { plugin: "p".into(), reason: "FeatureGate".into(), message: "the gate is off".into() };
+        assert_eq!(summary(Attempt::NotStarted(&of), None, &none), format!("NotStarted False FeatureGate since {NOW}"));
     }
 
     #[test]

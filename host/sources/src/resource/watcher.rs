@@ -238,9 +238,14 @@ impl Watcher {
                 None => Seen::Nothing,
             };
             again.extend(self.mirrors.start_if_due(name, seen, built_in));
-            if let Some(mirror) = mirror.filter(|_| built_in == BuiltIn::Runs) {
+            let attempt = match (built_in, self.control.not_started(name)) {
+                (BuiltIn::Runs, _) => Some(Attempt::Mirrored),
+                (BuiltIn::NotStarted, Some(of)) => Some(Attempt::NotStarted(of)),
+                _ => None,
+            };
+            if let Some((mirror, attempt)) = mirror.zip(attempt) {
                 self.control.set_resource_uid(name, &mirror.metadata.uid);
-                again.extend(self.statuses.write_if_due(mirror, Attempt::Mirrored, running(name), Value::Null));
+                again.extend(self.statuses.write_if_due(mirror, attempt, running(name), Value::Null));
             }
         }
         again.into_iter().min()

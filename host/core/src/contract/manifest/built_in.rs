@@ -29,6 +29,9 @@ pub struct BuiltIn {
     /// Whether `*` of `--controllers` includes it. Default true.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub on_by_default: bool,
+    /// Settings without which the host does not start it, which is not an error. They have no default.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<String>,
     /// Rate limits of its client.
     #[serde(skip_serializing_if = "ClientLimits::is_default")]
     pub client: ClientLimits,
@@ -49,11 +52,37 @@ impl Default for BuiltIn {
         Self {
             service_account: None,
             on_by_default: true,
+            requires: Vec::new(),
             client: ClientLimits::default(),
             inputs: BTreeMap::new(),
             flags: Vec::new(),
             feature_gates: Vec::new(),
         }
+    }
+}
+
+impl BuiltIn {
+    /// What has to be given for the host to start the controller, one sentence fragment each; none of a controller that starts in any case.
+    pub fn start_conditions(&self) -> Vec<String> {
+        let mut conditions = Vec::new();
+        if !self.on_by_default {
+            conditions.push("off by default: --controllers has to name it".to_owned());
+        }
+        for flag in self.flags.iter().filter(|flag| flag.sets.runs) {
+            let is_off = flag.default_value().ok().flatten() == Some(FlagValue::Bool(false));
+            conditions.extend(is_off.then(|| format!("needs --{}", flag.name)));
+        }
+        let gates = self.feature_gates.iter().filter(|gate| gate.sets.runs && !gate.default);
+        conditions.extend(gates.map(|gate| format!("needs --feature-gates={}=true", gate.name)));
+        conditions
+            .extend(self.requires.iter().map(|setting| format!("needs setting {setting}{}", self.by_flag(setting))));
+        conditions
+    }
+
+    /// The flag that sets a setting, in parentheses.
+    pub fn by_flag(&self, setting: &str) -> String {
+        let flag = self.flags.iter().find(|flag| flag.sets.config.as_deref() == Some(setting));
+        flag.map_or_else(String::new, |flag| format!(" (--{})", flag.name))
     }
 }
 
@@ -346,6 +375,15 @@ pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), Strin
             return Err(format!("inputs.{name}: there is no such setting of type string"));
         }
     }
+    for (i, name) in built_in.requires.iter().enumerate() {
+        match manifest.config.get(name) {
+            None => return Err(format!("requires[{i}]: there is no setting {name:?}")),
+            Some(setting) if setting.default.is_some() => {
+                return Err(format!("requires[{i}]: setting {name:?} has a default, and so always a value"));
+            }
+            Some(_) => {}
+        }
+    }
     let mut names = BTreeSet::new();
     for (i, flag) in built_in.flags.iter().enumerate() {
         flag.check(manifest).map_err(|why| format!("flags[{i}].{why}"))?;
@@ -416,6 +454,12 @@ mod tests {
         check(
             json!({"inputs": {"n": "clusterCa"}}),
             expect!["builtIn.inputs.n: there is no such setting of type string"],
+        );
+        check(json!({"requires": ["ca"]}), expect!["ok"]);
+        check(json!({"requires": ["x"]}), expect![[r#"builtIn.requires[0]: there is no setting "x""#]]);
+        check(
+            json!({"requires": ["ca", "n"]}),
+            expect![[r#"builtIn.requires[1]: setting "n" has a default, and so always a value"#]],
         );
         check(flag(json!({})), expect!["ok"]);
         check(
@@ -524,6 +568,26 @@ mod tests {
         check(
             json!({"featureGates": [one, one]}),
             expect![[r#"builtIn.featureGates[1].name: "WidgetColors" is declared twice"#]],
+        );
+    }
+
+    #[test]
+    fn conditions_of_the_start_name_what_to_give() {
+        let of = |section: Value| manifest(&section).unwrap().built_in.unwrap().start_conditions();
+        assert!(of(json!({"flags": flag(json!({}))["flags"]})).is_empty());
+        let runs = |default: bool| json!({"name": "enable-widgets", "type": "bool", "default": default, "help": "Whether.", "sets": {"runs": true}});
+        let gate = |default: bool| json!({"name": "WidgetColors", "default": default, "sets": {"runs": true}});
+        assert!(of(json!({"flags": [runs(true)], "featureGates": [gate(true)]})).is_empty());
+        let file = json!({"name": "widget-ca", "type": "file", "help": "Whose.", "sets": {"config": "ca"}});
+        let all = json!({"onByDefault": false, "flags": [runs(false), file], "featureGates": [gate(false)], "requires": ["ca"]});
+        assert_eq!(
+            of(all),
+            [
+                "off by default: --controllers has to name it",
+                "needs --enable-widgets",
+                "needs --feature-gates=WidgetColors=true",
+                "needs setting ca (--widget-ca)",
+            ]
         );
     }
 
