@@ -10,8 +10,8 @@ use pintle_core::ports::trace::RunTracer;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
-use pintle_sources::Claims;
 use pintle_sources::control::{Base, Control};
+use pintle_sources::{Claims, FollowedFile};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::builtins::Catalogue;
@@ -40,6 +40,8 @@ pub(crate) struct Host {
     pub(crate) control: Arc<Control>,
     /// Pulls components from registries.
     pub(crate) fetcher: Fetcher,
+    /// Files of settings that the host looks at again.
+    pub(crate) followed: Vec<FollowedFile>,
     /// Ports for probes and metrics.
     pub(crate) serving: Serving,
     _observing: AbortOnDropHandle<()>,
@@ -110,7 +112,8 @@ impl Host {
         let serving = Serving::start(ports, &manager, connection, args.effective.clone()).await?;
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
-        Ok(Self { manager, control, fetcher: choice.fetcher, serving, _observing: observing })
+        let (fetcher, followed) = (choice.fetcher, choice.followed);
+        Ok(Self { manager, control, fetcher, followed, serving, _observing: observing })
     }
 }
 

@@ -19,6 +19,7 @@ use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_sources::control::Base;
 use pintle_sources::wire::NotStarted;
+use pintle_sources::{FollowedFile, read_setting};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Map, Value};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
@@ -108,6 +109,8 @@ pub(crate) struct Choice {
     pub(crate) tuning: Tuning,
     /// Names that `--controllers` excludes, whatever the source of the plugin.
     pub(crate) excluded: BTreeSet<String>,
+    /// Files of settings that the host looks at again.
+    pub(crate) followed: Vec<FollowedFile>,
     /// Controllers that `--controllers` does not exclude, and that lack what they need to start.
     pub(crate) not_started: Vec<NotStarted>,
 }
@@ -164,7 +167,7 @@ fn choose_among(
     check_names(&flag, &candidates)?;
     let excluded = candidates.iter().filter(|candidate| candidate.is_excluded(&flag));
     let excluded = excluded.map(|candidate| candidate.manifest.name.clone()).collect();
-    let mut settings = parse_settings(&args.settings, &candidates)?;
+    let (mut settings, mut followed) = parse_settings(&args.settings, &candidates)?;
     let engine = engine(args)?;
     let mut chosen = Vec::new();
     let mut enabled = candidates;
@@ -183,6 +186,8 @@ fn choose_among(
         let manifest = &candidate.manifest;
         slow.at(format!("component {} of {n_enabled}, {}", chosen.len() + 1, manifest.name));
         let mut settings = settings.remove(&manifest.name).unwrap_or_default();
+        let is_set = |file: &FollowedFile| settings.contains_key(&file.setting);
+        followed.extend(tuning.files(manifest).into_iter().filter(|file| !is_set(file)));
         for (setting, value) in tuning.settings(manifest) {
             settings.entry(setting).or_insert(value);
         }
@@ -198,7 +203,12 @@ fn choose_among(
         let not_started: String = not_started.iter().filter(|of| of.reason != OFF_BY_DEFAULT).map(of).collect();
         bail!("--controllers={list:?} enables no controller; known are {}{not_started}", known.join(", "));
     }
-    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started })
+    let follows = |file: &FollowedFile| {
+        let manifest = chosen.iter().map(|plugin| plugin.guest.manifest()).find(|of| of.name == file.plugin);
+        manifest.and_then(|manifest| manifest.config.get(&file.setting)).is_some_and(|setting| setting.follow)
+    };
+    followed.retain(follows);
+    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started, followed })
 }
 
 /// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
@@ -306,18 +316,13 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Longest file of a setting: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
-const MAX_SETTING_BYTES: usize = 1 << 20;
-
-/// The text of a setting's file.
-fn read_setting(path: &Path) -> anyhow::Result<String> {
-    let bytes = oci::read(path, MAX_SETTING_BYTES)?;
-    String::from_utf8(bytes).ok().with_context(|| format!("{} is not UTF-8; name a text file", path.display()))
-}
-
 /// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name. A value `{"file": "PATH"}` becomes the text of the file,
-/// where the setting allows it: the command line is the only place that may name files.
-fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<BTreeMap<String, Map<String, Value>>> {
+/// where the setting allows it: the command line is the only place that may name files. Also returns the files to follow.
+fn parse_settings(
+    given: &[String],
+    candidates: &[Candidate],
+) -> anyhow::Result<(BTreeMap<String, Map<String, Value>>, Vec<FollowedFile>)> {
+    let mut followed: Vec<FollowedFile> = Vec::new();
     let mut given_settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for text in given {
         let parsed = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
@@ -340,12 +345,25 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
         };
         let file = manifest.config.get(name).and_then(|setting| settings::file_of(setting, &value));
         let value = match file {
-            Some(path) => Value::String(read_setting(Path::new(path)).with_context(|| format!("--set {text:?}"))?),
+            Some(path) => {
+                let content = read_setting(Path::new(path)).with_context(|| format!("--set {text:?}"))?;
+                followed.retain(|file| file.plugin != manifest.name || file.setting != name);
+                followed.push(FollowedFile {
+                    plugin: manifest.name.clone(),
+                    setting: name.to_owned(),
+                    path: path.into(),
+                    check: |_| Ok(()),
+                    content: content.clone(),
+                });
+                Value::String(content)
+            }
             None => value,
         };
         given_settings.entry(manifest.name.clone()).or_default().insert(name.to_owned(), value);
     }
-    Ok(given_settings)
+    // The last one of several values counts, which may not be a file.
+    followed.retain(|file| given_settings[&file.plugin][&file.setting] == *file.content);
+    Ok((given_settings, followed))
 }
 
 /// The engine. A default cache folder that is not usable is left out; one that the operator names is an error.
@@ -388,6 +406,8 @@ pub(crate) fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsS
 mod tests {
     use clap::Parser as _;
     use serde_json::json;
+
+    use pintle_sources::MAX_SETTING_BYTES;
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -454,7 +474,7 @@ mod tests {
         let set = |setting: &str, path: &str| {
             let given = [format!("p.{setting}={}", json!({ "file": path }))];
             parse_settings(&given, &[candidate()])
-                .map(|settings| settings["p"][setting].clone())
+                .map(|(settings, _)| settings["p"][setting].clone())
                 .map_err(|why| format!("{why:#}"))
         };
         let refused = |path: &str, expected: &str| {
@@ -470,6 +490,24 @@ mod tests {
         refused(&at("gone"), "No such file");
         let other = json!({ "file": at("ca") });
         assert_eq!(set("text", &at("ca")), Ok(other), "a setting that is not a file is left to the manifest's check");
+    }
+
+    #[test]
+    fn the_last_value_of_a_setting_decides_which_file_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            format!("p.ca={}", json!({ "file": path }))
+        };
+        let followed = |given: &[String]| -> Vec<String> {
+            let (_, followed) = parse_settings(given, &[candidate()]).unwrap();
+            followed.into_iter().map(|file| file.content).collect()
+        };
+        let (one, two, text) = (file("one"), file("two"), "p.ca=text".to_owned());
+        assert_eq!(followed(&[one.clone(), two.clone()]), ["two"]);
+        assert_eq!(followed(&[text.clone(), one.clone()]), ["one"]);
+        assert_eq!(followed(&[one, text]), Vec::<String>::new());
     }
 
     #[test]

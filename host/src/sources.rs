@@ -24,6 +24,7 @@ impl From<&Host> for Running {
             builtins: plugins::builtins().collect(),
             save_run: cases::save,
             fences: host.manager.fences(),
+            followed: host.followed.clone(),
         }
     }
 }

@@ -20,9 +20,11 @@ pub mod control;
 mod controller;
 mod file_work;
 pub mod folder;
+mod followed;
 pub mod plugin_sources;
 pub mod resource;
 pub mod wire;
 
 pub use self::claims::Claims;
+pub use self::followed::{FollowedFile, MAX_SETTING_BYTES, read_setting};
 pub use self::plugin_sources::{Options, PluginSources, Running, apply_crd, install_crd};

@@ -18,6 +18,7 @@ use crate::admin::{self, SaveRun};
 use crate::claims::Claims;
 use crate::control::Control;
 use crate::folder::{self, PluginFolder};
+use crate::followed::{FollowedFile, FollowedFiles};
 use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher, WritersOfPlugins};
 
@@ -48,6 +49,8 @@ pub struct Running {
     pub save_run: SaveRun,
     /// Bound the writes of statuses in time; no bound if absent.
     pub fences: Option<Fences>,
+    /// Files of settings.
+    pub followed: Vec<FollowedFile>,
 }
 
 /// The configured sources: checked, and the socket bound.
@@ -91,7 +94,7 @@ impl PluginSources {
 
     /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
-        let Running { control, caches, fetcher, builtins, save_run, fences } = host.into();
+        let Running { control, caches, fetcher, builtins, save_run, fences, followed } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
@@ -111,6 +114,8 @@ impl PluginSources {
             AbortOnDropHandle::new(tokio::spawn(async move { supervisor.run_once(task, future).await }))
         };
         tasks.push(vital("plugin resources", Box::pin(watcher.follow())));
+        let followed = FollowedFiles::new(followed, control.clone());
+        tasks.push(vital("files of settings", Box::pin(followed.follow())));
         if let Some(folder) = self.folder {
             let folder = PluginFolder::new(folder, control.clone(), changed);
             tasks.push(vital("plugin folder", Box::pin(folder.follow())));

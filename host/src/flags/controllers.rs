@@ -18,6 +18,7 @@ use pintle_core::contract::manifest::{FeatureGate, Flag, FlagType, FlagValue, Ma
 use pintle_core::contract::settings;
 use pintle_core::duration;
 use pintle_runtime::manager::{PluginOptions, RateLimit};
+use pintle_sources::FollowedFile;
 use pintle_sources::wire::NotStarted;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -188,11 +189,14 @@ impl ControllerFlags {
     /// A file is unreadable, or contains no certificates where they are required; or a value is not valid for the setting of a
     /// controller, or for a number of its manifest.
     pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
-        let mut given = BTreeMap::new();
+        let (mut given, mut files) = (BTreeMap::new(), BTreeMap::new());
         for CarriedFlag { flag, .. } in catalogue.flags() {
             let value = match self.given.get(&flag.name) {
                 Some(Given::Value(value)) => value.clone(),
-                Some(Given::File(file)) => FlagValue::Text(read(flag, file)?),
+                Some(Given::File(file)) => {
+                    files.insert(flag.name.clone(), file.clone());
+                    FlagValue::Text(read(flag, file)?)
+                }
                 None => continue,
             };
             for manifest in catalogue.manifests() {
@@ -206,7 +210,7 @@ impl ControllerFlags {
             }
             given.insert(flag.name.clone(), value);
         }
-        Ok(Tuning { catalogue, given, gates: self.gates.clone() })
+        Ok(Tuning { catalogue, given, files, gates: self.gates.clone() })
     }
 }
 
@@ -217,6 +221,10 @@ fn read(flag: &Flag, file: &Path) -> anyhow::Result<String> {
         bail!("--{name} {shown} contains no certificates; name a bundle of certificates in PEM");
     }
     Ok(text)
+}
+
+fn check_bundle(text: &str) -> Result<(), String> {
+    if is_bundle(text) { Ok(()) } else { Err("contains no certificates".to_owned()) }
 }
 
 /// Whether the text contains valid PEM certificates only; other blocks are ignored, as upstream.
@@ -233,10 +241,28 @@ pub(crate) struct Tuning {
     catalogue: &'static Catalogue,
     /// Values by flag name; of files, their text.
     given: BTreeMap<String, FlagValue>,
+    /// Files by flag name.
+    files: BTreeMap<String, PathBuf>,
     gates: FeatureGates,
 }
 
 impl Tuning {
+    /// The files from which flags give settings of a plugin.
+    pub(crate) fn files(&self, manifest: &Manifest) -> Vec<FollowedFile> {
+        let file = |(flag, value): (&Flag, Option<&FlagValue>)| {
+            let setting = flag.sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
+            let (path, Some(FlagValue::Text(content))) = (self.files.get(&flag.name)?.clone(), value) else {
+                return None;
+            };
+            let check = match flag.kind {
+                FlagType::Certificates => check_bundle,
+                _ => |_: &str| Ok(()),
+            };
+            Some(FollowedFile { plugin: manifest.name.clone(), setting, path, check, content: content.clone() })
+        };
+        self.flags(&manifest.name).filter_map(file).collect()
+    }
+
     /// Given flags of the controller with this name.
     fn flags(&self, plugin: &str) -> impl Iterator<Item = (&'static Flag, Option<&FlagValue>)> {
         let flags = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.flags);
@@ -611,7 +637,11 @@ mod tests {
         assert!(read().err().is_some_and(|why| why.contains("contains no certificates")));
         let bundle = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
         std::fs::write(&file, bundle).unwrap();
-        assert_eq!(read().unwrap().settings(&widgets())["ca"], bundle);
+        let tuning = read().unwrap();
+        assert_eq!(tuning.settings(&widgets())["ca"], bundle);
+        let files = tuning.files(&widgets());
+        assert_eq!((files.len(), &files[0].setting, &files[0].content), (1, &"ca".to_owned(), &bundle.to_owned()));
+        assert!((files[0].check)(bundle).is_ok() && (files[0].check)("hello").is_err());
     }
 
     #[test]

@@ -217,6 +217,11 @@ impl Manager {
         ))
     }
 
+    /// Counts a look at the file of a plugin's setting that gave no valid content.
+    pub fn count_followed_file_error(&self, plugin: &str, setting: &str) {
+        self.metrics.followed_file_error(plugin, setting);
+    }
+
     /// Records an event about a plugin; none if there is no such plugin.
     pub fn record_event(&self, name: &str, warning: bool, reason: &str, message: String) {
         if let Some(controller) = self.controller(name) {

@@ -102,6 +102,7 @@ pub(crate) struct Metrics {
     quarantined: Gauges<1>,
     quarantines: Counters<1>,
     shadow_runs: Counters<2>,
+    followed_file_errors: Counters<2>,
     task_panics: Counters<1>,
     spans_exported: Counters<0>,
     spans_dropped: Counters<1>,
@@ -139,6 +140,7 @@ impl Metrics {
             leads: made!(Gauges, LEADS),
             slow_renewals: made!(Counters, LEADS_SLOWLY),
             features: made!(Gauges, FEATURES),
+            followed_file_errors: made!(Counters, FOLLOWED_FILE_ERRORS, of_plugins),
             task_panics: made!(Counters, TASK_PANICS),
             spans_exported: made!(Counters, TRACE_SPANS_EXPORTED),
             spans_dropped: made!(Counters, TRACE_SPANS_DROPPED),
@@ -229,6 +231,11 @@ impl Metrics {
         if n > 0 {
             self.slow_renewals.of([lease]).inc_by(n);
         }
+    }
+
+    /// Counts a look at the file of a plugin's setting that gave no valid content.
+    pub(crate) fn followed_file_error(&self, plugin: &str, setting: &str) {
+        self.followed_file_errors.of([plugin, setting]).inc();
     }
 
     /// Sets the numbers of panics so far.

@@ -10,7 +10,7 @@ use pintle_oci::Evidence;
 use serde_json::{Map, Value};
 
 use super::{Control, PluginEntry, PluginSource, Wanted};
-use crate::wire::Overrides;
+use crate::wire::{Overrides, Refusal};
 
 /// A plugin that runs from the start, and again when no other source owns its name.
 #[derive(Clone)]
@@ -72,6 +72,42 @@ impl Control {
         let not_started = self.not_started.iter().filter(|of| self.not_started(&of.plugin).is_some());
         built_ins.extend(not_started.map(|of| (of.plugin.clone(), BuiltIn::NotStarted)));
         built_ins
+    }
+}
+
+impl Control {
+    /// Gives a base plugin another value of a setting, as if the host had been started with it. It takes effect at once if the base
+    /// runs as it was started, and otherwise when it runs again.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing has changed.
+    ///
+    /// # Cancel safety
+    /// Must run to completion: otherwise the value is lost when the base runs again.
+    pub(crate) async fn reconfigure(&self, name: &str, setting: &str, value: &str) -> Result<(), Refusal> {
+        let with = |mut base: Base| {
+            base.settings.insert(setting.to_owned(), value.into());
+            base.spec.config = Value::Object(base.settings.clone());
+            base
+        };
+        let (base, runs) = {
+            let state = self.state.lock();
+            let Some(held) = state.by_name.get(name) else { return Ok(()) };
+            let Some(base) = held.base.clone() else { return Ok(()) };
+            (with(base), held.claim.is_none() && !held.is_unloaded && !held.deviations.has_version())
+        };
+        if runs {
+            self.carry_out(name, base.wanted(&*self.loader)).await?;
+        }
+        if let Some(held) = self.state.lock().by_name.get_mut(name) {
+            held.base = held.base.take().map(with);
+        }
+        Ok(())
+    }
+
+    /// Counts a look at the file of a setting that gave no valid content.
+    pub(crate) fn followed_file_failed(&self, plugin: &str, setting: &str) {
+        self.plugins.count_followed_file_error(plugin, setting);
     }
 }
 

@@ -33,6 +33,11 @@ impl Deviations {
         self.toggle.as_ref().or(self.version.as_ref())
     }
 
+    /// Whether an operator has swapped in another component or spec.
+    pub(super) fn has_version(&self) -> bool {
+        self.version.is_some()
+    }
+
     /// Whether an operator has enabled or disabled it.
     pub(super) fn has_toggled(&self) -> bool {
         self.toggle.is_some()

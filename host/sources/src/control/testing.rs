@@ -122,13 +122,18 @@ impl Fixture {
 
     /// This host with a running base plugin.
     pub(crate) async fn and_base(self, component: &'static str) -> Self {
-        let host = self;
-        let (base, name) = (Self::base(component), component.split(' ').next().unwrap_or_default());
-        let first = Component { origin: base.origin.clone(), bytes: component.into() };
-        host.manager.apply(first, &base.spec, None).await.unwrap();
-        host.control.started(name, base);
-        host.loaded();
-        host
+        self.and(Self::base(component)).await
+    }
+
+    /// This host with this running base plugin.
+    pub(crate) async fn and(self, base: Base) -> Self {
+        let component = String::from_utf8(base.bytes.to_vec()).unwrap();
+        let name = component.split(' ').next().unwrap_or_default();
+        let first = Component { origin: base.origin.clone(), bytes: base.bytes.to_vec() };
+        self.manager.apply(first, &base.spec, None).await.unwrap();
+        self.control.started(name, base);
+        self.loaded();
+        self
     }
 
     /// `NAME VERSION from ORIGIN` of each component that was loaded since the last call.

@@ -41,6 +41,9 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
         if setting.optional {
             return Err(newer(format!("config.{name}.optional")));
         }
+        if setting.follow {
+            return Err(newer(format!("config.{name}.follow")));
+        }
     }
     match manifest.first_driven() {
         Some(path) => Err(newer(format!("{path}.config"))),

@@ -36,6 +36,10 @@ pub struct Setting {
     /// Whether a file may provide the (string) value on the host's command line, as `--set CONTROLLER.SETTING={"file": "/path"}`.
     #[serde(default)]
     pub from_file: bool,
+    /// Whether the host looks at that file every minute. A change is a new configuration, as if an operator had edited it: every
+    /// key runs again. Only with `fromFile`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
 }
 
 /// Types of settings.
@@ -101,6 +105,9 @@ impl Setting {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.optional && self.default.is_some() {
             return Err("optional: a setting with a default always has a value; leave one of both out".to_owned());
+        }
+        if self.follow && !(self.from_file && self.kind == SettingType::String) {
+            return Err("follow: is for a setting of type string with fromFile: true".to_owned());
         }
         self.default_value().map(drop)
     }

@@ -181,6 +181,8 @@ metrics! {
         "How long a swap kept a plugin from taking keys";
     SHADOW_RUNS: "pintle_shadow_runs_total" Counter, ["plugin", "result"], Pintle,
         "Runs of new versions beside the present one, by result: same, differs, fault, skipped";
+    FOLLOWED_FILE_ERRORS: "pintle_followed_file_errors_total" Counter, ["plugin", "setting"], Pintle,
+        "Looks at the file of a setting that found it missing, unreadable or not valid; the last good content stays";
     TASK_PANICS: "pintle_task_panics_total" Counter, ["task"], Pintle,
         "Panics of the host's own tasks, which then start again; several within ten minutes fail liveness";
     TRACE_SPANS_EXPORTED: "pintle_trace_spans_exported_total" Counter, [], Pintle,

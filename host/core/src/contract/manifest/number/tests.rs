@@ -233,6 +233,10 @@ fn a_manifest_whose_numbers_have_no_setting_is_rejected() {
         |m| m["config"]["maybe"]["default"] = json!("5s"),
         expect!["config.maybe.optional: a setting with a default always has a value; leave one of both out"],
     );
+    with(
+        |m| m["config"]["name"] = json!({"type": "string", "follow": true, "optional": true}),
+        expect!["config.name.follow: is for a setting of type string with fromFile: true"],
+    );
 }
 
 #[test]
@@ -289,4 +293,145 @@ fn a_setting_knows_the_numbers_that_it_gives() {
         ["queues[0].backoff.fixedMs", "queues[0].tickMs", "watches[0].enqueue[0].delayMs"]
     );
     assert!(manifest.driven_by("workers").is_empty());
+}
+
+/// Flags of kube-controller-manager whose controllers are not built yet and that set numbers of queues and rules: flag, default,
+/// the place, another value.
+const FLAGS: [(&str, &str, &str, &str); 25] = [
+    ("concurrent-statefulset-syncs", "5", "concurrency", "10"),
+    ("concurrent-daemonset-syncs", "2", "concurrency", "10"),
+    ("concurrent-job-syncs", "5", "concurrency", "10"),
+    ("concurrent-cron-job-syncs", "5", "concurrency", "10"),
+    ("concurrent-ttl-after-finished-syncs", "5", "concurrency", "10"),
+    ("concurrent-horizontal-pod-autoscaler-syncs", "5", "concurrency", "10"),
+    ("concurrent-endpoint-syncs", "5", "concurrency", "10"),
+    ("concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
+    ("mirroring-concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
+    ("concurrent-resource-quota-syncs", "5", "concurrency", "10"),
+    ("concurrent-serviceaccount-token-syncs", "5", "concurrency", "10"),
+    ("concurrent-ephemeralvolume-syncs", "5", "concurrency", "10"),
+    ("concurrent-resourceclaim-syncs", "50", "concurrency", "100"),
+    ("concurrent-device-taint-eviction-syncs", "8", "concurrency", "10"),
+    ("concurrent-validating-admission-policy-status-syncs", "5", "concurrency", "10"),
+    ("concurrent-service-syncs", "1", "concurrency", "10"),
+    ("horizontal-pod-autoscaler-sync-period", "15s", "fixedMs", "30s"),
+    ("endpoint-updates-batch-period", "0s", "delayMs", "500ms"),
+    ("endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
+    ("mirroring-endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
+    ("node-monitor-period", "5s", "tickMs", "10s"),
+    ("resource-quota-sync-period", "5m", "resyncMs", "0s"),
+    ("pvclaimbinder-sync-period", "15s", "resyncMs", "1m"),
+    ("attach-detach-reconcile-sync-period", "1m", "tickMs", "2m"),
+    ("route-reconciliation-period", "10s", "tickMs", "20s"),
+];
+
+#[test]
+fn each_flag_of_a_controller_that_is_not_built_yet_can_set_its_number() {
+    let upstream = include_str!("../../../../../../plugins/upstream.yaml");
+    for (flag, default, place, other) in FLAGS {
+        assert!(upstream.contains(flag), "--{flag} is built: remove it from here");
+        let count = |text: &str| text.parse::<u32>().map_or(json!(text), Value::from);
+        let (setting, flag_type) = if place == "concurrency" { ("integer", "int32") } else { ("duration", "duration") };
+        let manifest = parse(|m| {
+            put(m, place, json!({"config": "it"}));
+            m["config"] = json!({"it": {"type": setting, "default": count(default)}});
+            m["builtIn"] = json!({"flags": [{
+                "name": flag, "type": flag_type, "default": count(default), "help": "As upstream.", "sets": {"config": "it"},
+            }]});
+        });
+        let mut manifest = Arc::new(manifest.unwrap_or_else(|why| panic!("--{flag}: {why}")));
+        let before = at(&manifest, place);
+        settings::configure(&mut manifest, &json!({"it": count(other)})).unwrap_or_else(|why| panic!("--{flag}: {why}"));
+        assert_ne!(at(&manifest, place), before, "--{flag}");
+    }
+}
+
+/// A manifest as its author writes it, with these settings; the numbers that its first queue has.
+fn numbers(manifest: &Value, config: &Value) -> String {
+    let mut manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+    settings::configure(&mut manifest, config).unwrap();
+    let queue = &manifest.queues[0];
+    let delay = manifest.watches.iter().flat_map(|watch| &watch.enqueue).find_map(Enqueue::delay);
+    format!(
+        "{} at once, fixed {:?}, resync {:?}, retries {:?}, delay {delay:?}",
+        queue.n_workers(),
+        queue.backoff.fixed(),
+        queue.resync(),
+        queue.retries()
+    )
+}
+
+#[test]
+fn the_autoscaler_can_run_each_key_after_its_sync_period_whatever_the_result() {
+    let manifest = json!({
+        "name": "horizontal-pod-autoscaler-controller", "version": "1", "contract": "0.2",
+        "watches": [{"kind": "autoscaling/v2/HorizontalPodAutoscaler", "whole": true,
+                     "enqueue": [{"to": "self", "delayMs": {"config": "syncPeriod"}}]}],
+        "queues": [{"name": "horizontalpodautoscaler", "concurrency": {"config": "syncs"},
+                    "backoff": {"fixedMs": {"config": "syncPeriod"}}}],
+        "config": {
+            "syncs": {"type": "integer", "default": 5, "minimum": 1},
+            // It is the requeue of each outcome, too, which the plugin reads in its configuration.
+            "syncPeriod": {"type": "duration", "default": "15s"},
+        },
+        "builtIn": {"flags": [
+            {"name": "concurrent-horizontal-pod-autoscaler-syncs", "type": "int32", "default": 5, "minimum": 1,
+             "help": "The number of horizontal pod autoscaler objects.", "sets": {"config": "syncs"}},
+            {"name": "horizontal-pod-autoscaler-sync-period", "type": "duration", "default": "15s",
+             "help": "The period for syncing the number of pods.", "sets": {"config": "syncPeriod"}},
+        ]},
+    });
+    expect!["5 at once, fixed Some(15s), resync None, retries None, delay Some(15s)"]
+        .assert_eq(&numbers(&manifest, &json!({})));
+    expect!["9 at once, fixed Some(90s), resync None, retries None, delay Some(90s)"]
+        .assert_eq(&numbers(&manifest, &json!({"syncs": 9, "syncPeriod": "1m30s"})));
+    let mut shared = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+    let config = settings::configure(&mut shared, &Value::Null).unwrap();
+    assert_eq!(config, r#"{"syncPeriod":15000,"syncs":5}"#);
+}
+
+#[test]
+fn endpoint_slices_can_have_workers_and_a_batch_period() {
+    let manifest = json!({
+        "name": "endpointslice-controller", "version": "1", "contract": "0.2",
+        "watches": [
+            {"kind": "v1/Service", "fields": ["spec.selector"], "selects": {"field": "spec.selector", "form": "map"},
+             "enqueue": [{"to": "self"}]},
+            {"kind": "v1/Pod", "fields": ["status.podIPs"],
+             "enqueue": [{"to": "selecting", "kind": "v1/Service", "delayMs": {"config": "batchPeriod"}}]},
+        ],
+        "queues": [{"name": "endpoint_slice", "concurrency": {"config": "syncs"}, "maxRetries": 15,
+                    "backoff": {"baseMs": 1_000}}],
+        "config": {
+            "syncs": {"type": "integer", "default": 5, "minimum": 1, "maximum": 50},
+            "batchPeriod": {"type": "duration", "default": "0s"},
+        },
+        "builtIn": {"flags": [
+            {"name": "concurrent-service-endpoint-syncs", "type": "int32", "default": 5, "minimum": 1, "maximum": 50,
+             "help": "The number of service endpoint syncing operations.", "sets": {"config": "syncs"}},
+            {"name": "endpointslice-updates-batch-period", "type": "duration", "default": "0s",
+             "help": "The length of endpoint slice updates batching period.", "sets": {"config": "batchPeriod"}},
+        ]},
+    });
+    expect!["5 at once, fixed None, resync None, retries Some(15), delay None"].assert_eq(&numbers(&manifest, &json!({})));
+    expect!["50 at once, fixed None, resync None, retries Some(15), delay Some(500ms)"]
+        .assert_eq(&numbers(&manifest, &json!({"syncs": 50, "batchPeriod": "500ms"})));
+}
+
+#[test]
+fn the_binder_of_volumes_can_look_at_everything_again_each_period() {
+    let manifest = json!({
+        "name": "persistentvolume-binder-controller", "version": "1", "contract": "0.2",
+        "watches": [{"kind": "v1/PersistentVolumeClaim", "whole": true, "enqueue": [{"to": "self"}]}],
+        "queues": [{"name": "claims", "concurrency": 1, "resyncMs": {"config": "syncPeriod"}}],
+        "config": {"syncPeriod": {"type": "duration", "default": "15s"}},
+        "builtIn": {"flags": [
+            {"name": "pvclaimbinder-sync-period", "type": "duration", "default": "15s",
+             "help": "The period for syncing persistent volumes and persistent volume claims.", "sets": {"config": "syncPeriod"}},
+        ]},
+    });
+    expect!["1 at once, fixed None, resync Some(15s), retries None, delay None"]
+        .assert_eq(&numbers(&manifest, &json!({})));
+    expect!["1 at once, fixed None, resync Some(60s), retries None, delay None"]
+        .assert_eq(&numbers(&manifest, &json!({"syncPeriod": "1m"})));
 }
