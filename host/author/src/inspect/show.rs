@@ -221,6 +221,38 @@ mod tests {
     }
 
     #[test]
+    fn settings_show_their_type_their_default_and_what_they_set() {
+        let manifest = json!({
+            "name": "p", "version": "1", "contract": "0.2", "watches": [],
+            "queues": [{"name": "q", "concurrency": {"config": "syncs"}, "tickMs": {"config": "period"}}, {"name": "r"}],
+            "config": {
+                "syncs": {"type": "integer", "default": 3, "description": "At once."},
+                "period": {"type": "duration", "default": "15s", "description": "How often."},
+                "ca": {"type": "string", "optional": true}, "name": {"type": "string"},
+            },
+            "builtIn": {"onByDefault": false, "requires": ["ca"]},
+        });
+        let found = found(&manifest, &[]);
+        let text = text(&Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false });
+        let (_, shown) = text.split_once("\nqueues\n").unwrap();
+        expect_test::expect![[r#"
+              q, 3 at once (setting syncs)
+              r, 5 at once
+
+            settings
+              ca, string, optional: 
+              name, string, required: 
+              period, duration, default "15s", sets queues[0].tickMs: How often.
+              syncs, integer, default 3, sets queues[0].concurrency: At once.
+
+            as a built-in controller
+              off by default: --controllers has to name it
+              needs setting ca
+        "#]]
+        .assert_eq(shown);
+    }
+
+    #[test]
     fn imports_of_wasi_show_what_they_give() {
         let manifest =
             json!({"name": "p", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}]});

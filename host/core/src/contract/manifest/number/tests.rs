@@ -341,7 +341,8 @@ fn each_flag_of_a_controller_that_is_not_built_yet_can_set_its_number() {
         });
         let mut manifest = Arc::new(manifest.unwrap_or_else(|why| panic!("--{flag}: {why}")));
         let before = at(&manifest, place);
-        settings::configure(&mut manifest, &json!({"it": count(other)})).unwrap_or_else(|why| panic!("--{flag}: {why}"));
+        settings::configure(&mut manifest, &json!({"it": count(other)}))
+            .unwrap_or_else(|why| panic!("--{flag}: {why}"));
         assert_ne!(at(&manifest, place), before, "--{flag}");
     }
 }
@@ -413,7 +414,8 @@ fn endpoint_slices_can_have_workers_and_a_batch_period() {
              "help": "The length of endpoint slice updates batching period.", "sets": {"config": "batchPeriod"}},
         ]},
     });
-    expect!["5 at once, fixed None, resync None, retries Some(15), delay None"].assert_eq(&numbers(&manifest, &json!({})));
+    expect!["5 at once, fixed None, resync None, retries Some(15), delay None"]
+        .assert_eq(&numbers(&manifest, &json!({})));
     expect!["50 at once, fixed None, resync None, retries Some(15), delay Some(500ms)"]
         .assert_eq(&numbers(&manifest, &json!({"syncs": 50, "batchPeriod": "500ms"})));
 }
