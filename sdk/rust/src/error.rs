@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::outcome::Need;
+use crate::need::Need;
 
 /// Why a run has no outcome. `?` works on everything that the SDK returns.
 #[derive(Clone, Debug, PartialEq)]

@@ -98,6 +98,7 @@ pub mod int_or_percent;
 pub mod int_or_string;
 mod lister;
 pub mod log;
+mod need;
 pub mod nodes;
 mod outcome;
 pub mod pods;
@@ -120,10 +121,10 @@ pub use conditions::{find_condition, is_true, set_condition};
 pub use error::Error;
 pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
+pub use need::{CertificateRequest, LiveDetail, Need};
 pub use outcome::{
-    Action, ApiError, Body, CertificateRequest, Event, EventType, LONGEST_REQUEUE, LiveDetail, Moment, Mutation,
-    MutationFailure, Need, Observation, Order, Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step,
-    Wake, json,
+    Action, ApiError, Body, Event, EventType, LONGEST_REQUEUE, Moment, Mutation, MutationFailure, Observation, Order,
+    Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step, Wake, json,
 };
 pub use status::patch_status;
 pub use types::{Key, Kind, ObjectKey};

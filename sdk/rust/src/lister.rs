@@ -9,7 +9,8 @@ use crate::api::Listed;
 use crate::api::meta::Resource;
 use crate::document::Document;
 use crate::error::Error;
-use crate::outcome::{ApiError, Body, MutationFailure, Need};
+use crate::need::Need;
+use crate::outcome::{ApiError, Body, MutationFailure};
 use crate::time::Timestamp;
 use crate::types::{Kind, ObjectKey};
 

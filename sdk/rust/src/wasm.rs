@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::bindings::pintle::controller::{types as w, view as v};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
+use crate::need::{CertificateRequest, LiveDetail, Need};
 use crate::outcome::{
-    Action, ApiError, CertificateRequest, Event, EventType, LiveDetail, Moment, Mutation, MutationFailure, Need, Order,
-    Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Wake,
+    Action, ApiError, Event, EventType, Moment, Mutation, MutationFailure, Order, Outcome, PatchType, Place,
+    Preconditions, Propagation, Refusal, Wake,
 };
 use crate::types::{Key, Kind, ObjectKey};
 

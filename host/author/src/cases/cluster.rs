@@ -243,6 +243,9 @@ impl Server {
                 let status = self.reviews.iter().find_map(|one| one.status(kind, namespace, &review)).cloned();
                 let what = || format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"]);
                 let status = status.ok_or_else(|| absent(&what()))?;
+                if !review.is_object() {
+                    return Err(invalid("the review is not an object"));
+                }
                 review["apiVersion"] = json!(kind.api_version());
                 review["kind"] = json!(&*kind.name);
                 review["status"] = status;

@@ -13,7 +13,8 @@ use super::render;
 use crate::api::meta::{LabelSelector, ObjectMeta};
 use crate::error::Error;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
-use crate::outcome::{ApiError, LiveDetail, MAX_NEEDS, MutationFailure, Need, Outcome};
+use crate::need::{LiveDetail, MAX_NEEDS, Need};
+use crate::outcome::{ApiError, MutationFailure, Outcome};
 use crate::selector::Selector;
 use crate::types::{Key, Kind, ObjectKey};
 
@@ -550,6 +551,10 @@ impl Lister for FixtureLister {
                 };
                 match self.reviews.iter().find(fits) {
                     None => not_found(&format!("a verdict on {kind} {}; a case has it in `reviews`", review["spec"])),
+                    Some(_) if !review.is_object() => {
+                        let (reason, message) = ("BadRequest".into(), "the review is not an object".into());
+                        Err(ApiError { code: 400, reason, message })
+                    }
                     Some(one) => {
                         review["apiVersion"] = kind.api_version().into();
                         review["kind"] = kind.name.clone().into();

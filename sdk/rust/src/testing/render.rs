@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::fixture::FixtureLister;
 use crate::error::Error;
+use crate::need::{CertificateRequest, LiveDetail, Need};
 use crate::outcome::{
-    Action, CertificateRequest, Event, EventType, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Place,
-    Preconditions, Propagation, Refusal,
+    Action, Event, EventType, Moment, Mutation, Order, Outcome, PatchType, Place, Preconditions, Propagation, Refusal,
 };
 use crate::types::{Key, Kind, ObjectKey};
 
