@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use pintle_core::contract::manifest::{Manifest, later_contracts};
 use pintle_core::ports::guest::Usage;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -15,11 +16,15 @@ use super::settle::Settled;
 pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> String {
     let mut text = String::new();
     let manifest = plugin.manifest();
-    let _ = write!(text, "{} {}: {} bytes", manifest.name, manifest.version, plugin.bytes.len());
+    let Manifest { name, version, contract, .. } = &**manifest;
+    let _ = write!(text, "{name} {version} (contract {contract}): {} bytes", plugin.bytes.len());
     if let Some(took) = plugin.built_in {
         let _ = write!(text, ", built in {:.1} s", took.as_secs_f64());
     }
     text.push('\n');
+    if let Some(later) = later_contracts(contract) {
+        let _ = writeln!(text, "not used: {later}");
+    }
     for case in tried {
         let word = match (case.problems.is_empty(), case.is_new) {
             (false, _) => "FAILED",
@@ -106,6 +111,7 @@ pub(crate) fn json(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Val
     json!({
         "plugin": plugin.manifest().name,
         "version": plugin.manifest().version,
+        "contract": plugin.manifest().contract,
         "digest": plugin.found.digest,
         "sizeBytes": plugin.bytes.len(),
         "buildSeconds": plugin.built_in.map(|took| took.as_secs_f64()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::contract::manifest::{BuiltIn, EmptySelector, Enqueue, Manifest, NEXT_CONTRACT, To, Watch};
+use pintle_core::contract::manifest::{BuiltIn, EmptySelector, Enqueue, Manifest, To, Watch, describe_contract};
 use pintle_core::text::{Printable, bytes, table};
 use pintle_wasm::{Producer, WASI_INTERFACES};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
     line("signed", &signed(inspected));
     line("language", &producers(&found.producers.languages));
     line("made with", &producers(&found.producers.tools));
-    line("contract", &contract(&manifest.contract));
+    line("contract", &describe_contract(&manifest.contract));
     line("instances", &format!("{:?}", manifest.instances).to_lowercase());
     line("world", world(found.maps()));
     for import in &found.imports {
@@ -44,14 +44,6 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
     let _ = writeln!(text, "accepts    the contract, and of WASI 0.2 {}", accepted.join(", "));
     describe(&mut text, manifest);
     text
-}
-
-/// The contract that a component speaks, and what that means for it.
-fn contract(version: &str) -> String {
-    match version == NEXT_CONTRACT {
-        true => format!("{version}, which is not released: it may still change"),
-        false => format!("{version} ({NEXT_CONTRACT} adds to it, see wit/CHANGES.md)"),
-    }
 }
 
 fn world(maps: bool) -> &'static str {

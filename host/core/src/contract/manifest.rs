@@ -38,6 +38,36 @@ pub const SECTION: &str = "pintle:manifest";
 pub const CONTRACT_VERSIONS: &[&str] = &["0.1", "0.2"];
 /// Of these, the one that is not released: it may still change.
 pub const NEXT_CONTRACT: &str = "0.2";
+/// What each version has more than the one before it, in a few words; `wit/CHANGES.md` has all of it.
+const ADDED: &[(&str, &[&str])] = &[(
+    "0.2",
+    &[
+        "keys to wake",
+        "live reads of subresources, by field selectors and of whole objects",
+        "reviews",
+        "signatures",
+        "calls of endpoints",
+        "a clock that nobody sets",
+        "samples tied to writes",
+        "labels of runs",
+    ],
+)];
+
+/// A version of the contract in words: whether it is released, and what later versions have more, which the plugin could use.
+pub fn describe_contract(version: &str) -> String {
+    if version == NEXT_CONTRACT {
+        return format!("{version}, which is not released: it may still change");
+    }
+    later_contracts(version).map_or_else(|| version.to_owned(), |later| format!("{version} ({later})"))
+}
+
+/// What later versions of the contract have more than this one; `None` if there is no later one.
+pub fn later_contracts(version: &str) -> Option<String> {
+    let place = CONTRACT_VERSIONS.iter().position(|known| *known == version).map_or(0, |place| place + 1);
+    let later = CONTRACT_VERSIONS[place..].iter().filter_map(|version| ADDED.iter().find(|(of, _)| of == version));
+    let later: Vec<String> = later.map(|(version, added)| format!("{version} adds {}", added.join(", "))).collect();
+    (!later.is_empty()).then(|| format!("{}: see wit/CHANGES.md", later.join("; ")))
+}
 
 /// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors know.
 pub fn schema() -> serde_json::Value {
@@ -448,6 +478,20 @@ pub fn is_label(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_contract_is_described_by_what_later_ones_have_more() {
+        expect_test::expect!["0.2, which is not released: it may still change"].assert_eq(&describe_contract("0.2"));
+        expect_test::expect![[
+            r#"0.1 (0.2 adds keys to wake, live reads of subresources, by field selectors and of whole objects, reviews, signatures, calls of endpoints, a clock that nobody sets, samples tied to writes, labels of runs: see wit/CHANGES.md)"#
+        ]]
+        .assert_eq(&describe_contract("0.1"));
+        // Every version but the first adds something.
+        assert_eq!(
+            ADDED.iter().map(|(version, _)| *version).collect::<Vec<_>>(),
+            CONTRACT_VERSIONS.iter().skip(1).copied().collect::<Vec<_>>()
+        );
+    }
 
     fn minimal() -> serde_json::Value {
         serde_json::json!({

@@ -99,7 +99,7 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
     let errand_key = |name: &str| key(ObjectKey::new(namespace, name));
     let answer = match errand.spec.r#do.as_str() {
         "wake" => {
-            let tick = Key { queue: ROUNDS.into(), kind: TICK, namespace: String::new(), name: ROUNDS.into() };
+            let tick = Key::new(ROUNDS, TICK, "", ROUNDS);
             let later = Wake::after(tick, Duration::from_millis(1500));
             return Ok((Outcome::new().wake(errand_key(of)).wake(later), Some("woken".into())));
         }
@@ -188,7 +188,7 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
 
 /// The key of an errand.
 fn key(object: ObjectKey) -> Key {
-    Key { queue: ERRANDS.into(), kind: Errand::KIND, namespace: object.namespace, name: object.name }
+    Key::new(ERRANDS, Errand::KIND, object.namespace, object.name)
 }
 
 /// What the answer to a need says; a refusal is an answer too.
