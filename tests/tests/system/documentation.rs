@@ -187,7 +187,7 @@ fn wrong_commands_are_found_where_readers_copy_them() {
 }
 
 /// The columns of the README's table: built in; not yet; not yet, and off by default.
-fn table(readme: &str) -> Result<[BTreeSet<String>; 3]> {
+pub(crate) fn table(readme: &str) -> Result<[BTreeSet<String>; 3]> {
     let mut columns = [const { BTreeSet::new() }; 3];
     let section = readme.split("\n## ").find(|section| section.starts_with("Controllers\n")).context("no section")?;
     for row in section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")).skip(2) {

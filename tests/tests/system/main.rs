@@ -38,6 +38,7 @@ mod released;
 mod scenarios;
 mod serving;
 mod settle;
+mod shapes;
 mod sharing;
 mod silence;
 mod swap;
