@@ -78,11 +78,13 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
-    let (component, found) = package::package(&args.plugin).map_err(with_diff)?;
+    let (component, found) = package::package(&args.plugin, args.manifest.as_deref()).map_err(with_diff)?;
     let content = match &args.config_map {
         None => component,
         Some(to) => {
-            let proof = if args.plugin.is_dir() { Proof::default() } else { detached(&args.plugin)? };
+            // A signature is one of all bytes.
+            let is_changed = args.plugin.is_dir() || args.manifest.is_some();
+            let proof = if is_changed { Proof::default() } else { detached(&args.plugin)? };
             package::config_map(to, &component, &found, proof.of_component())?.into_bytes()
         }
     };

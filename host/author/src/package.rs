@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_build::{Built, Project};
-use pintle_wasm::Inspection;
+use pintle_wasm::{Inspection, LoadError, LoadProblem};
 use serde_json::{Map, json};
 
 use crate::crds::{self, DIFF_LINES};
@@ -27,13 +27,17 @@ pub fn component(project: &Project) -> anyhow::Result<Built> {
     Ok(built)
 }
 
-/// The component of a plugin's folder, which is built, or of a component file.
+/// The component of a plugin's folder, which is built, or of a component file. `manifest`: the file of a manifest that is added to a
+/// component file without one.
 ///
 /// # Errors
-/// It does not build, its definitions are not what its types give, no host would load it, or a file cannot be read.
-pub fn package(plugin: &Path) -> anyhow::Result<(Vec<u8>, Inspection)> {
+/// It does not build, its definitions are not what its types give, no host would load it, it has a manifest already, or a file cannot
+/// be read.
+pub fn package(plugin: &Path, manifest: Option<&Path>) -> anyhow::Result<(Vec<u8>, Inspection)> {
     let shown = plugin.display().to_string();
-    let bytes = if plugin.is_dir() {
+    let bytes = if let Some(manifest) = manifest {
+        with_manifest(plugin, manifest)?
+    } else if plugin.is_dir() {
         let project = Project::open(plugin, None)?;
         crds::check(&project, DIFF_LINES)?;
         component(&project)?.bytes
@@ -42,6 +46,28 @@ pub fn package(plugin: &Path) -> anyhow::Result<(Vec<u8>, Inspection)> {
     };
     let found = pintle_wasm::inspect(&shown, &bytes)?;
     Ok((bytes, found))
+}
+
+/// A component file with a manifest, which it must not have already.
+fn with_manifest(plugin: &Path, manifest: &Path) -> anyhow::Result<Vec<u8>> {
+    let shown = plugin.display().to_string();
+    ensure!(
+        !plugin.is_dir(),
+        "{shown} is a directory, whose manifest is its manifest.yaml: leave out --manifest, or name a component file"
+    );
+    let (json, _) = pintle_build::manifest_json(manifest)?;
+    let mut component = std::fs::read(plugin).with_context(|| format!("read {shown}"))?;
+    match pintle_wasm::inspect(&shown, &component) {
+        Err(LoadError { problem: LoadProblem::NoManifest, .. }) => {}
+        Err(why) => return Err(why.into()),
+        Ok(found) => bail!(
+            "{shown} contains a manifest already, of {} {}: leave out --manifest, or name the file that the toolchain made",
+            found.manifest.name,
+            found.manifest.version
+        ),
+    }
+    pintle_build::add_manifest(&mut component, &json);
+    Ok(component)
 }
 
 /// Namespace and name of a ConfigMap.

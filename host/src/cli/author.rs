@@ -111,6 +111,7 @@ pub struct CrdsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pintle package . -o widgets.wasm
+  pintle package component.wasm --manifest manifest.yaml -o widgets.wasm      # a component of any other toolchain
   pintle package widgets.wasm --config-map pintle/widgets -o widgets.yaml
   kubectl apply --server-side -f widgets.yaml      # without --server-side, kubectl keeps a second copy, which is too long for an annotation
 
@@ -119,6 +120,11 @@ pub struct PackageArgs {
     /// Folder of a plugin, which is built, or a component file.
     #[arg(value_name = "FOLDER|FILE", default_value = ".")]
     pub plugin: PathBuf,
+
+    /// Manifest to add to a component file that has none, as other toolchains make them. Field paths are checked, also with the
+    /// definitions in the folder `crds` beside the manifest.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
 
     /// Output file.
     #[arg(short, long, value_name = "FILE")]

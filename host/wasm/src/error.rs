@@ -105,7 +105,8 @@ pub enum LoadProblem {
     },
     /// It has no custom section `pintle:manifest`.
     #[error(
-        "the component has no manifest (custom section {:?} at its top level)",
+        "the component has no manifest (custom section {:?} at its top level); add it with `pintle package FILE --manifest \
+         manifest.yaml -o OUTPUT`",
         pintle_core::contract::manifest::SECTION
     )]
     NoManifest,

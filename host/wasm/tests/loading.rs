@@ -41,7 +41,9 @@ fn a_manifest_is_needed_once_and_must_be_right() {
     let bare = without_manifest(component("everything"));
     check(
         &bare,
-        expect![[r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)"#]],
+        expect![[
+            r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level); add it with `pintle package FILE --manifest manifest.yaml -o OUTPUT`"#
+        ]],
     );
     let twice = with_manifest(component("everything"), &minimal_manifest());
     check(&twice, expect!["plugin.wasm: the component has 2 manifests"]);
@@ -128,7 +130,9 @@ fn a_manifest_inside_a_nested_component_is_not_the_plugins_own() {
     let nested = wat::parse_str(r#"(component (component (@custom "pintle:manifest" "{}")))"#).unwrap();
     check(
         &nested,
-        expect![[r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)"#]],
+        expect![[
+            r#"plugin.wasm: the component has no manifest (custom section "pintle:manifest" at its top level); add it with `pintle package FILE --manifest manifest.yaml -o OUTPUT`"#
+        ]],
     );
 }
 

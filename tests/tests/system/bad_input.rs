@@ -212,7 +212,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "bare.wasm"],
         expect![[r#"
-        pintle: bare.wasm: the component has no manifest (custom section "pintle:manifest" at its top level)
+        pintle: bare.wasm: the component has no manifest (custom section "pintle:manifest" at its top level); add it with `pintle package FILE --manifest manifest.yaml -o OUTPUT`
     "#]],
     );
     component(folder, "field.wasm", &MANIFEST.replace("watches", "watch"), "");

@@ -83,7 +83,8 @@ const NO_END: &str =
 
 /// Of a case that gives another outcome on an instance that is not new.
 const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
-    something from run to run (a global variable, a cache, a counter), or has a clock or chance of its own (time is lister.now)";
+    something from run to run (a global variable, a cache, a counter), or has a clock or chance of its own (time is lister.now). Random numbers of WASI depend on the runs before, if the language's \
+    run-time library draws some in the first run of an instance";
 
 /// What many runs on one instance have cost.
 pub(crate) struct Cost {
