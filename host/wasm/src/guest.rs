@@ -134,8 +134,8 @@ impl WasmGuest {
                 live.store.set_epoch_deadline(QUICK_TICKS);
                 live
             }
-            None => self.instantiate(clock.clone()).await.map_err(|error| Stopped {
-                fault: fault::classify(&error, true, None),
+            None => self.instantiate(clock.clone()).await.map_err(|fault| Stopped {
+                fault,
                 usage: Usage { elapsed: clock.started.elapsed(), ..Usage::default() },
             })?,
         };
@@ -144,7 +144,7 @@ impl WasmGuest {
         Ok((Call { guest: self, started: clock.started, live, _slot: clock.slot, _ticking: ticking }, lister))
     }
 
-    async fn instantiate(&self, clock: Clock) -> wasmtime::Result<Live> {
+    async fn instantiate(&self, clock: Clock) -> Result<Live, PluginFault> {
         let alive = Alive::new(&self.n_instances);
         let state = StoreState::new(&self.limits, clock, alive, self.instance_bytes.clone());
         let mut store = Store::new(&self.shared.engine, state);
@@ -158,8 +158,12 @@ impl WasmGuest {
             Ok(UpdateDeadline::YieldCustom(1, clock.slot.clone().yield_slot().boxed()))
         });
         store.set_hostcall_fuel(copied_bytes(&self.limits));
-        let instance = self.pre.instantiate_async(&mut store).await?;
-        Ok(Live { store, instance })
+        let created = self.pre.instantiate_async(&mut store).await;
+        let stderr = store.data_mut().wasi.as_mut().and_then(|wasi| wasi.end(None));
+        match created {
+            Ok(instance) => Ok(Live { store, instance }),
+            Err(error) => Err(fault::classify(&error, true, stderr.as_deref())),
+        }
     }
 
     async fn run(&self, key: &Key, view: Arc<dyn View>) -> Run {
@@ -264,7 +268,7 @@ impl Call<'_> {
     fn finish<T>(mut self, result: wasmtime::Result<T>) -> Finished<T> {
         let state = self.live.store.data_mut();
         let mut run = state.run.take();
-        let stderr = state.wasi.as_mut().zip(run.as_mut()).and_then(|(wasi, run)| wasi.end(run));
+        let stderr = state.wasi.as_mut().and_then(|wasi| wasi.end(run.as_mut()));
         state.clock = None;
         let usage = Usage {
             elapsed: self.started.elapsed(),

@@ -3,7 +3,7 @@
 //! A wait ends at once. It moves both clocks to the time of the first timer that was waited for, so that the same view gives
 //! the same outcome, a program that sleeps sees that it slept, and no thread waits.
 //!
-//! While an instance is created, the clocks begin at 1970. The monotonic clock of an instance never goes back, also not when
+//! While an instance is created, the wall clock begins at 1970, and the monotonic clock just above zero. The monotonic clock of an instance never goes back, also not when
 //! the time of a later run is earlier.
 
 use wasmtime::Result;
@@ -21,7 +21,7 @@ const RESOLUTION_NS: u32 = 1_000;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The clocks of an instance, in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Clocks {
     /// Wall clock at the begin of the run, since 1970.
     wall: u64,
@@ -33,6 +33,13 @@ pub(super) struct Clocks {
     timers: Vec<Option<u64>>,
     /// Indexes of dropped timers.
     free: Vec<u32>,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        // Go's run-time library ends a program that reads zero from it.
+        Self { wall: 0, monotonic: RESOLUTION_NS.into(), waited: 0, timers: Vec::new(), free: Vec::new() }
+    }
 }
 
 impl Clocks {
@@ -187,6 +194,11 @@ mod tests {
         assert_eq!((clocks.wall_now(), clocks.monotonic_now()), (2_000, 5_000));
         clocks.begin(9_000);
         assert_eq!((clocks.wall_now(), clocks.monotonic_now()), (9_000, 9_000));
+    }
+
+    #[test]
+    fn the_monotonic_clock_is_never_zero() {
+        assert!(Clocks::default().monotonic_now() > 0);
     }
 
     #[test]

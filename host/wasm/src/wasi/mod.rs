@@ -57,9 +57,9 @@ struct Closed {
 }
 
 impl WasiState {
-    /// Ends a run. Returns the last lines that it wrote to stderr.
-    pub(crate) fn end(&mut self, run: &mut Run) -> Option<String> {
-        self.output.end(&mut run.logs)
+    /// Ends a run, or the creation of the instance. Returns the last lines that it wrote to stderr.
+    pub(crate) fn end(&mut self, run: Option<&mut Run>) -> Option<String> {
+        self.output.end(run.map(|run| &mut run.logs))
     }
 
     /// Whether the guest leaks handles, so that the instance is to be replaced before it reaches the limit.

@@ -36,7 +36,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    fn write(&mut self, stream: u32, bytes: &[u8], logs: &mut Logs) {
+    /// Without a log, while an instance is created, only the last lines of stderr are kept.
+    fn write(&mut self, stream: u32, bytes: &[u8], mut logs: Option<&mut Logs>) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest);
@@ -46,23 +47,23 @@ impl Output {
             let room = (MAX_LINE_BYTES + 1).saturating_sub(line.len());
             line.extend_from_slice(&more[..more.len().min(room)]);
             if end.is_some() {
-                self.end_line(stream, logs);
+                self.end_line(stream, logs.as_deref_mut());
             }
             rest = next.get(1..).unwrap_or_default();
         }
     }
 
-    fn end_line(&mut self, stream: u32, logs: &mut Logs) {
+    fn end_line(&mut self, stream: u32, logs: Option<&mut Logs>) {
         let (line, level) = match stream {
             STDERR => (&mut self.stderr, Level::Warn),
             _ => (&mut self.stdout, Level::Info),
         };
         let bytes = line.trim_ascii_end();
         if !bytes.is_empty() {
-            let has_room = logs.has_room();
-            if has_room || stream == STDERR {
+            let logs = logs.and_then(|logs| logs.has_room().then_some(logs));
+            if logs.is_some() || stream == STDERR {
                 let text = String::from_utf8_lossy(bytes);
-                if has_room {
+                if let Some(logs) = logs {
                     logs.write(level, &text);
                 }
                 if stream == STDERR {
@@ -80,9 +81,10 @@ impl Output {
         line.clear();
     }
 
-    /// Ends the run: lines without an end are complete. Returns the last lines of stderr as one, for the message of a fault.
-    pub(super) fn end(&mut self, logs: &mut Logs) -> Option<String> {
-        self.end_line(STDOUT, logs);
+    /// Ends the run, or the creation of the instance: lines without an end are complete. Returns the last lines of stderr as one, for
+    /// the message of a fault.
+    pub(super) fn end(&mut self, mut logs: Option<&mut Logs>) -> Option<String> {
+        self.end_line(STDOUT, logs.as_deref_mut());
         self.end_line(STDERR, logs);
         self.n_tail_bytes = 0;
         let tail = Vec::from(std::mem::take(&mut self.tail));
@@ -96,10 +98,7 @@ impl Wasi<'_> {
             return Err(StreamError::trap("a write of more bytes than the stream permits"));
         }
         let (state, run) = self.parts();
-        // While an instance is created there is no log.
-        if let Some(run) = run {
-            state.output.write(stream.rep(), bytes, &mut run.logs);
-        }
+        state.output.write(stream.rep(), bytes, run.map(|run| &mut run.logs));
         Ok(())
     }
 
