@@ -18,6 +18,7 @@
 //! | [`collector`] | a collector of OpenTelemetry |
 //! | [`prometheus`], [`dashboard`] | a real Prometheus, and the committed dashboard |
 //! | [`components`], [`languages`], [`authors`] | components: built-in, for tests, of every language |
+//! | [`toolchains`] | components of toolchains that know nothing of Pintle |
 //!
 //! Not here: the tests themselves (`tests/`), the simulated nodes (`host/nodes`).
 
@@ -54,6 +55,7 @@ pub mod silence;
 pub mod standby_times;
 pub mod static_pod;
 pub mod tls;
+pub mod toolchains;
 pub mod tutorial;
 pub mod webapps;
 pub mod webhook;

@@ -97,6 +97,36 @@ pub fn generate(language: Language) -> anyhow::Result<Generated> {
     Ok(generated)
 }
 
+/// Writes what `wit-bindgen go` and `wit-bindgen c` make of the WIT world `controller` of the next contract: bindings of a plugin without
+/// an SDK. For Go, with the run-time library as a module in the folder `pkg`.
+///
+/// # Errors
+/// As for [`write`].
+pub fn write_plain(language: Language, folder: &Path) -> anyhow::Result<()> {
+    let mut contract = Resolve::default();
+    let (package, _) = contract.push_path(root().join("wit/controller.wit")).context("read the contract")?;
+    let world = contract.select_world(&[package], Some("controller"))?;
+    let mut generator = match language {
+        Language::Go => wit_bindgen_go::Opts { quiet: true, ..wit_bindgen_go::Opts::default() }.build(),
+        Language::C => wit_bindgen_c::Opts::default().build(),
+    };
+    let mut files = Files::default();
+    generator.generate(&mut contract, world, &mut files)?;
+    let mut library = Generated::new();
+    if language == Language::Go {
+        add_go_runtime(&mut library)?;
+        library = library.into_iter().map(|(name, text)| (Path::new("pkg/wit").join(name), text)).collect();
+        library.insert("pkg/go.mod".into(), "module go.bytecodealliance.org/pkg\n\ngo 1.25\n".into());
+    }
+    let library = library.iter().map(|(name, text)| (name.as_path(), text.as_bytes()));
+    for (name, bytes) in files.iter().map(|(name, bytes)| (Path::new(name), bytes)).chain(library) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// Adds the run-time library.
 fn add_go_runtime(generated: &mut Generated) -> anyhow::Result<()> {
     let library = generator_sources("wit-bindgen-go")?.join("src/pkg");

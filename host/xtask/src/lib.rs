@@ -11,6 +11,7 @@ pub mod guests;
 pub mod reference;
 pub mod release;
 pub mod schema;
+pub mod toolchains;
 pub mod tools;
 pub mod tutorials;
 

@@ -53,7 +53,7 @@ pub(crate) const SHARES: [Share; 13] = [
         ],
         checks: &[],
     },
-    Share { tests: &[&["tutorials::the_page_for_an_own_kind"]], checks: &[] },
+    Share { tests: &[&["tutorials::the_page_for_an_own_kind"], &["toolchains::"]], checks: &[] },
     Share { tests: &[&["contention::two_"], &["contention::three_"], &["contention::hosts_"]], checks: &[] },
     Share { tests: &[&["install::chart::"], &["install::the_page"]], checks: &[] },
 ];

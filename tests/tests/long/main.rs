@@ -19,6 +19,7 @@ mod storm;
 mod takeover;
 mod test_programs;
 mod together;
+mod toolchains;
 mod trouble;
 mod tutorials;
 mod types;
