@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
-#[allow(dead_code, reason = "the tests use the rest")]
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod support;

@@ -54,7 +54,7 @@ fn a_manifest_is_needed_once_and_must_be_right() {
     check(
         &with_manifest(&bare, &minimal_manifest().replace("watches", "watch")),
         expect![
-            "plugin.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits`, `builtIn` at line 1 column 60"
+            "plugin.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `endpoints`, `metrics`, `limits`, `builtIn` at line 1 column 60"
         ],
     );
     check(
