@@ -159,6 +159,11 @@ pub struct PluginArgs {
     #[arg(long = "set", value_name = "CONTROLLER.SETTING=VALUE")]
     pub settings: Vec<String>,
 
+    /// The address of an endpoint that a plugin declares: `--endpoint CONTROLLER.ENDPOINT=https://HOST/PATH`, or
+    /// `{"url": URL, "tokenFile": FILE, "caFile": FILE}` with a token and the authorities of the endpoint. Repeatable.
+    #[arg(long = "endpoint", value_name = "CONTROLLER.ENDPOINT=URL")]
+    pub endpoints: Vec<String>,
+
     /// Maximum requests per second of each controller to the API server; 0 means no limit.
     #[arg(long, value_name = "N", default_value = "20", value_parser = flags::rate, allow_negative_numbers = true)]
     pub kube_api_qps: f32,

@@ -72,6 +72,7 @@ impl Host {
             shutdown_grace: args.controller_shutdown_timeout,
             fences,
             tracer,
+            outside: Arc::new(choice.outside),
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
             ..ManagerConfig::default()
         };

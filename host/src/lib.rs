@@ -22,6 +22,7 @@ mod leader;
 mod logging;
 mod oci;
 pub mod output;
+mod outside;
 mod plugin;
 mod plugins;
 mod rbac;

@@ -17,6 +17,7 @@ use pintle_core::contract::settings;
 use pintle_core::policy::controllers_flag::{ControllersFlag, UnknownControllers};
 use pintle_core::ports::guest::Guest;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
+use pintle_outside::Bindings;
 use pintle_sources::control::Base;
 use pintle_sources::wire::NotStarted;
 use pintle_sources::{FollowedFile, read_setting};
@@ -29,6 +30,7 @@ use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::flags::upstream;
 use crate::output;
+use crate::outside::{self, Secrets};
 use crate::slow::Slow;
 
 /// The reason of a controller that `*` does not start.
@@ -113,6 +115,8 @@ pub(crate) struct Choice {
     pub(crate) followed: Vec<FollowedFile>,
     /// Controllers that `--controllers` does not exclude, and that lack what they need to start.
     pub(crate) not_started: Vec<NotStarted>,
+    /// Keys, authorities and endpoints of plugins.
+    pub(crate) outside: Bindings,
 }
 
 impl Choice {
@@ -167,7 +171,11 @@ fn choose_among(
     check_names(&flag, &candidates)?;
     let excluded = candidates.iter().filter(|candidate| candidate.is_excluded(&flag));
     let excluded = excluded.map(|candidate| candidate.manifest.name.clone()).collect();
-    let (mut settings, mut followed) = parse_settings(&args.settings, &candidates)?;
+    let Given { mut settings, mut secrets, mut followed } = parse_settings(&args.settings, &candidates)?;
+    for candidate in &candidates {
+        secrets.set_flags(&candidate.manifest, tuning.secrets(&candidate.manifest))?;
+    }
+    let outside = outside::bind(secrets, &args.endpoints, candidates.iter().map(|candidate| &*candidate.manifest))?;
     let engine = engine(args)?;
     let mut chosen = Vec::new();
     let mut enabled = candidates;
@@ -208,7 +216,7 @@ fn choose_among(
         manifest.and_then(|manifest| manifest.config.get(&file.setting)).is_some_and(|setting| setting.follow)
     };
     followed.retain(follows);
-    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started, followed })
+    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started, followed, outside })
 }
 
 /// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
@@ -316,14 +324,23 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What `--set` gives.
+struct Given {
+    /// Values by controller name.
+    settings: BTreeMap<String, Map<String, Value>>,
+    /// Files of keys and authorities.
+    secrets: Secrets,
+    /// Files of settings.
+    followed: Vec<FollowedFile>,
+}
+
 /// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name. A value `{"file": "PATH"}` becomes the text of the file,
-/// where the setting allows it: the command line is the only place that may name files. Also returns the files to follow.
-fn parse_settings(
-    given: &[String],
-    candidates: &[Candidate],
-) -> anyhow::Result<(BTreeMap<String, Map<String, Value>>, Vec<FollowedFile>)> {
+/// where the setting allows it: the command line is the only place that may name files. Also returns the files to follow. Files of keys
+/// and authorities are not settings that plugins see.
+fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<Given> {
     let mut followed: Vec<FollowedFile> = Vec::new();
     let mut given_settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut secrets = Secrets::default();
     for text in given {
         let parsed = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
         let Some(((controller, name), value)) = parsed else {
@@ -343,6 +360,10 @@ fn parse_settings(
             Ok(parsed) if !is_string || !matches!(parsed, Value::Number(_) | Value::Bool(_)) => parsed,
             _ => Value::String(value.to_owned()),
         };
+        if manifest.config.get(name).is_some_and(|setting| setting.kind.is_secret()) {
+            secrets.set(manifest, name, &value, &format!("--set {text:?}"))?;
+            continue;
+        }
         let file = manifest.config.get(name).and_then(|setting| settings::file_of(setting, &value));
         let value = match file {
             Some(path) => {
@@ -363,7 +384,7 @@ fn parse_settings(
     }
     // The last one of several values counts, which may not be a file.
     followed.retain(|file| given_settings[&file.plugin][&file.setting] == *file.content);
-    Ok((given_settings, followed))
+    Ok(Given { settings: given_settings, secrets, followed })
 }
 
 /// The engine. A default cache folder that is not usable is left out; one that the operator names is an error.
@@ -474,7 +495,7 @@ mod tests {
         let set = |setting: &str, path: &str| {
             let given = [format!("p.{setting}={}", json!({ "file": path }))];
             parse_settings(&given, &[candidate()])
-                .map(|(settings, _)| settings["p"][setting].clone())
+                .map(|given| given.settings["p"][setting].clone())
                 .map_err(|why| format!("{why:#}"))
         };
         let refused = |path: &str, expected: &str| {
@@ -501,7 +522,7 @@ mod tests {
             format!("p.ca={}", json!({ "file": path }))
         };
         let followed = |given: &[String]| -> Vec<String> {
-            let (_, followed) = parse_settings(given, &[candidate()]).unwrap();
+            let Given { followed, .. } = parse_settings(given, &[candidate()]).unwrap();
             followed.into_iter().map(|file| file.content).collect()
         };
         let (one, two, text) = (file("one"), file("two"), "p.ca=text".to_owned());

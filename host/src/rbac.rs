@@ -56,7 +56,8 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
         RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         RbacOutput::Yaml => {
             let documents: Result<Vec<String>, _> = objects.iter().map(serde_norway::to_string).collect();
-            output::line(documents.context("write YAML")?.join("---\n").trim_end())
+            let notes: String = rbac::notes(&chosen).iter().map(|note| format!("# {note}\n")).collect();
+            output::line((notes + &documents.context("write YAML")?.join("---\n")).trim_end())
         }
     }
 }

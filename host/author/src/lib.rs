@@ -19,6 +19,7 @@ pub mod crds;
 pub mod definitions;
 mod drift;
 pub mod inspect;
+mod outside;
 pub mod package;
 pub mod rbac;
 pub mod rebuild;

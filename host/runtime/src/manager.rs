@@ -35,6 +35,7 @@ use pintle_core::policy::queue::Priority;
 use pintle_core::policy::readiness::{Beginning, Outage, Starting};
 use pintle_core::ports::api::{ApiReader, ApiWriters, Fences, RequestObserver, WriteFence, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
+use pintle_core::ports::outside::{Nothing, Outside};
 use pintle_core::ports::trace::RunTracer;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -92,6 +93,8 @@ pub struct ManagerConfig {
     pub fences: Option<Fences>,
     /// Records runs as traces. Default: none.
     pub tracer: Option<Arc<dyn RunTracer>>,
+    /// Keys, authorities and endpoints that the operator has bound for plugins. Default: none, so that the needs for them are denied.
+    pub outside: Arc<dyn Outside>,
     /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
     /// limit.
     pub tune: Tune,
@@ -120,6 +123,7 @@ impl Default for ManagerConfig {
             carries: Arc::new(|_| false),
             fences: None,
             tracer: None,
+            outside: Arc::new(Nothing),
             tune: Arc::new(|_| PluginOptions::default()),
         }
     }
@@ -362,6 +366,8 @@ impl Manager {
         let parts = ControllerParts {
             reader: self.reader.clone(),
             live: client.reader.unwrap_or_else(|| self.reader.clone()),
+            outside: self.config.outside.clone(),
+            fence: identity.fence,
             writer: Writer { name, api, recorder, metrics: metrics.clone(), stopped: CancellationToken::new() },
             metrics,
             clock: self.config.clock.clone(),

@@ -11,7 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use super::fields::{Field, Form, NOT_IN_FILE, OF_CONTROLLERS, SETTINGS};
+use super::fields::{ENDPOINTS, Field, Form, NOT_IN_FILE, OF_CONTROLLERS, SETTINGS};
 use super::read::{File, describe};
 
 /// A value of the file as an argument.
@@ -67,6 +67,8 @@ impl Walk<'_> {
                 }
             } else if of_controller && path.len() == 3 && name == SETTINGS {
                 self.settings(path[1], &shown, value);
+            } else if of_controller && path.len() == 3 && name == ENDPOINTS {
+                self.endpoints(path[1], &shown, value);
             } else if of_controller && path.len() <= 2 || fields.iter().any(|field| is_within(field, &path)) {
                 match value {
                     Value::Null => {}
@@ -95,7 +97,7 @@ impl Walk<'_> {
             }
         }
         if parent.len() == 2 && parent[0] == OF_CONTROLLERS {
-            siblings.push(SETTINGS);
+            siblings.extend([SETTINGS, ENDPOINTS]);
         }
         let distance = |other: &&&str| strsim::damerau_levenshtein(&other.to_lowercase(), &name.to_lowercase());
         let begins =
@@ -222,14 +224,53 @@ impl Walk<'_> {
         };
         for (setting, value) in settings {
             let mut value = value.clone();
-            // No setting is a map, so that this is a file, or an error.
-            if let Some(Value::String(path)) =
-                value.as_object_mut().filter(|map| map.len() == 1).and_then(|map| map.get_mut("file"))
-            {
-                *path = self.path(path);
+            // No setting is a map, so that these are files, or an error.
+            let is_files = |map: &Map<String, Value>| match map.len() {
+                1 => map.contains_key("file"),
+                2 => map.contains_key("certificate") && map.contains_key("key"),
+                _ => false,
+            };
+            for path in value.as_object_mut().filter(|map| is_files(map)).into_iter().flat_map(Map::values_mut) {
+                if let Value::String(path) = path {
+                    *path = self.path(path);
+                }
             }
             let (field, flag) = (format!("{shown}.{setting}"), "set".to_owned());
             self.arguments.push(Argument { field, flag, value: format!("{controller}.{setting}={value}") });
+        }
+    }
+
+    /// Endpoints of a controller, as `--endpoint` takes them: the URL, or a map with files.
+    fn endpoints(&mut self, controller: &str, shown: &str, value: &Value) {
+        let Value::Object(endpoints) = value else {
+            if !value.is_null() {
+                self.problem(shown, &format!("must be a map, not {}", describe(value)));
+            }
+            return;
+        };
+        for (endpoint, value) in endpoints {
+            let field = format!("{shown}.{endpoint}");
+            let text = match value {
+                Value::String(url) => url.clone(),
+                Value::Object(fields) => {
+                    let mut fields = fields.clone();
+                    for file in ["tokenFile", "caFile"] {
+                        if let Some(Value::String(path)) = fields.get_mut(file) {
+                            *path = self.path(path);
+                        }
+                    }
+                    Value::Object(fields).to_string()
+                }
+                other => {
+                    self.problem(
+                        &field,
+                        &format!("must be a URL or a map with url, tokenFile and caFile, not {}", describe(other)),
+                    );
+                    continue;
+                }
+            };
+            let flag = "endpoint".to_owned();
+            self.arguments.push(Argument { field, flag, value: format!("{controller}.{endpoint}={text}") });
         }
     }
 
@@ -282,7 +323,7 @@ pub(crate) fn merge(
         let id = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).map(|arg| arg.get_id().as_str());
         let of_command_line = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         // The flags that name entries of a map.
-        let adds = ["feature-gates", "set"].contains(&flag);
+        let adds = ["feature-gates", "set", "endpoint"].contains(&flag);
         let positional = flag == "plugin" && of_command_line("plugins");
         !adds && (positional || id.is_some_and(of_command_line))
     };
@@ -313,8 +354,9 @@ pub(crate) fn remark(text: &str, file: &str, arguments: &[Argument]) -> Option<S
     let mut fields: Vec<String> = Vec::new();
     for argument in arguments.iter().filter(|argument| is_named(&argument.flag)) {
         let field = format!("--{} is {}", argument.flag, argument.field);
-        // Of `--set`, only the one that is meant.
-        let is_meant = argument.flag != "set" || text.contains(&argument.value.replace('"', "\\\""));
+        // Of `--set` and `--endpoint`, only the one that is meant.
+        let is_meant =
+            !matches!(&*argument.flag, "set" | "endpoint") || text.contains(&argument.value.replace('"', "\\\""));
         if is_meant && !fields.contains(&field) {
             fields.push(field);
         }

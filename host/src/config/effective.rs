@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{ArgMatches, Command};
 use serde_json::{Map, Number, Value, json};
 
-use super::fields::{self, Field, Form, OF_CONTROLLERS, SETTINGS};
+use super::fields::{self, ENDPOINTS, Field, Form, OF_CONTROLLERS, SETTINGS};
 use super::read::{API_VERSION, KIND};
 use crate::builtins::Catalogue;
 
@@ -20,6 +20,8 @@ pub struct Effective {
     config: Map<String, Value>,
     /// Controller, setting and value.
     settings: Vec<(String, String, Value)>,
+    /// Controller, endpoint and its address with its files, which are no secrets.
+    endpoints: Vec<(String, String, Value)>,
 }
 
 impl Effective {
@@ -39,7 +41,12 @@ impl Effective {
             }
         }
         let defaults = fields.iter().filter_map(|field| Some((field.flag(), field.default.as_ref()?))).collect();
-        Self { flags: flags(command, matches, &defaults), config, settings: settings(matches) }
+        Self {
+            flags: flags(command, matches, &defaults),
+            config,
+            settings: named(matches, "settings"),
+            endpoints: named(matches, "endpoints"),
+        }
     }
 
     /// The values of all flags, defaults included.
@@ -55,6 +62,10 @@ impl Effective {
         for (controller, setting, value) in &self.settings {
             let path = [OF_CONTROLLERS, controller, SETTINGS, setting].map(str::to_owned);
             insert(&mut file, &path, if open { value.clone() } else { json!(CLASSIFIED) });
+        }
+        for (controller, endpoint, value) in &self.endpoints {
+            let path = [OF_CONTROLLERS, controller, ENDPOINTS, endpoint].map(str::to_owned);
+            insert(&mut file, &path, value.clone());
         }
         Value::Object(file)
     }
@@ -132,9 +143,9 @@ fn entry(form: Form, value: &str) -> Value {
     }
 }
 
-/// The values of `--set`, as far as they have its form.
-fn settings(matches: &ArgMatches) -> Vec<(String, String, Value)> {
-    let settings = raw(matches, "settings").into_iter().filter_map(|text| {
+/// The values of `--set` or `--endpoint`, as far as they have its form.
+fn named(matches: &ArgMatches, id: &str) -> Vec<(String, String, Value)> {
+    let settings = raw(matches, id).into_iter().filter_map(|text| {
         let (path, value) = text.split_once('=')?;
         let (controller, setting) = path.split_once('.')?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));

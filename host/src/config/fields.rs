@@ -92,6 +92,7 @@ const FIELDS: &[(&str, &str)] = &[
 pub(crate) const NOT_IN_FILE: &[(&str, &str)] = &[
     ("config", "it names the file"),
     ("set", "`controllerConfiguration.NAME.settings` has the settings of controllers"),
+    ("endpoint", "`controllerConfiguration.NAME.endpoints` has the endpoints of controllers"),
     ("check", "it starts no host"),
     ("permit-address-sharing", "it has no effect"),
     ("kube-api-content-type", "it has one valid value"),
@@ -105,6 +106,8 @@ pub(crate) const NOT_IN_FILE: &[(&str, &str)] = &[
 pub(crate) const OF_CONTROLLERS: &str = "controllerConfiguration";
 /// Within it, the values of `--set`.
 pub(crate) const SETTINGS: &str = "settings";
+/// Within it, the values of `--endpoint`.
+pub(crate) const ENDPOINTS: &str = "endpoints";
 
 /// A field that a flag sets.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use clap::Arg;
 use serde_json::{Map, Value, json};
 
-use super::fields::{self, Field, Form, OF_CONTROLLERS, SETTINGS};
+use super::fields::{self, ENDPOINTS, Field, Form, OF_CONTROLLERS, SETTINGS};
 use super::read::{API_VERSION, KIND};
 use crate::builtins::Catalogue;
 use crate::cli::Cli;
@@ -24,15 +24,25 @@ pub(super) fn of(fields: &[Field]) -> Value {
         insert(&mut properties, &field.path, property(field));
     }
     let settings = json!({
-        "type": "object", "description": "Values of settings, or {file: PATH} where the setting may be a file.",
+        "type": "object", "description": "Values of settings, {file: PATH} where the setting may be a file or is a key, or {certificate: PATH, key: PATH} of an authority.",
         "additionalProperties": {"type": ["string", "number", "boolean", "array", "object"]},
+    });
+    let files = ["tokenFile", "caFile"].map(|file| (file.to_owned(), json!({"type": "string"})));
+    let fields: Map<String, Value> = [("url".to_owned(), json!({"type": "string"}))].into_iter().chain(files).collect();
+    let endpoints = json!({
+        "type": "object", "description": "Addresses of endpoints: a URL, or a map with a file of a token and one of authorities.",
+        "additionalProperties": {"anyOf": [
+            {"type": "string"},
+            {"type": "object", "required": ["url"], "additionalProperties": false, "properties": fields},
+        ]},
     });
     let others = properties.entry(OF_CONTROLLERS).or_insert_with(|| map(Map::new()));
     for of_controller in others["properties"].as_object_mut().into_iter().flat_map(Map::values_mut) {
         of_controller["properties"][SETTINGS] = settings.clone();
+        of_controller["properties"][ENDPOINTS] = endpoints.clone();
     }
     others["additionalProperties"] = json!({
-        "type": ["object", "null"], "additionalProperties": false, "properties": {SETTINGS: settings},
+        "type": ["object", "null"], "additionalProperties": false, "properties": {SETTINGS: settings, ENDPOINTS: endpoints},
     });
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -148,9 +148,9 @@ logging: {format: xml}
             authorization.alwaysAllowPaths[1]: must be text, not 5: write it in quotes
             authentication: must be a map of fields, not "none"
             controllerConfiguration.deployment-controller.concurrentDeploymentSyncs: "0": 0 is not in 1..=2147483647
-            controllerConfiguration.deployment-controller.concurrentSyncs: unknown field; fields there are concurrentDeploymentSyncs, settings
+            controllerConfiguration.deployment-controller.concurrentSyncs: unknown field; fields there are concurrentDeploymentSyncs, settings, endpoints
             controllerConfiguration.deployment-controller.settings: must be a map, not 7
-            controllerConfiguration.widgets.prefix: unknown field; fields there are settings
+            controllerConfiguration.widgets.prefix: unknown field; fields there are settings, endpoints
             logging.format: "xml" is not one of text, json
         "#]],
     );

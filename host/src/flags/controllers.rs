@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::builder::RangedI64ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use pintle_core::contract::manifest::{FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
+use pintle_core::contract::manifest::{AuthorityPart, FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
 use pintle_core::contract::settings;
 use pintle_core::duration;
 use pintle_runtime::manager::{PluginOptions, RateLimit};
@@ -191,12 +191,15 @@ impl ControllerFlags {
     pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
         let (mut given, mut files) = (BTreeMap::new(), BTreeMap::new());
         for CarriedFlag { flag, .. } in catalogue.flags() {
+            if let Some(Given::File(file)) = self.given.get(&flag.name) {
+                files.insert(flag.name.clone(), file.clone());
+            }
+            if flag.sets.secret {
+                continue;
+            }
             let value = match self.given.get(&flag.name) {
                 Some(Given::Value(value)) => value.clone(),
-                Some(Given::File(file)) => {
-                    files.insert(flag.name.clone(), file.clone());
-                    FlagValue::Text(read(flag, file)?)
-                }
+                Some(Given::File(file)) => FlagValue::Text(read(flag, file)?),
                 None => continue,
             };
             for manifest in catalogue.manifests() {
@@ -261,6 +264,18 @@ impl Tuning {
             Some(FollowedFile { plugin: manifest.name.clone(), setting, path, check, content: content.clone() })
         };
         self.flags(&manifest.name).filter_map(file).collect()
+    }
+
+    /// Files of keys and authorities that flags give a plugin: setting, part of an authority, flag and file.
+    pub(crate) fn secrets(&self, manifest: &Manifest) -> Vec<(String, Option<AuthorityPart>, String, PathBuf)> {
+        let flags = self.catalogue.section(&manifest.name).into_iter().flat_map(|section| &section.flags);
+        let files = flags.filter_map(|flag| {
+            let setting = flag.sets.config.clone().filter(|_| flag.sets.secret)?;
+            let is_there = manifest.config.get(&setting).is_some_and(|setting| setting.kind.is_secret());
+            let file = self.files.get(&flag.name).filter(|_| is_there)?;
+            Some((setting, flag.sets.part, flag.name.clone(), file.clone()))
+        });
+        files.collect()
     }
 
     /// Given flags of the controller with this name.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("host/oci", &["host/core"]),
     ("host/serve", &["host/core"]),
     ("host/trace", &["host/core"]),
+    ("host/outside", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/client", &["host/core", "host/sources"]),
     ("host/sim", &["host/core", "host/crd"]),
@@ -65,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "host/client",
             "host/types",
             "host/trace",
+            "host/outside",
         ],
     ),
     ("sdk", &["sdk"]),
@@ -79,10 +81,11 @@ const ARROWS: [(&str, &[&str]); 23] = [
 const FOR_TESTS: [&str; 2] = ["host/xtask", "host/testing"];
 
 /// Crate, and the folders whose packages alone may use it.
-const ONLY_IN: [(&str, &[&str]); 7] = [
+const ONLY_IN: [(&str, &[&str]); 8] = [
     ("wasmtime", &["host/wasm"]),
     ("kube", &["host/kube"]),
     ("k8s-openapi", &["host/kube"]),
+    ("x509-cert", &["host/outside"]),
     ("opentelemetry", &["host/trace"]),
     ("opentelemetry_sdk", &["host/trace"]),
     ("opentelemetry-otlp", &["host/trace"]),

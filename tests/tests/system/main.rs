@@ -32,6 +32,7 @@ mod mirrors;
 mod namespaces;
 mod oci;
 mod orphans;
+mod outside;
 mod packages;
 mod preconditions;
 mod rbac;

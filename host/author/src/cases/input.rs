@@ -354,6 +354,23 @@ impl InputReview {
 }
 
 impl InputSignature {
+    /// Of a signature that was refused.
+    pub(crate) fn refused(need: &Need, error: &NeedError) -> Option<Self> {
+        let signature = Self::new(need, "")?;
+        Some(Self { answer: None, error: Some(InputError::from(error)), ..signature })
+    }
+
+    /// Makes a token useless, and keeps what a plugin can read of it; returns how many signatures that were. Certificates are public.
+    pub(crate) fn mask(&mut self) -> usize {
+        /// In base64, which readers of tokens expect.
+        const MASK: &str = "KioqKioqKio";
+        // A token has three parts, separated by dots; PEM has none.
+        let Some(answer) = self.answer.as_mut().filter(|answer| answer.matches('.').count() == 2) else { return 0 };
+        let end = answer.rfind('.').map_or(0, |dot| dot + 1);
+        answer.replace_range(end.., MASK);
+        1
+    }
+
     /// Of a signature that was made.
     pub(crate) fn new(need: &Need, answer: &str) -> Option<Self> {
         let (by, claims) = match need {
@@ -379,6 +396,12 @@ impl InputSignature {
 }
 
 impl InputCall {
+    /// Of a call that was refused.
+    pub(crate) fn refused(endpoint: &str, operation: &str, body: &str, error: &NeedError) -> Self {
+        let call = Self::new(endpoint, operation, body, Value::Null);
+        Self { error: Some(InputError::from(error)), ..call }
+    }
+
     /// Of a call that was made.
     pub(crate) fn new(endpoint: &str, operation: &str, body: &str, answer: Value) -> Self {
         let (endpoint, operation) = (endpoint.to_owned(), operation.to_owned());

@@ -14,7 +14,7 @@ use super::input::{
 };
 use super::mask;
 
-/// The case of a run. Values of Secrets, and of settings that may come from files, are masked unless `secrets` are to be shown.
+/// The case of a run. Values of Secrets, of settings that may come from files, and the signatures of tokens, are masked unless `secrets` are to be shown.
 ///
 /// # Errors
 /// What was seen cannot be said in JSON.
@@ -38,6 +38,7 @@ pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     let mut n_masked = 0;
     if !secrets {
         n_masked += mask_settings(&mut input.config, &run.manifest);
+        n_masked += input.signatures.iter_mut().map(InputSignature::mask).sum::<usize>();
     }
     let mut input = serde_json::to_value(input).context("write the input")?;
     if !secrets {
@@ -51,6 +52,14 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
     if matches!(need, Need::LiveObject { .. } | Need::LiveList { .. }) {
         // What was not found is not there, although the caches may have it.
         input.live.get_or_insert_default();
+    }
+    if let Some(refused) = answer.err().and_then(|error| InputSignature::refused(need, error)) {
+        input.signatures.push(refused);
+        return None;
+    }
+    if let (Need::Call { endpoint, operation, body, .. }, Err(error)) = (need, answer) {
+        input.calls.push(InputCall::refused(endpoint, operation, body, error));
+        return None;
     }
     let told = match (need, answer) {
         (Need::Discovery, Err(error)) => {

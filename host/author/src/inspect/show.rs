@@ -8,6 +8,7 @@ use pintle_wasm::{Producer, WASI_INTERFACES};
 use serde_json::Value;
 
 use super::{Inspected, access, gives};
+use crate::outside::{self, Request};
 
 pub(super) fn text(inspected: &Inspected<'_>) -> String {
     let found = inspected.found;
@@ -103,9 +104,18 @@ fn describe(text: &mut String, manifest: &Manifest) {
             let _ = writeln!(text, "  at most {n_series} combinations of labels each");
         }
     }
-    if !manifest.config.is_empty() {
+    let requests = outside::requests(manifest);
+    if !requests.is_empty() {
+        let _ = writeln!(text, "\noutside of the cluster, denied unless the operator binds it");
+        for Request { what, description, flag } in requests {
+            let described = if description.is_empty() { what } else { format!("{what} ({description})") };
+            let _ = writeln!(text, "  {}\n    pintle run {}", Printable(&described), Printable(&flag));
+        }
+    }
+    let settings = || manifest.config.iter().filter(|(_, setting)| !setting.kind.is_secret());
+    if settings().next().is_some() {
         let _ = writeln!(text, "\nsettings");
-        for (name, setting) in &manifest.config {
+        for (name, setting) in settings() {
             let default = match &setting.default {
                 Some(Value::String(text)) => format!("default {text:?}"),
                 Some(value) => format!("default {value}"),
@@ -292,6 +302,27 @@ mod tests {
             wasi:sockets/udp
             wasi:sockets/udp-create-socket"#]]
         .assert_eq(&listed.join("\n"));
+    }
+
+    #[test]
+    fn keys_authorities_and_endpoints_show_how_they_are_bound() {
+        let manifest = json!({
+            "name": "errand", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
+            "config": {"key": {"type": "key", "description": "Signs."}, "ca": {"type": "authority"}},
+            "endpoints": {"desk": {"description": "Knows.", "operations": ["look-up", "hide"]}},
+        });
+        let found = found(&manifest, &[]);
+        let text = text(&Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false });
+        expect_test::expect![[r#"
+            outside of the cluster, denied unless the operator binds it
+              authority ca: signs certificates
+                pintle run --set 'errand.ca={"certificate": "/path/of/ca.crt", "key": "/path/of/ca.key"}'
+              key key: signs tokens (Signs.)
+                pintle run --set 'errand.key={"file": "/path/of/key.pem"}'
+              endpoint desk: calls look-up, hide (Knows.)
+                pintle run --endpoint 'errand.desk=https://HOST/PATH'
+        "#]]
+        .assert_eq(text.split_once("at once\n\n").unwrap().1);
     }
 
     #[test]

@@ -10,9 +10,11 @@ mod rules;
 
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::policy::account::{self, Accounts};
+use pintle_core::text::Printable;
 use serde_json::{Value, json};
 
 use self::rules::Rules;
+use crate::outside;
 
 pub use self::names::Names;
 
@@ -53,6 +55,18 @@ pub struct Host {
     pub election: Option<ElectionNames>,
     /// Whether it looks for a kube-controller-manager when it starts.
     pub looks_for_kube_controller_manager: bool,
+}
+
+/// What plugins with these manifests request that no role of the API server covers, one line each, and how an operator binds it.
+pub fn notes(manifests: &[&Manifest]) -> Vec<String> {
+    let of = |manifest: &&Manifest| {
+        let name = manifest.name.clone();
+        outside::requests(manifest).into_iter().map(move |request| {
+            let line = format!("{name}: {}; not a matter of roles: pintle run {}", request.what, request.flag);
+            Printable(&line).to_string()
+        })
+    };
+    manifests.iter().flat_map(of).collect()
 }
 
 /// Roles, bindings and service accounts for plugins with these manifests.

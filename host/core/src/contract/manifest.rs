@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::schema::KindSchema;
 
-pub use built_in::{BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
+pub use built_in::{AuthorityPart, BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
 pub use fields::WrongPath;
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};

@@ -7,6 +7,7 @@ pub mod election;
 pub mod file_access;
 pub mod grants;
 pub mod lease;
+pub mod outside;
 pub mod pending;
 pub mod queue;
 pub mod ratelimit;

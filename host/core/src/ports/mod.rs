@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod guest;
+pub mod outside;
 pub mod review;
 pub mod trace;
 pub mod view;

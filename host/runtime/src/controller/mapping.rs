@@ -208,7 +208,7 @@ impl Controller {
     async fn ask(&self, change: &Mappable) -> Result<Mapped, PluginFault> {
         let version = self.version();
         let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Mapped::Enqueued) };
-        let view = cache.view(self.context(&version, None, Vec::new()));
+        let view = cache.view(self.context(&version, None, Vec::new(), &self.begin()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
         let (keys, n_objects) = (keys.into_inner(), cache.n_keys());
         let priority = if change.initial { Priority::Low } else { Priority::Normal };

@@ -43,7 +43,8 @@ use pintle_core::object::id::{Key, Kind};
 use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::pending::Pending;
-use pintle_core::ports::api::ApiReader;
+use pintle_core::ports::api::{ApiReader, WriteFence};
+use pintle_core::ports::outside::Outside;
 use pintle_core::ports::trace::RunTracer;
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -73,6 +74,10 @@ pub(crate) struct ControllerParts {
     pub(crate) reader: Arc<dyn ApiReader>,
     /// Live reads as the plugin, for its needs.
     pub(crate) live: Arc<dyn ApiReader>,
+    /// Keys, authorities and endpoints that the operator has bound.
+    pub(crate) outside: Arc<dyn Outside>,
+    /// Bounds calls of endpoints in time, as it does the writes.
+    pub(crate) fence: Option<Arc<dyn WriteFence>>,
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
@@ -107,6 +112,8 @@ pub(crate) struct Controller {
     resource_uid: Mutex<String>,
     reader: Arc<dyn ApiReader>,
     live: Arc<dyn ApiReader>,
+    outside: Arc<dyn Outside>,
+    fence: Option<Arc<dyn WriteFence>>,
     writer: Writer,
     metrics: PluginMetrics,
     clock: WallClock,
@@ -194,6 +201,8 @@ impl Controller {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
             live: parts.live,
+            outside: parts.outside,
+            fence: parts.fence,
             metrics: parts.metrics.clone(),
             inner: Mutex::new(ControllerState {
                 queues,

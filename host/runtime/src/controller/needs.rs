@@ -4,6 +4,10 @@
 //! 1. A read that is not granted does not leave the process; its answer is `NotGranted`.
 //! 2. Answers are bounded in bytes: each, those of a run, and those of all runs of the plugin.
 //! 3. A read has a deadline.
+//!
+//! Signatures and calls are in `outside`.
+
+mod outside;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -13,14 +17,16 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::contract::outcome::{Answers, CertificateRequest, LiveDetail, Need, NeedError};
+use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError};
 use pintle_core::object::field::{FieldMask, FieldPathError};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
 use pintle_core::object::texts::Projection;
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::is_path_segment;
-use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget};
+use pintle_core::policy::outside::{self as decide, refused as refusal};
+use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget, WriteFence};
+use pintle_core::ports::outside::Outside;
 
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +34,7 @@ use super::PluginCache;
 use crate::held::{Account, Held};
 use crate::throttle::patiently;
 use crate::traces::RunTrace;
-use crate::writer::{Members, Rights, quote};
+use crate::writer::{Members, NOT_GRANTED, Rights, quote};
 
 /// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
@@ -56,6 +62,10 @@ pub(crate) struct Source<'a> {
     pub(crate) manifest: &'a Manifest,
     /// The record of the run, if it is recorded.
     pub(crate) trace: Option<&'a RunTrace>,
+    /// Keys, authorities and endpoints.
+    pub(crate) outside: &'a dyn Outside,
+    /// Bounds calls in time, as it bounds writes: they have effects.
+    pub(crate) fence: Option<&'a dyn WriteFence>,
 }
 
 /// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
@@ -63,6 +73,8 @@ pub(crate) struct Answered {
     pub(crate) answers: Answers,
     held: Held,
     max_held_bytes: u64,
+    /// Signatures and calls of the run so far.
+    n_outside: usize,
 }
 
 /// The runs of the plugin hold as many bytes as they may, so that not even the needs fit.
@@ -77,7 +89,7 @@ impl std::fmt::Display for Crowded {
 
 impl Answered {
     pub(crate) fn new(account: &Arc<Account>) -> Self {
-        Self { answers: Answers::new(), held: account.open(), max_held_bytes: account.max_bytes() }
+        Self { answers: Answers::new(), held: account.open(), max_held_bytes: account.max_bytes(), n_outside: 0 }
     }
 
     /// Adds an answer, or, if there is no room for it, an error instead.
@@ -113,7 +125,7 @@ impl Source<'_> {
         tokio::select! {
             biased;
             () = self.stopped.cancelled() => {
-                Err(NeedError { code: 0, reason: "Stopping".into(), message: "the controller stops".into() })
+                Err(refusal("Stopping", "the controller stops"))
             }
             answer = patiently(self.stopped, self.repeated, send) => answer.map_err(refused),
         }
@@ -139,12 +151,14 @@ pub(crate) async fn perform(
     let needs: Vec<_> = needs
         .into_iter()
         .map(|need| {
-            let denied = denied(&need, rights);
+            let denied = denied(&need, source, rights);
             n_denied += usize::from(denied.is_some());
-            (need, denied)
+            let refused = denied.or_else(|| outside::refused_before(&need, &mut answered.n_outside));
+            (need, refused)
         })
         .collect();
-    if let Some(denied) = needs.iter().find_map(|(_, denied)| denied.as_ref()) {
+    let is_denial = |refused: &&NeedError| refused.reason == NOT_GRANTED;
+    if let Some(denied) = needs.iter().filter_map(|(_, refused)| refused.as_ref()).find(is_denial) {
         let (plugin, key, error) = (&rights.manifest.name, rights.key, &denied.message);
         // The full error once: a grant that is missing stays missing.
         if rights.view.attempt() == 0 {
@@ -178,22 +192,14 @@ pub(crate) async fn perform(
 }
 
 /// The denial of a need, if it is not granted.
-fn denied(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
+fn denied(need: &Need, source: &Source<'_>, rights: &Rights<'_>) -> Option<NeedError> {
     let plugin = &rights.manifest.name;
-    let unbound = match need {
-        Need::SignJwt { key: by, .. } | Need::SignCertificate(CertificateRequest { authority: by, .. }) => {
-            Some(format!("setting {by:?}"))
-        }
-        Need::Call { endpoint, .. } => Some(format!("endpoint {endpoint:?}")),
-        _ => None,
-    };
-    if let Some(what) = unbound {
-        let message = format!("the operator has not bound {what} of plugin {plugin}");
-        return Some(NeedError { code: 0, reason: "NotGranted".into(), message });
+    if decide::is_outside(need) {
+        return outside::unbound(need, source.outside, plugin);
     }
     rights.ask(need).err().map(|denial| {
         let message = cut(&denial.message(plugin), MAX_DENIAL_BYTES).to_owned();
-        NeedError { code: 0, reason: "NotGranted".into(), message }
+        NeedError { code: 0, reason: NOT_GRANTED.into(), message }
     })
 }
 
@@ -241,6 +247,7 @@ async fn traced_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>
 async fn bounded_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>) -> Result<String, NeedError> {
     match denied {
         Some(denial) => Err(denial),
+        None if decide::is_outside(need) => outside::perform(need, source).await,
         None => tokio::time::timeout(READ_DEADLINE, read(need, source)).await.unwrap_or_else(|_| Err(too_slow())),
     }
 }
@@ -296,10 +303,8 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             let body = whole_review(kind, object).map_err(malformed)?;
             source.read(|| reader.review(&resource, namespace, &body)).await?.into_string()
         }
-        // Denied before.
-        Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => {
-            return Err(NeedError { code: 0, reason: "NotGranted".into(), message: "nothing is bound".into() });
-        }
+        // Not reads of the API server; see `bounded_read`.
+        Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => outside::perform(need, source).await?,
         Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
         Need::Discovery => {
             // Aggregated discovery is two requests.
@@ -427,6 +432,7 @@ mod tests {
     use pintle_core::object::id::ObjectKey;
     use pintle_core::policy::grants::Grants;
     use pintle_core::ports::api::ListPage;
+    use pintle_core::ports::outside::Nothing;
     use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
     use serde_json::json;
 
@@ -447,6 +453,8 @@ mod tests {
             repeated: &|| (),
             manifest: &manifest,
             trace: None,
+            outside: &Nothing,
+            fence: None,
         };
         let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
         perform(needs, answered, &source, &rights).await?;
@@ -482,6 +490,8 @@ mod tests {
             repeated: &|| (),
             manifest: &manifest,
             trace: None,
+            outside: &Nothing,
+            fence: None,
         };
         let account = Account::new(1 << 20);
         perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
@@ -544,6 +554,8 @@ mod tests {
             repeated: &|| (),
             manifest: &manifest,
             trace: None,
+            outside: &Nothing,
+            fence: None,
         };
         let kind: Kind = "v1/Secret".parse().unwrap();
         let of = |n_bytes: usize| Need::live_object(kind.clone(), ObjectKey::new("one", &n_bytes.to_string()));
@@ -596,6 +608,8 @@ mod tests {
             repeated: &|| (),
             manifest: &manifest,
             trace: None,
+            outside: &Nothing,
+            fence: None,
         };
         let kind = |name: &str| Kind::new("", "v1", name);
         let list = |detail| Need::LiveList {
@@ -694,6 +708,8 @@ mod tests {
             repeated: &|| (),
             manifest: &manifest,
             trace: None,
+            outside: &Nothing,
+            fence: None,
         };
         assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
         let lines: Vec<String> = answered

@@ -121,6 +121,13 @@ impl RunResult {
     }
 }
 
+/// When a run began, by the wall clock and since the host started.
+#[derive(Clone, Debug)]
+pub(super) struct Began {
+    now: String,
+    uptime: Duration,
+}
+
 /// The last call of a run: its input and its result.
 struct LastCall {
     view: Arc<dyn View>,
@@ -174,6 +181,8 @@ impl Controller {
         trace: Option<&RunTrace>,
     ) -> RunResult {
         let mut answered = Answered::new(&self.held);
+        // All rounds see the same time: a need that contains it is asked for once.
+        let began = self.begin();
         let repeated = || self.metrics.repeated("GET");
         let manifest = version.manifest();
         let source = Source {
@@ -183,9 +192,11 @@ impl Controller {
             repeated: &repeated,
             manifest,
             trace,
+            outside: &*self.outside,
+            fence: self.fence.as_deref(),
         };
         for _ in 0..MAX_ROUNDS {
-            let context = self.context(version, Some(key), answered.answers.clone());
+            let context = self.context(version, Some(key), answered.answers.clone(), &began);
             let (view, beside) = views(&**cache, context, sample.as_ref());
             let run = call(version, key, view.clone(), trace).await;
             self.metrics.used(run.usage, &version.limits);
@@ -251,9 +262,14 @@ impl Controller {
         self.fault_counted(&mut inner, key, FaultKind::Grant, &text, first);
     }
 
+    /// The time of a run that begins now.
+    pub(super) fn begin(&self) -> Began {
+        Began { now: self.wall_time(), uptime: dispatch::now().saturating_duration_since(self.host_started) }
+    }
+
     /// Inputs of a run besides the caches; of a mapping, without a key.
-    pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers) -> RunContext {
-        let (now, uptime) = (self.wall_time(), dispatch::now().saturating_duration_since(self.host_started));
+    pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers, began: &Began) -> RunContext {
+        let Began { now, uptime } = began.clone();
         let inner = self.inner.lock();
         RunContext {
             now,

@@ -69,6 +69,8 @@ impl Fixture {
         let mut parts = ControllerParts {
             reader: reader.clone(),
             live: reader,
+            outside: Arc::new(pintle_core::ports::outside::Nothing),
+            fence: None,
             writer: Writer {
                 name: "widgets".into(),
                 api: api.clone(),
@@ -495,6 +497,33 @@ async fn needs_are_answered_in_a_second_round() {
     expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted | ["example.com/v1"]"#]]
         .assert_eq(state.get("answers").unwrap());
     assert_eq!(*fixture.cache.refreshed.lock(), [Duration::ZERO], "a need for discovery requires a fresh one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_rounds_of_a_run_see_the_time_at_which_it_began() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let times = seen.clone();
+    let granted = manifest(|m| m["grants"] = serde_json::json!([{"verbs": ["get"], "kinds": [], "paths": ["/*"]}]));
+    let guest = FakeGuest::new(granted, move |_, view| {
+        times.lock().push((view.now().to_owned(), view.uptime()));
+        let need = Need::RawPath(format!("/{}", view.now()));
+        match view.answer(&need) {
+            None => Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() })),
+            Some(_) => done(),
+        }
+    });
+    let n_reads = AtomicUsize::new(0);
+    let server = FakeServer::answering_needs();
+    let fixture = Fixture::with_parts(guest, FakeWriter::agreeable(), server, |parts| {
+        // A clock that shows another second each time.
+        parts.clock = Arc::new(move || {
+            let second = n_reads.fetch_add(1, Ordering::Relaxed);
+            jiff::Timestamp::from_second(1_700_000_000 + second as i64).unwrap()
+        });
+    });
+    fixture.run_until_idle(&["a"]).await;
+    let seen = seen.lock();
+    assert!(seen.len() == 2 && seen[0] == seen[1], "{seen:?}");
 }
 
 #[tokio::test(start_paused = true)]

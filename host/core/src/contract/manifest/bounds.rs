@@ -3,11 +3,12 @@
 //!
 //! The built-in plugins need a fraction of each bound.
 
-use super::{Backoff, Manifest, Metric, Number, Queue, Watch};
+use super::{Backoff, Endpoint, Manifest, Metric, Number, Queue, Watch, is_label};
 
 /// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
 const MAX_QUEUES: usize = 16;
+const MAX_ENDPOINTS: usize = 16;
 /// Maximum rules of a watch. Each is evaluated for every change.
 const MAX_RULES: usize = 64;
 /// Maximum fields that the rules of a watch compare, all rules together.
@@ -44,6 +45,22 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     items("grants", manifest.grants.len(), MAX_ITEMS)?;
     items("config", manifest.config.len(), MAX_ITEMS)?;
     items("metrics", manifest.metrics.len(), MAX_ITEMS)?;
+    items("endpoints", manifest.endpoints.len(), MAX_ENDPOINTS)?;
+    for (endpoint, Endpoint { operations, .. }) in &manifest.endpoints {
+        if !is_label(endpoint) {
+            return Err(format!("endpoints: {endpoint:?} must be lower-case letters, digits and '-', at most 63"));
+        }
+        items(&format!("endpoints.{endpoint}.operations"), operations.len(), MAX_ITEMS)?;
+        // An operation is the last part of the path of a URL.
+        let is_operation = |name: &str| {
+            (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        if let Some(wrong) = operations.iter().find(|name| !is_operation(name)) {
+            return Err(format!(
+                "endpoints.{endpoint}.operations: {wrong:?} must be letters, digits and '-', at most {MAX_NAME_BYTES}"
+            ));
+        }
+    }
     for (i, watch) in manifest.watches.iter().enumerate() {
         check_watch(watch).map_err(|why| format!("watches[{i}].{why}"))?;
     }

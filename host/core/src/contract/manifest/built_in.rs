@@ -173,9 +173,26 @@ pub struct Sets {
     /// The setting (of `config`) that it sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// Whether the setting is of type `key` or `authority`, so that the value is the path of a file which the plugin does not see; a
+    /// `file`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
+    /// Of an authority, which file it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<AuthorityPart>,
     /// Whether it enables or disables the plugin; a `bool`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runs: bool,
+}
+
+/// The files of an authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthorityPart {
+    /// Its certificate.
+    Certificate,
+    /// Its private key.
+    Key,
 }
 
 /// A feature gate of Kubernetes. Stage and lock of a gate are upstream's and the same for all controllers.
@@ -337,6 +354,9 @@ impl Sets {
                 return Err("runs: the flag needs a default".to_owned());
             }
         }
+        if self.secret || self.part.is_some() {
+            return self.check_secret(kind, manifest);
+        }
         if let Some(name) = &self.config {
             let Some(setting) = manifest.config.get(name) else {
                 return Err(format!("config: there is no setting {name:?}"));
@@ -357,6 +377,21 @@ impl Sets {
             }
         }
         Ok(())
+    }
+}
+
+impl Sets {
+    /// Targets of the file of a key, or of one of the two files of an authority.
+    fn check_secret(&self, kind: FlagType, manifest: &Manifest) -> Result<(), String> {
+        let setting = self.config.as_ref().and_then(|name| manifest.config.get(name)).map(|setting| setting.kind);
+        match (kind, setting, self.part) {
+            _ if !self.secret => Err("part: is for files of authorities, with secret: true".to_owned()),
+            (FlagType::File, Some(SettingType::Key), None) | (FlagType::File, Some(SettingType::Authority), Some(_)) => Ok(()),
+            (FlagType::File, Some(SettingType::Authority), None) => {
+                Err("part: write certificate or key for a setting of type authority".to_owned())
+            }
+            _ => Err("secret: is for a flag of type file and a setting (config) of type key, or of type authority with its part".to_owned()),
+        }
     }
 }
 
@@ -533,6 +568,43 @@ mod tests {
             typed("string", json!(null), json!({"config": "x"})),
             expect![[r#"builtIn.flags[0].sets.config: there is no setting "x""#]],
         );
+    }
+
+    #[test]
+    fn a_flag_names_the_file_of_a_key_or_one_of_the_files_of_an_authority() {
+        let check = |kind: &str, sets: Value, expect: Expect| {
+            let manifest = json!({
+                "name": "widgets", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
+                "config": {"key": {"type": "key"}, "ca": {"type": "authority"}, "text": {"type": "string"}},
+                "builtIn": {"flags": [{"name": "widget-file", "type": kind, "help": "A file.", "sets": sets}]},
+            });
+            let text = match Manifest::parse(manifest.to_string().as_bytes()) {
+                Ok(_) => "ok".to_owned(),
+                Err(why) => why.to_string().replace("the manifest is not valid: builtIn.flags[0].sets.", ""),
+            };
+            expect.assert_eq(&text);
+        };
+        check("file", json!({"config": "key", "secret": true}), expect!["ok"]);
+        check("file", json!({"config": "ca", "secret": true, "part": "certificate"}), expect!["ok"]);
+        let is_for = expect![
+            "secret: is for a flag of type file and a setting (config) of type key, or of type authority with its part"
+        ];
+        check("file", json!({"config": "text", "secret": true}), is_for);
+        let is_for = expect![
+            "secret: is for a flag of type file and a setting (config) of type key, or of type authority with its part"
+        ];
+        check("string", json!({"config": "key", "secret": true}), is_for);
+        check(
+            "file",
+            json!({"config": "ca", "secret": true}),
+            expect!["part: write certificate or key for a setting of type authority"],
+        );
+        check(
+            "file",
+            json!({"config": "ca", "part": "key"}),
+            expect!["part: is for files of authorities, with secret: true"],
+        );
+        check("file", json!({"config": "key"}), expect![[r#"config: setting "key" has another type than the flag"#]]);
     }
 
     #[test]

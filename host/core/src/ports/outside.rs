@@ -1,0 +1,91 @@
+//! What the operator has bound for plugins outside of the API server: keys and authorities that sign, endpoints that are called.
+//!
+//! Invariants:
+//! 1. What is not bound does not exist for a plugin: a lookup gives `None`, and the need is denied.
+//! 2. Neither keys nor credentials leave an implementation; answers are tokens, certificates and bodies.
+//!
+//! The decisions (`policy::outside`) are separate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::outcome::{CertificateRequest, NeedError};
+
+/// The answer to a need, or its refusal.
+pub type OutsideAnswer = Result<String, NeedError>;
+
+/// What the operator has bound, by the name of a plugin and the name that its manifest declares.
+pub trait Outside: Send + Sync {
+    /// The key of a setting of type `key`.
+    fn key(&self, plugin: &str, setting: &str) -> Option<Arc<dyn SigningKey>>;
+    /// The authority of a setting of type `authority`.
+    fn authority(&self, plugin: &str, setting: &str) -> Option<Arc<dyn Authority>>;
+    /// An endpoint.
+    fn endpoint(&self, plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>>;
+    /// What is bound for a plugin, for humans: never contents.
+    fn bound(&self, plugin: &str) -> Vec<Bound>;
+}
+
+/// Signs JSON Web Tokens.
+pub trait SigningKey: Send + Sync {
+    /// A compact JWS of these claims, which are a JSON object.
+    ///
+    /// # Cancel safety
+    /// Safe: a signature that nobody receives has no effect.
+    fn sign(&self, claims: String) -> BoxFuture<'static, OutsideAnswer>;
+}
+
+/// Signs certificates.
+pub trait Authority: Send + Sync {
+    /// The certificate in PEM.
+    ///
+    /// # Cancel safety
+    /// Safe: a certificate that nobody receives has no effect.
+    fn sign(&self, request: CertificateRequest) -> BoxFuture<'static, OutsideAnswer>;
+}
+
+/// An endpoint that operations are sent to.
+pub trait Endpoint: Send + Sync {
+    /// Sends the operation once; the answer is JSON. It ends within the timeout.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the operation took place.
+    fn call<'a>(&'a self, operation: &'a str, body: &'a str, timeout: Duration) -> BoxFuture<'a, OutsideAnswer>;
+}
+
+/// Something bound, for humans.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bound {
+    /// `key`, `authority` or `endpoint`.
+    pub kind: String,
+    /// The name that the manifest declares.
+    pub name: String,
+    /// The files, or the URL.
+    pub place: String,
+}
+
+/// Nothing is bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Outside for Nothing {
+    fn key(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn SigningKey>> {
+        None
+    }
+
+    fn authority(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn Authority>> {
+        None
+    }
+
+    fn endpoint(&self, _plugin: &str, _endpoint: &str) -> Option<Arc<dyn Endpoint>> {
+        None
+    }
+
+    fn bound(&self, _plugin: &str) -> Vec<Bound> {
+        Vec::new()
+    }
+}

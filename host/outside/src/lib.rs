@@ -1,0 +1,31 @@
+//! What the operator binds for plugins outside of the API server: keys and authorities in files, endpoints at URLs.
+//!
+//! ```text
+//! need ──> Bindings (by plugin and name) ──> key, authority ──files that may change──> token, certificate
+//!                                        └─> endpoint ──HTTPS──> JSON
+//! ```
+//!
+//! *Invariants*:
+//! 1. Keys and credentials stay in this crate: neither answers nor errors nor logs contain them.
+//! 2. No certificate is one of an authority, whatever the request contains.
+//! 3. A call is sent once, to the bound address alone: no redirects, no proxies, no repetition.
+//! 4. Files are read again when they are used, at most once in [`LOOK_INTERVAL`]; what cannot be used changes nothing.
+//!
+//! Not here: the decisions (`pintle_core::policy::outside`), and who may ask (`pintle_runtime`).
+
+mod authority;
+mod bindings;
+mod endpoint;
+mod files;
+mod jwt;
+mod keys;
+mod request;
+mod usages;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+pub use bindings::{Bindings, Secret, secret};
+pub use endpoint::EndpointConfig;
+pub use files::{BindError, LOOK_INTERVAL, MAX_FILE_BYTES};
