@@ -47,7 +47,7 @@ struct Settings {
     duration_seconds: u64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((request, mut document)) = lister.get_document::<Request>("", &key.name)? else {
         return Ok(Outcome::new());
     };

@@ -48,7 +48,7 @@ struct Failures {
     last: f64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == "daemonset-node-updates" { of_node(key, lister) } else { of_set(key, lister) }
 }
 

@@ -38,7 +38,7 @@ struct Settings {
     max_endpoints_per_slice: usize,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == "topology" { nodes_changed(lister) } else { service(key, lister) }
 }
 

@@ -45,7 +45,7 @@ struct Settings {
     downscale_stabilization: u64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let state = format!("recommendations/{}/{}", key.namespace, key.name);
     let Some(hpa) = lister.get::<Autoscaler>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new().forget(state));

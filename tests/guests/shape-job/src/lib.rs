@@ -56,7 +56,7 @@ struct Failures {
     last: f64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == "job_orphan_pod" {
         let pod = lister.get::<Pod>(&key.namespace, &key.name)?;
         return Ok(Outcome::new().step(Step::sequential(pod.iter().map(without_finalizer))));

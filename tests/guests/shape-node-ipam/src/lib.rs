@@ -20,7 +20,7 @@ struct Settings {
     node_mask_size: u8,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let settings: Settings = lister.config()?;
     let mut reserved: BTreeMap<String, String> = match lister.state(RESERVED) {
         Some(text) => serde_json::from_str(&text).map_err(|error| Error::Terminal(error.to_string()))?,

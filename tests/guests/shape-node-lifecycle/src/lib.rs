@@ -31,7 +31,7 @@ struct Settings {
     grace_period: u64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == PODS { pods_of(&key.name, lister) } else { all_nodes(lister) }
 }
 

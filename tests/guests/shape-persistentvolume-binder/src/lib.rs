@@ -68,7 +68,7 @@ struct Status {
 
 const CLAIMS: &str = "claims";
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == CLAIMS { claim(key, lister) } else { volume(key, lister) }
 }
 

@@ -38,7 +38,7 @@ pintle_sdk::types!(
     "v1/Pod": ["spec.containers.resources.requests": BTreeMap<String, Quantity>, "status.phase"],
 );
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((quota, mut document)) = lister.get_document::<Quota>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
     };

@@ -22,7 +22,7 @@ struct Planned {
     since: f64,
 }
 
-fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let state = format!("evict/{}/{}", key.namespace, key.name);
     let planned: Option<Planned> = match lister.state(&state) {
         Some(text) => Some(serde_json::from_str(&text).map_err(|error| Error::Terminal(error.to_string()))?),
