@@ -220,7 +220,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "field.wasm"],
         expect![[r#"
-        pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `metrics`, `limits`, `builtIn` at line 1 column 62
+        pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `endpoints`, `metrics`, `limits`, `builtIn` at line 1 column 62
     "#]],
     );
     component(folder, "contract.wasm", &MANIFEST.replace("0.1", "7.0"), "");
@@ -528,7 +528,7 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["dev", "--controllers", "garbagecollector", "--enable-garbage-collector=false"],
         expect![[r#"
-        pintle: --controllers="garbagecollector" enables no controller; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller
+        pintle: --controllers="garbagecollector" enables no controller; known are deployment-controller, garbage-collector-controller, namespace-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller; garbage-collector-controller does not start: --enable-garbage-collector is false; --enable-garbage-collector=true starts it
     "#]],
     );
 }
