@@ -16,6 +16,7 @@ use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::contract::settings;
 use pintle_core::policy::controllers_flag::{ControllersFlag, UnknownControllers};
 use pintle_core::ports::guest::Guest;
+use pintle_core::ports::outside::Outside as _;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
 use pintle_outside::Bindings;
 use pintle_sources::control::Base;
@@ -64,6 +65,7 @@ impl Candidate {
         flag: &ControllersFlag,
         tuning: &Tuning,
         settings: &BTreeMap<String, Map<String, Value>>,
+        outside: &Bindings,
     ) -> Option<NotStarted> {
         let name = &self.manifest.name;
         if self.is_excluded(flag) {
@@ -75,7 +77,10 @@ impl Candidate {
         }
         let (given, of_flags) = (settings.get(name), tuning.settings(&self.manifest));
         tuning.hindrance(name, |setting| {
-            given.is_some_and(|given| given.contains_key(setting)) || of_flags.contains_key(setting)
+            given.is_some_and(|given| given.contains_key(setting))
+                || of_flags.contains_key(setting)
+                || outside.key(name, setting).is_some()
+                || outside.authority(name, setting).is_some()
         })
     }
 
@@ -180,7 +185,7 @@ fn choose_among(
     let mut chosen = Vec::new();
     let mut enabled = candidates;
     let mut not_started = Vec::new();
-    enabled.retain(|candidate| match candidate.hindrance(&flag, &tuning, &settings) {
+    enabled.retain(|candidate| match candidate.hindrance(&flag, &tuning, &settings, &outside) {
         None => candidate.is_enabled(&flag),
         Some(of) => {
             tracing::info!(plugin = of.plugin, reason = of.reason, "does not start: {}", of.message);
@@ -428,6 +433,7 @@ mod tests {
     use clap::Parser as _;
     use serde_json::json;
 
+    use pintle_outside::Secret;
     use pintle_sources::MAX_SETTING_BYTES;
 
     use super::*;
@@ -464,7 +470,7 @@ mod tests {
         let tuning = ControllerFlags::default().read(Catalogue::carried()).unwrap();
         let hindrance = |candidate: &Candidate, list: &str| {
             let flag = list.parse::<ControllersFlag>().unwrap();
-            let hindrance = candidate.hindrance(&flag, &tuning, &BTreeMap::new());
+            let hindrance = candidate.hindrance(&flag, &tuning, &BTreeMap::new(), &Bindings::default());
             (candidate.is_enabled(&flag), hindrance.map(|of| format!("{}: {}", of.reason, of.message)))
         };
         let by_default =
@@ -481,6 +487,31 @@ mod tests {
             assert_eq!(hindrance(&off(true), list), expected, "{list}");
         }
         assert_eq!(hindrance(&off(false), "*"), (true, None), "a component that the operator names runs");
+    }
+
+    #[test]
+    fn a_controller_that_requires_a_key_starts_once_one_is_bound() {
+        let mut candidate = candidate();
+        let manifest = json!({
+            "name": "tokens-controller", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
+            "config": {"key": {"type": "key", "optional": true}}, "builtIn": {"requires": ["key"]},
+        });
+        candidate.manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        candidate.builtin = true;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key.pem");
+        std::fs::write(&file, include_str!("../outside/src/testdata/p256-pkcs8.pem")).unwrap();
+        let tuning = ControllerFlags::default().read(Catalogue::carried()).unwrap();
+        let reason = |outside: &Bindings| {
+            let hindrance = candidate.hindrance(&"*".parse().unwrap(), &tuning, &BTreeMap::new(), outside);
+            hindrance.map(|of| of.reason)
+        };
+        let mut outside = Bindings::default();
+        assert_eq!(reason(&outside).as_deref(), Some("MissingSetting"));
+        outside.bind_secret("others", "key", Secret::Key { file: file.clone() }).unwrap();
+        assert_eq!(reason(&outside).as_deref(), Some("MissingSetting"), "the key of another plugin");
+        outside.bind_secret("tokens-controller", "key", Secret::Key { file }).unwrap();
+        assert_eq!(reason(&outside), None);
     }
 
     #[test]
