@@ -149,3 +149,62 @@ fn mask_settings(config: &mut Map<String, Value>, manifest: &Manifest) -> usize 
     }
     n_masked
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_core::contract::outcome::CertificateRequest;
+    use pintle_core::object::id::{Key, Kind, ObjectKey};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn signatures_and_calls_come_with_their_refusals_and_tokens_without_their_signature() {
+        let key = Key { queue: "q".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
+        let mut input = Input::of(&key, "2026-01-01T00:00:00Z");
+        let jwt = |name: &str| Need::SignJwt { key: name.into(), claims: r#"{"sub":"ann"}"#.into() };
+        let certificate = Need::SignCertificate(CertificateRequest {
+            authority: "ca".into(),
+            request: "REQUEST".into(),
+            usages: Vec::new(),
+            not_before: String::new(),
+            not_after: String::new(),
+        });
+        let call = |operation: &str| Need::Call {
+            endpoint: "desk".into(),
+            operation: operation.into(),
+            body: r#"{"name":"ann"}"#.into(),
+            timeout: None,
+        };
+        let error = |code, reason: &str| NeedError { code, reason: reason.into(), message: "no".into() };
+        for (need, answer) in [
+            (jwt("key"), Ok("head.claims.signature")),
+            (jwt("other"), Err(error(0, "NotGranted"))),
+            (certificate, Ok("-----BEGIN CERTIFICATE-----")),
+            (call("look-up"), Ok(r#"{"place":"here"}"#)),
+            (call("hide"), Err(error(404, "NotFound"))),
+        ] {
+            let answer = answer.map(Arc::<str>::from);
+            assert_eq!(take_in(&mut input, &need, answer.as_ref()), None);
+        }
+        assert_eq!(input.signatures.iter_mut().map(InputSignature::mask).sum::<usize>(), 1);
+        let saved = serde_json::to_value(&input).unwrap();
+        let refused = |code: u16, reason: &str| json!({"code": code, "reason": reason, "message": "no"});
+        assert_eq!(
+            saved["signatures"],
+            json!([
+                {"by": "key", "claims": {"sub": "ann"}, "answer": "head.claims.KioqKioqKio"},
+                {"by": "other", "claims": {"sub": "ann"}, "error": refused(0, "NotGranted")},
+                {"by": "ca", "answer": "-----BEGIN CERTIFICATE-----"},
+            ])
+        );
+        let body = json!({"name": "ann"});
+        assert_eq!(
+            saved["calls"],
+            json!([
+                {"endpoint": "desk", "operation": "look-up", "body": body, "answer": {"place": "here"}},
+                {"endpoint": "desk", "operation": "hide", "body": body, "answer": null, "error": refused(404, "NotFound")},
+            ])
+        );
+    }
+}

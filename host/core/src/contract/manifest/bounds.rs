@@ -188,6 +188,33 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_have_names_and_operations_that_are_parts_of_a_path() {
+        let endpoint = |name: &str, operations: Value, expect: Expect| {
+            check(|m| m["endpoints"] = json!({name: {"operations": operations}}), expect);
+        };
+        endpoint("desk", json!(["look-up", "LookUp2"]), expect!["ok"]);
+        endpoint(
+            "Desk",
+            json!([]),
+            expect![[r#"endpoints: "Desk" must be lower-case letters, digits and '-', at most 63"#]],
+        );
+        for wrong in ["", "..", "a/b", "a?b", "a b", &"x".repeat(129)] {
+            let why = format!("endpoints.desk.operations: {wrong:?} must be letters, digits and '-', at most 128");
+            let mut manifest =
+                json!({"name": "w", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}]});
+            manifest["endpoints"] = json!({"desk": {"operations": [wrong]}});
+            let manifest: Manifest = serde_json::from_value(manifest).unwrap();
+            assert_eq!(super::check(&manifest), Err(why));
+        }
+        let operations = |n| many(n, |i| json!(format!("o{i}")));
+        endpoint("desk", operations(256), expect!["ok"]);
+        endpoint("desk", operations(257), expect!["endpoints.desk.operations: 257 are too many, at most 256"]);
+        let endpoints = |n: usize| (0..n).map(|i| (format!("e{i}"), json!({"operations": []}))).collect::<Value>();
+        check(|m| m["endpoints"] = endpoints(16), expect!["ok"]);
+        check(|m| m["endpoints"] = endpoints(17), expect!["endpoints: 17 are too many, at most 16"]);
+    }
+
+    #[test]
     fn the_texts_of_metrics_are_bounded() {
         let metric = |field: &str, value: Value, expect: Expect| {
             let mut metric = json!({"name": "x", "help": "", "type": "gauge"});
