@@ -13,6 +13,7 @@ use crate::contract::outcome::{
 };
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::policy::grants::is_path_segment;
+use crate::policy::outside::CALL_TIMEOUT;
 
 /// Largest number in the contract.
 pub const MAX_U32: u32 = i32::MAX as u32;
@@ -24,8 +25,6 @@ const MAX_OBSERVATIONS: usize = 1_000;
 const MAX_STATE_WRITES: usize = 1_000;
 /// Maximum keys for the change of one object, and maximum keys that one outcome wakes.
 const MAX_WAKES: usize = 10_000;
-/// Longest time for a call.
-pub const MAX_CALL: Duration = Duration::from_secs(30);
 /// Maximum labels of a run.
 const MAX_RUN_LABELS: usize = 16;
 /// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
@@ -254,8 +253,8 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
         Need::LiveList { .. } | Need::RawPath(_) | Need::Review { .. } => Ok(()),
         Need::SignJwt { key, .. } => check_secret(key, SettingType::Key, manifest),
         Need::SignCertificate(request) => check_secret(&request.authority, SettingType::Authority, manifest),
-        Need::Call { timeout: Some(timeout), .. } if *timeout > MAX_CALL => {
-            Err(format!("the timeout of a call is {timeout:?}, more than {MAX_CALL:?}"))
+        Need::Call { timeout: Some(timeout), .. } if *timeout > CALL_TIMEOUT => {
+            Err(format!("the timeout of a call is {timeout:?}, more than {CALL_TIMEOUT:?}"))
         }
         Need::Call { endpoint, operation, .. } => {
             let declared = manifest.endpoints.get(endpoint);

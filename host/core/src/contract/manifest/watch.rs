@@ -104,7 +104,7 @@ impl EmptySelector {
 
     /// Whether an object's own selector, absent or empty included, matches these labels.
     pub fn matches<'l>(self, selector: Option<&Selector>, label: impl Fn(&str) -> Option<&'l str>) -> bool {
-        // Nobody who writes nothing means everything.
+        // An absent selector never matches: only an empty one can mean everything.
         selector.is_some_and(
             |selector| {
                 if selector.is_empty() { self == Self::Everything } else { selector.matches(label) }
