@@ -126,8 +126,9 @@ fn describe(text: &mut String, manifest: &Manifest) {
             let kind = kind.as_str().unwrap_or_default().to_owned();
             let sets = manifest.driven_by(name);
             let sets = if sets.is_empty() { String::new() } else { format!(", sets {}", sets.join(", ")) };
-            let (default, about) = (Printable(&default), Printable(&setting.description));
-            let _ = writeln!(text, "  {}, {kind}, {default}{sets}: {about}", Printable(name));
+            let description = &setting.description;
+            let about = if description.is_empty() { String::new() } else { format!(": {}", Printable(description)) };
+            let _ = writeln!(text, "  {}, {kind}, {}{sets}{about}", Printable(name), Printable(&default));
         }
     }
     let conditions = manifest.built_in.as_ref().map(BuiltIn::start_conditions).unwrap_or_default();
