@@ -15,12 +15,20 @@ pub const CLAIMS: &str = "/apis/example.com/v1/externalnames";
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Defines the kinds, and waits until they are served.
+/// Defines WebApps and their claims, and waits until they are served.
+///
+/// # Errors
+/// As [`define_kinds`].
+pub async fn define(client: &ApiClient) -> Result<()> {
+    define_kinds(client, "tests/webapp/crd.yaml", &[WEBAPPS, CLAIMS]).await
+}
+
+/// Defines the kinds of a file of this workspace, and waits until their objects can be listed at these paths.
 ///
 /// # Errors
 /// The API server refuses, or does not serve them in time.
-pub async fn define(client: &ApiClient) -> Result<()> {
-    let text = std::fs::read_to_string(workspace_dir().join("tests/webapp/crd.yaml"))?;
+pub async fn define_kinds(client: &ApiClient, file: &str, lists: &[&str]) -> Result<()> {
+    let text = std::fs::read_to_string(workspace_dir().join(file))?;
     for document in serde_norway::Deserializer::from_str(&text) {
         let crd = Value::deserialize(document)?;
         let name = crd["metadata"]["name"].as_str().context("a CRD without a name")?;
@@ -33,7 +41,7 @@ pub async fn define(client: &ApiClient) -> Result<()> {
         .await?;
     }
     // Established is not yet stored: until then the answer is 429.
-    for path in [WEBAPPS, CLAIMS] {
+    for path in lists {
         eventually(PATIENCE, "the kind to be stored", || async { client.list(path).await.map(Some) }).await?;
     }
     Ok(())

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually, pintle, tls, workspace_dir};
+use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually, pintle, tls, webapps, workspace_dir};
 
 const ERRANDS: &str = "/apis/example.com/v1/namespaces/default/errands";
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -121,20 +121,13 @@ fn verify(certificate: &str, authority: &str) -> Result<()> {
     Ok(())
 }
 
-async fn define(client: &ApiClient) -> Result<()> {
-    let definition: Value =
-        serde_norway::from_str(&std::fs::read_to_string(workspace_dir().join("tests/errand/crd.yaml"))?)?;
-    client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
-    eventually(PATIENCE, "errands to be served", async || client.list(ERRANDS).await.map(Some)).await.map(drop)
-}
-
 async fn bound_and_unbound(cluster: TestCluster) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let at = |name: &str| folder.path().join(name).display().to_string();
     let component = at("errand.wasm");
     let source = workspace_dir().join("sdk/rust/examples/errand");
     pintle::run([Path::new("build"), &source, Path::new("--output"), Path::new(&component)])?;
-    define(&cluster.client).await?;
+    webapps::define_kinds(&cluster.client, "tests/errand/crd.yaml", &[ERRANDS]).await?;
     let key = KeyPair::generate()?;
     let mut request = CertificateParams::default();
     request.distinguished_name.push(DnType::CommonName, "ann");
@@ -216,4 +209,9 @@ async fn denials(host: &HostProcess) -> Result<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_has_bound_is_done_and_the_rest_is_denied() -> Result<()> {
     bound_and_unbound(TestCluster::embedded().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_operator_has_bound_is_done_on_the_real_control_plane() -> Result<()> {
+    bound_and_unbound(TestCluster::real().await?).await
 }
