@@ -45,6 +45,14 @@ pub fn built() -> Result<&'static [Built]> {
     BUILT.as_deref().map_err(|why| anyhow::anyhow!("{why:#}"))
 }
 
+/// Every Errand, by language.
+///
+/// # Errors
+/// As [`built`].
+pub fn errands() -> Result<Vec<Built>> {
+    languages()?.iter().map(|language| build(language, "errand")).collect()
+}
+
 /// One example, by its folder.
 ///
 /// # Errors

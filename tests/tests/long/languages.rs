@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use pintle_tests::authors;
-use pintle_tests::languages::{Built, built, pintle, released};
+use pintle_tests::languages::{Built, built, errands, pintle, released};
 use pintle_tests::pintle::{Answer, binary, command};
 use pintle_tests::{target_dir, workspace_dir};
 use pintle_wasm::{WasmConfig, WasmEngine};
@@ -30,6 +30,75 @@ fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Value> {
     let mut arguments: Vec<&Path> = vec!["test".as_ref(), component, "--cases".as_ref(), cases];
     arguments.extend(["-o", "json"].iter().chain(more).map(Path::new));
     Ok(serde_json::from_str(&pintle(&arguments)?)?)
+}
+
+/// What an errand does -> the part of contract 0.2 that it exercises.
+const PARTS: [(&str, &str); 10] = [
+    ("wake", "other keys"),
+    ("later", "far times"),
+    ("uptime", "the clock that nobody sets"),
+    ("scale", "subresources"),
+    ("pods", "live lists by field"),
+    ("review", "reviews"),
+    ("token", "tokens"),
+    ("certificate", "certificates"),
+    ("call", "calls"),
+    ("count", "samples tied to writes"),
+];
+
+/// Whether the errand of a case does this.
+fn does(cases: &Path, case: &Value, what: &str) -> bool {
+    let text = case["name"].as_str().map(|name| std::fs::read_to_string(cases.join(format!("{name}.yaml"))));
+    let text = text.and_then(Result::ok).unwrap_or_default();
+    [',', '}'].iter().any(|end| text.contains(&format!("spec: {{do: {what}{end}")))
+}
+
+/// What is wrong with a run of an Errand that does this, as `pintle test` reports it.
+fn problem_of(component: &Path, what: &str) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let errand = json!({
+        "apiVersion": "example.com/v1", "kind": "Errand", "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"do": what},
+    });
+    let key = json!({"queue": "errands", "kind": "example.com/v1/Errand", "namespace": "default", "name": "one"});
+    let input = json!({"key": key, "objects": [errand]});
+    std::fs::write(folder.path().join("case.yaml"), format!("{input}\n---\nsteps: []\n"))?;
+    let arguments: [&Path; 6] =
+        ["test".as_ref(), component, "--cases".as_ref(), folder.path(), "-o".as_ref(), "json".as_ref()];
+    let answer = Answer::of(&mut command(arguments)?)?;
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let told: Value = serde_json::from_str(&answer.output).with_context(|| answer.text())?;
+    Ok(told["cases"][0]["problems"].to_string())
+}
+
+#[test]
+fn every_language_has_each_part_of_contract_0_2_with_its_denials_and_limits() -> Result<()> {
+    let cases = workspace_dir().join("tests/errand/cases");
+    let n_cases = std::fs::read_dir(&cases)?.count();
+    let errands = errands()?;
+    assert_eq!(errands.len(), built()?.len());
+    let names = ["part"].into_iter().chain(PARTS.map(|(_, part)| part)).chain(["denied read", "10,001 keys"]);
+    let mut rows: Vec<String> = names.map(|name| format!("{name:28}")).collect();
+    for Built { language, component, .. } in &errands {
+        let told = test(component, &cases, &[])?;
+        let ran = told["cases"].as_array().context("no cases")?;
+        let failed: Vec<&Value> = ran.iter().filter(|case| case["ok"] != true).collect();
+        assert!(failed.is_empty() && ran.len() == n_cases, "{language}: {} cases, {failed:?}", ran.len());
+        let mut column = vec![language.clone()];
+        for (what, part) in PARTS {
+            let n = ran.iter().filter(|case| does(&cases, case, what)).count();
+            assert!(n > 0, "no case of {part}");
+            column.push(n.to_string());
+        }
+        let denied = problem_of(component, "secrets")?;
+        assert!(denied.contains("list v1/Secret default/ is not granted"), "{language}: {denied}");
+        let crowd = problem_of(component, "crowd")?;
+        assert!(crowd.contains("10001 keys to wake, more than 10000"), "{language}: {crowd}");
+        column.extend(["denied".to_owned(), "fault".to_owned()]);
+        rows.iter_mut().zip(column).for_each(|(row, cell)| row.push_str(&format!("{cell:>8}")));
+    }
+    println!("{}", rows.join("\n"));
+    Ok(())
 }
 
 #[test]
