@@ -75,6 +75,9 @@ impl Controller {
     }
 }
 
+/// The built-in plugins run beside the components that are named, which they do not by default.
+const BESIDE: &str = "--controllers=*";
+
 /// Waits until no plugin has anything to do now, and measures the process.
 async fn memory_at_rest(host: &HostProcess) -> Result<Memory> {
     eventually(PATIENCE, "the queues to be empty", async || {
@@ -139,14 +142,15 @@ async fn permit(audited: &Audited, ten: &[Controller]) -> Result<()> {
     let files: Vec<String> = ten.iter().map(Controller::file).collect();
     let kubeconfig = audited.plane.kubeconfig().display().to_string();
     let mut args: Vec<&str> = files.iter().map(String::as_str).collect();
-    args.extend(["--kubeconfig", &kubeconfig, "-o", "json"]);
+    args.extend([BESIDE, "--kubeconfig", &kubeconfig, "-o", "json"]);
     audited.create("rbac.json", &items(&rbac(&args)?)?).await
 }
 
 /// A host that finds all components compiled, as after any restart: what compiling leaves in the allocator is not counted.
 async fn start(audited: &Audited, ten: &[Controller]) -> Result<(HostProcess, ApiClient)> {
     let flags = ["--grant-requested".to_owned()];
-    let all: Vec<String> = flags.iter().cloned().chain(ten.iter().map(Controller::file)).collect();
+    let all: Vec<String> =
+        flags.iter().cloned().chain([BESIDE.to_owned()]).chain(ten.iter().map(Controller::file)).collect();
     let (first, _) = audited.host(&all).await?;
     first.stop().await;
     audited.forget()?;
