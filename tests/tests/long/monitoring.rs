@@ -21,9 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Scrapes before the dashboard is drawn.
 const N_POINTS: f64 = 30.0;
 
-/// Metrics that a host under ordinary load does not serve, because nothing that they count happens: requests that are repeated, and
-/// panics. Unit tests of `host/runtime` show them.
-const UNUSUAL: [&str; 2] = ["rest_client_request_retries_total", "pintle_task_panics_total"];
+/// Metrics that a host under ordinary load does not serve, because nothing that they count happens: requests that are repeated, panics,
+/// and followed files that cannot be used. Unit tests of `host/runtime` and `host/sources` show them.
+const UNUSUAL: [&str; 3] =
+    ["rest_client_request_retries_total", "pintle_task_panics_total", "pintle_followed_file_errors_total"];
 
 /// Metrics of kube-controller-manager that it serves only after what they count has happened. It registers `running_managed_controllers`
 /// and does not set it in 1.36; cloud-controller-manager does.
