@@ -243,8 +243,8 @@ mod tests {
               r, 5 at once
 
             settings
-              ca, string, optional: 
-              name, string, required: 
+              ca, string, optional
+              name, string, required
               period, duration, default "15s", sets queues[0].tickMs: How often.
               syncs, integer, default 3, sets queues[0].concurrency: At once.
 
