@@ -194,6 +194,10 @@ async fn a_changed_configuration_changes_the_numbers_and_a_rejected_one_nothing(
     assert_eq!(host.configure(json!({"period": "4s"})).await, Ok(SwapResult::Switched));
     sleep(Duration::from_secs(9)).await;
     assert_eq!(host.ran(), "0:loop 4:loop 8:loop");
+    // So it does if the period is the same.
+    assert_eq!(host.configure(json!({"period": "4s", "workers": 2})).await, Ok(SwapResult::Switched));
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(host.ran(), "0:loop 4:loop");
     assert_eq!(host.configure(json!({"period": "0s"})).await, Ok(SwapResult::Switched));
     sleep(Duration::from_secs(100)).await;
     assert_eq!(host.ran(), "");

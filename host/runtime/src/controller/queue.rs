@@ -62,7 +62,7 @@ impl ControllerQueue {
         }
     }
 
-    /// Adopts another version's declaration. Keys, their failures and delays stay.
+    /// Adopts another version's declaration. Keys, their failures and delays stay; the clock of the tick starts again.
     pub(super) fn retune(&mut self, declared: &Queue, config: &QueueConfig) {
         self.limiter.retune(&declared.backoff);
         self.concurrency = config.concurrency;
@@ -70,10 +70,8 @@ impl ControllerQueue {
         std::mem::replace(&mut self.metrics, config.metrics.clone()).end();
         self.tick_key = config.tick_key.clone();
         self.retired = false;
-        let tick = declared.tick();
-        if self.tick != tick {
-            (self.tick, self.next_tick) = (tick, None);
-        }
+        // The tick runs at once: what it found depends on the version and its configuration, as with every other key.
+        (self.tick, self.next_tick) = (declared.tick(), None);
         if self.resync != config.resync {
             (self.resync, self.next_resync) = (config.resync, None);
         }
