@@ -13,7 +13,7 @@ use pintle_core::ports::view::View;
 /// What a reconcile gives; it is checked before the host sees it.
 pub type GuestResult = Answer<Outcome>;
 type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync;
-type KeysOf = dyn Fn(Option<&str>, Option<&str>) -> Result<Vec<Key>, PluginFault> + Send + Sync;
+type KeysOf = dyn Fn(Option<&str>, Option<&str>) -> Result<Vec<Wake>, PluginFault> + Send + Sync;
 
 /// A guest made of closures.
 pub struct FakeGuest {
@@ -43,10 +43,13 @@ impl FakeGuest {
     }
 
     /// The same guest with a mapping from the old and new state of an object to keys.
-    pub fn mapping(
+    pub fn mapping<K: Into<Wake>>(
         self,
-        keys_of: impl Fn(Option<&str>, Option<&str>) -> Result<Vec<Key>, PluginFault> + Send + Sync + 'static,
+        keys_of: impl Fn(Option<&str>, Option<&str>) -> Result<Vec<K>, PluginFault> + Send + Sync + 'static,
     ) -> Self {
+        let keys_of = move |old: Option<&str>, new: Option<&str>| {
+            keys_of(old, new).map(|keys| keys.into_iter().map(Into::into).collect())
+        };
         Self { keys_of: Some(Box::new(keys_of)), ..self }
     }
 }
@@ -74,7 +77,6 @@ impl Guest for FakeGuest {
     ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
         let keys = self.keys_of.as_ref().map_or_else(|| Ok(Vec::new()), |keys_of| keys_of(old, new));
         let result = keys.and_then(|keys| {
-            let keys = keys.into_iter().map(|key| Wake { key, after: None }).collect();
             check::mapped_keys(keys, &self.manifest).map_err(|message| PluginFault { kind: FaultKind::Output, message })
         });
         Box::pin(async move { result })

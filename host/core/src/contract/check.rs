@@ -71,6 +71,12 @@ impl MappedKeys {
     pub fn into_inner(self) -> Vec<Wake> {
         self.0
     }
+
+    /// Those that run at once, and those with a delay.
+    pub fn split_delayed(self) -> (Self, Vec<Wake>) {
+        let (later, at_once) = self.0.into_iter().partition(|wake| wake.after.is_some());
+        (Self(at_once), later)
+    }
 }
 
 /// Checks an outcome against the contract, the manifest and the limits. The error describes the violation.

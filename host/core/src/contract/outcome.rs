@@ -34,6 +34,13 @@ pub struct Wake {
     pub after: Option<Duration>,
 }
 
+impl From<Key> for Wake {
+    /// At once.
+    fn from(key: Key) -> Self {
+        Self { key, after: None }
+    }
+}
+
 /// Place of a mutation in an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {

@@ -52,16 +52,20 @@ struct Notes {
     /// What was refused of its last run.
     last_refused: Vec<String>,
     fault: Option<(Key, PluginFault)>,
-    /// Keys that runs of others wake later.
+    /// Keys that runs of others wake later, or changes of objects.
     woken: BTreeMap<Key, Timestamp>,
 }
 
 impl Notes {
-    /// The key has run; it wakes others.
-    fn wake(&mut self, key: &Key, later: Vec<Wake>, now: Option<Timestamp>) {
+    /// The key has run: what it was woken for is done.
+    fn ran(&mut self, key: &Key, now: Option<Timestamp>) {
         if now.is_some_and(|now| self.woken.get(key).is_some_and(|due| *due <= now)) {
             self.woken.remove(key);
         }
+    }
+
+    /// Keys that are to run later.
+    fn wake(&mut self, later: Vec<Wake>, now: Option<Timestamp>) {
         for Wake { key, after } in later {
             let Some(due) = after.zip(now).map(|(after, now)| super::later(now, after)) else { continue };
             let at = self.woken.entry(key).or_insert(due);
@@ -200,7 +204,8 @@ impl Recorder {
         let before = before.filter(|due| now.is_some_and(|now| *due > now));
         let due = [before, asked].into_iter().flatten().min();
         notes.runs.push(RunRecord { due, ..record });
-        notes.wake(key, woken, now);
+        notes.ran(key, now);
+        notes.wake(woken, now);
         drop(notes);
         run.result = self.checked(result).result;
         run
@@ -274,6 +279,48 @@ impl Guest for Recorder {
         new: Option<&'a str>,
         view: Arc<dyn View>,
     ) -> BoxFuture<'a, Result<MappedKeys, PluginFault>> {
-        self.guest.keys_of(kind, old, new, view)
+        async move {
+            let now = view.now().parse().ok();
+            let (at_once, later) = self.guest.keys_of(kind, old, new, view).await?.split_delayed();
+            self.notes.lock().wake(later, now);
+            Ok(at_once)
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pintle_testing::{FakeGuest, FakeView};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_that_a_change_delays_wait_for_the_clock_of_the_case() {
+        let pod = Kind::new("", "v1", "Pod");
+        let key = |name: &str| Key { queue: "pods".into(), kind: pod.clone(), object: ObjectKey::new("a", name) };
+        let wakes = [Wake::from(key("soon")), Wake { key: key("later"), after: Some(Duration::from_secs(90)) }];
+        let manifest = json!({
+            "name": "pods", "version": "1.0.0", "contract": "0.2", "queues": [{"name": "pods"}],
+            "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "plugin"}]}],
+        });
+        let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let guest = FakeGuest::new(manifest, |_, _| Ok(Ok(Outcome::default())));
+        let recorder = Recorder::new(Arc::new(guest.mapping(move |_, _| Ok(wakes.to_vec()))));
+        recorder.begin(5);
+        let view = |now: &str| Arc::new(FakeView { now: now.into(), ..FakeView::default() });
+
+        let mapped = recorder.keys_of(&pod, None, Some("{}"), view("2026-01-01T00:00:00Z")).await.unwrap();
+        assert_eq!(mapped.into_inner(), [Wake::from(key("soon"))]);
+        let due: Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
+        assert_eq!(recorder.woken(), [(due, key("later"))]);
+        // Until it has run at that time or later.
+        recorder.reconcile(&key("later"), view("2026-01-01T00:01:00Z")).await.result.unwrap().unwrap();
+        assert_eq!(recorder.woken(), [(due, key("later"))]);
+        recorder.reconcile(&key("later"), view("2026-01-01T00:01:30Z")).await.result.unwrap().unwrap();
+        assert_eq!(recorder.woken(), []);
     }
 }
