@@ -35,6 +35,7 @@ pub mod controlplane;
 pub mod crash;
 pub mod dashboard;
 pub mod deploy;
+pub mod errands;
 pub mod eventually;
 pub mod handover;
 pub mod host;

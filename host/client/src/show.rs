@@ -196,6 +196,13 @@ fn about(text: &mut String, plugin: &PluginStatus) {
             let _ = writeln!(text, "  and {n_more} more");
         }
     }
+    if !plugin.bound.is_empty() {
+        let mut rows = vec![["  Name", "Type", "Place"].map(str::to_owned).to_vec()];
+        rows.extend(
+            plugin.bound.iter().map(|bound| vec![format!("  {}", bound.name), bound.kind.clone(), bound.place.clone()]),
+        );
+        let _ = writeln!(text, "Bound by the operator:\n{}", table(&rows));
+    }
     if !plugin.queues.is_empty() {
         let mut rows = vec![["  Name", "Dirty", "Waiting", "Running", "Held"].map(str::to_owned).to_vec()];
         rows.extend(plugin.queues.iter().map(|queue| {
@@ -290,6 +297,7 @@ mod tests {
             "queues": [{"name": "q", "dirty": 1, "waiting": 2, "running": 3, "held": 4}],
             "runs": 17, "nFaults": 3, "faults": {"trap": 2, "deadline": 1}, "lastError": "trap: unreachable", "cachedBytes": 2048,
             "nFaultingKeys": 3, "faultingKeys": [{"key": "v1/Pod ns/a", "faults": 2, "message": "trap: unreachable", "heldMs": 1500}],
+            "bound": [{"kind": "key", "name": "signer", "place": "/etc/pki/key.pem"}],
         }))
         .unwrap()
     }
@@ -372,6 +380,9 @@ mod tests {
               Key           Faults   Held    Last fault
               v1/Pod ns/a   2        1.5 s   trap: unreachable
               and 2 more
+            Bound by the operator:
+              Name     Type   Place
+              signer   key    /etc/pki/key.pem
             Queues:
               Name   Dirty   Waiting   Running   Held
               q      1       2         3         4

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
@@ -27,10 +26,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually, pintle, tls, webapps, workspace_dir};
-
-const ERRANDS: &str = "/apis/example.com/v1/namespaces/default/errands";
-const PATIENCE: Duration = Duration::from_secs(120);
+use pintle_tests::{ApiClient, HostProcess, TestCluster, errands, pintle, tls, workspace_dir};
 
 /// The endpoint `desk`. What it answers is the name that it is asked for. Dropping it closes its ports.
 struct Desk {
@@ -101,13 +97,8 @@ async fn answer(request: Request<Incoming>, moved: SocketAddr) -> Response<Full<
 async fn errand(client: &ApiClient, name: &str, what: &str, of: &str) -> Result<String> {
     let until = Timestamp::now() + SignedDuration::from_hours(1);
     let spec = json!({"do": what, "of": of, "until": until.to_string()});
-    let object = json!({"apiVersion": "example.com/v1", "kind": "Errand", "metadata": {"name": name}, "spec": spec});
-    client.create(ERRANDS, &object).await?;
-    eventually(PATIENCE, format!("the answer of errand {name}"), async || {
-        let errand = client.get(&format!("{ERRANDS}/{name}")).await?;
-        Ok(errand["status"]["answer"].as_str().map(str::to_owned))
-    })
-    .await
+    errands::create(client, name, spec).await?;
+    errands::answer(client, name).await
 }
 
 /// Checks a certificate as an API server does with those of clients.
@@ -127,7 +118,7 @@ async fn bound_and_unbound(cluster: TestCluster) -> Result<()> {
     let component = at("errand.wasm");
     let source = workspace_dir().join("sdk/rust/examples/errand");
     pintle::run([Path::new("build"), &source, Path::new("--output"), Path::new(&component)])?;
-    webapps::define_kinds(&cluster.client, "tests/errand/crd.yaml", &[ERRANDS]).await?;
+    errands::define(&cluster.client).await?;
     let key = KeyPair::generate()?;
     let mut request = CertificateParams::default();
     request.distinguished_name.push(DnType::CommonName, "ann");
@@ -185,6 +176,14 @@ async fn bound_and_unbound(cluster: TestCluster) -> Result<()> {
     }
     ensure!(desk.n_moved.load(Ordering::Relaxed) == 0, "a redirect was followed");
     ensure!(denials(&host).await? == 0, "what is bound is granted");
+    let described = host.plugin(&["describe", "errand-rust"])?;
+    let bound: Vec<_> = described["plugin"]["bound"].as_array().context("nothing is bound")?.iter().collect();
+    let expected = [
+        json!({"kind": "key", "name": "key", "place": at("key.pem")}),
+        json!({"kind": "authority", "name": "authority", "place": format!("{} and {}", at("ca.crt"), at("ca.key"))}),
+        json!({"kind": "endpoint", "name": "desk", "place": url}),
+    ];
+    ensure!(bound == expected.iter().collect::<Vec<_>>(), "{bound:?}");
     host.stop().await;
     cluster.stop().await;
     Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, StageProgress, SwapReport, VersionInfo};
 use pintle_core::overview::{self, Counters, QueueDepth};
+use pintle_core::ports::outside::Bound;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -113,6 +114,9 @@ pub struct PluginStatus {
     /// Bytes that its watches keep in the caches.
     #[serde(default)]
     pub cached_bytes: u64,
+    /// Keys, authorities and endpoints that the operator has bound for it: their files or URLs, never their contents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bound: Vec<Bound>,
 }
 
 impl ControllerState {
@@ -234,6 +238,7 @@ impl Controller {
             faulting_keys: inner.faulting_keys(),
             last_error: inner.last_error.clone(),
             cached_bytes,
+            bound: self.outside.bound(&self.name),
         }
     }
 }
