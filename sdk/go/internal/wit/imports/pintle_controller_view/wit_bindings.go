@@ -106,9 +106,20 @@ type MutationFailure struct {
 	Causes []string
 }
 
-// The API server's answer to a need, when it is a refusal.
+// Why a need has no answer: a refusal of the API server or of an endpoint, or one of the host itself.
 type ApiError struct {
-	Code    uint32
+	// HTTP status code; 0 if the host refuses, or no answer came.
+	Code uint32
+	// Of an answer: that of its Status, for example `NotFound`, or `Redirect` if an endpoint leads elsewhere, which the host does not
+	// follow. With the code 0:
+	//
+	// - `NotGranted`: the grants do not allow it, or the operator has not bound the key, the authority or the endpoint.
+	// - `Malformed`: the question is none, for example a certificate request that does not parse, or the answer is not JSON.
+	// - `TooLarge`: the question or the answer is.
+	// - `TooMany`: a run may have 256 signatures and calls.
+	// - `Expired`: the authority's certificate has.
+	// - `NotLeading`: the host does not lead any more; nothing was sent.
+	// - `Stopping`, `Timeout`, `Transport`: the controller stops, or no answer came; a call may have been carried out.
 	Reason  string
 	Message string
 }
