@@ -53,6 +53,57 @@ bool fixture_is_among(const char *text, const char *const *texts) {
     return *texts != NULL;
 }
 
+/* A duration in Go's syntax, in whole milliseconds, rounded up; NULL if it is none. */
+static pintle_json *milliseconds(const char *text) {
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+    double ns = 0;
+    if (strcmp(text, "0") == 0) {
+        return pintle_format("0");
+    }
+    do {
+        size_t n_digits = strspn(text, "0123456789.");
+        char *end;
+        double number = strtod(text, &end);
+        if (n_digits == 0 || end != text + n_digits) {
+            return NULL;
+        }
+        text = end;
+        size_t length = strcspn(text, "0123456789."), i = 0;
+        while (i < sizeof units / sizeof *units && (strlen(units[i].name) != length || strncmp(units[i].name, text, length) != 0)) {
+            i++;
+        }
+        if (i == sizeof units / sizeof *units) {
+            return NULL;
+        }
+        ns += number * units[i].ns;
+        text += length;
+    } while (*text != 0);
+    return pintle_format("%i", (int64_t)ceil(ns / 1e6));
+}
+
+static bool is_duration(const pintle_json *setting, const pintle_json *value) {
+    return strcmp(text_at(setting, "type"), "duration") == 0 && pintle_type_of(value) == PINTLE_STRING;
+}
+
+/* A setting as the controller sees it. */
+static pintle_json *seen(const pintle_json *setting, pintle_json *value) {
+    return is_duration(setting, value) ? milliseconds(pintle_text(value, "")) : value;
+}
+
+/* What is wrong with the durations that an input gives; NULL if nothing is. */
+static const char *durations_check(const pintle_json *settings, const pintle_json *given) {
+    for (size_t i = 0; i < pintle_length(given); i++) {
+        const pintle_json *value = pintle_item(given, i);
+        if (is_duration(pintle_at(settings, pintle_name(given, i)), value) && milliseconds(pintle_text(value, "")) == NULL) {
+            return pintle_printf("config: %s: %s is not a duration", pintle_name(given, i), pintle_write(value));
+        }
+    }
+    return NULL;
+}
+
 const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_json *input) {
     static const char *const known[] = {
         "key",       "now", "uptime",       "objects", "live",       "config", "state",     "attempt", "failures",
@@ -79,6 +130,7 @@ const char *fixture_read(fixture *of, const pintle_json *manifest, const pintle_
     const char *wrong = read_objects(pintle_at(input, "objects"), &of->objects);
     const pintle_json *live = pintle_at(input, "live");
     wrong = wrong != NULL ? wrong : read_objects(live == NULL ? pintle_at(input, "objects") : live, &of->live);
+    wrong = wrong != NULL ? wrong : durations_check(pintle_at(manifest, "config"), pintle_at(input, "config"));
     return wrong != NULL ? wrong : answers_check(input);
 }
 
@@ -361,13 +413,14 @@ static pintle_json *fixture_config(void *of) {
     pintle_json *config = pintle_new(PINTLE_OBJECT);
     const pintle_json *settings = pintle_at(f->manifest, "config"), *given = pintle_at(f->input, "config");
     for (size_t i = 0; i < pintle_length(settings); i++) {
-        const pintle_json *value = pintle_at(pintle_item(settings, i), "default");
+        pintle_json *value = pintle_at(pintle_item(settings, i), "default");
         if (value != NULL) {
-            pintle_set(config, pintle_name(settings, i), value);
+            pintle_set(config, pintle_name(settings, i), seen(pintle_item(settings, i), value));
         }
     }
     for (size_t i = 0; i < pintle_length(given); i++) {
-        pintle_set(config, pintle_name(given, i), pintle_item(given, i));
+        const char *name = pintle_name(given, i);
+        pintle_set(config, name, seen(pintle_at(settings, name), pintle_item(given, i)));
     }
     return config;
 }

@@ -43,6 +43,7 @@ void what_is_asked_stays_what_it_was(void);
 void needs_differ_in_every_field(void);
 void live_lists_select_by_fields_and_show_as_much_as_asked_for(void);
 void answers_of_a_case_that_make_no_sense_are_refused(void);
+void a_duration_is_in_milliseconds(void);
 void an_empty_selector_matches_what_the_watch_declares(void);
 void mapped_keys_can_wait(void);
 

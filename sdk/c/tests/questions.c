@@ -385,6 +385,30 @@ void answers_of_a_case_that_make_no_sense_are_refused(void) {
     }
 }
 
+void a_duration_is_in_milliseconds(void) {
+    static const char settings[] = "{'config': {'every': {'type': 'duration', 'default': '1h30m'}, 'text': {'type': 'string', 'default': '1s'}},"
+                                   " 'queues': [{'name': 'first'}]}";
+    static const struct {
+        const char *given, *seen;
+    } all[] = {
+        {"{}", "{\"every\":5400000,\"text\":\"1s\"}"},
+        {"{'every': '1.5s20ms', 'text': '2s'}", "{\"every\":1520,\"text\":\"2s\"}"},
+        {"{'every': '1µs'}", "{\"every\":1,\"text\":\"1s\"}"},
+        {"{'every': '0'}", "{\"every\":0,\"text\":\"1s\"}"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *text = pintle_printf("{'key': {'kind': 'v1/Pod', 'name': 'a'}, 'config': %s}", all[i].given);
+        pintle_lister lister = fixture_lister(fixture_of(settings, text));
+        EQUAL(pintle_write(pintle_config(&lister)), all[i].seen);
+    }
+    static const char *const wrong[] = {"", "soon", "1", "s", "1s!", "-1s", "1.2.3s"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fixture unused;
+        const char *text = pintle_printf("{'key': {'kind': 'v1/Pod', 'name': 'a'}, 'config': {'every': '%s'}}", wrong[i]);
+        EQUAL(fixture_read(&unused, j(settings), j(text)), pintle_printf("config: every: \"%s\" is not a duration", wrong[i]));
+    }
+}
+
 void an_empty_selector_matches_what_the_watch_declares(void) {
     static const pintle_kind BUDGET = {"policy", "v1", "PodDisruptionBudget"};
     static const char objects[] =

@@ -645,7 +645,8 @@ int main(int argc, char **argv) {
         TEST(questions_are_answered_as_the_case_has_it),
         TEST(refused_questions_have_a_code_and_a_reason), TEST(a_verdict_that_is_refused_is_a_retry),
         TEST(what_is_asked_stays_what_it_was), TEST(needs_differ_in_every_field), TEST(live_lists_select_by_fields_and_show_as_much_as_asked_for),
-        TEST(answers_of_a_case_that_make_no_sense_are_refused), TEST(an_empty_selector_matches_what_the_watch_declares),
+        TEST(answers_of_a_case_that_make_no_sense_are_refused), TEST(a_duration_is_in_milliseconds),
+        TEST(an_empty_selector_matches_what_the_watch_declares),
         TEST(mapped_keys_can_wait),
     };
     if (argc != 2) {

@@ -84,14 +84,9 @@ func Parse(manifestYAML, inputYAML []byte) (*Fixture, error) {
 		}
 		in.Key.Queue = m.Queues[0].Name
 	}
-	config := map[string]any{}
-	for name, setting := range m.Config {
-		if setting.Default != nil {
-			config[name] = setting.Default
-		}
-	}
-	for name, value := range in.Config {
-		config[name] = value
+	config, err := m.configOf(in.Config)
+	if err != nil {
+		return nil, err
 	}
 	in.Config = config
 	objects, err := storeAll(in.Objects)

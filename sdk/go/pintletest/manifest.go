@@ -2,7 +2,9 @@ package pintletest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 
 	pintle "pintle.dev/sdk"
 )
@@ -43,7 +45,43 @@ type queue struct {
 }
 
 type setting struct {
-	Default any `json:"default"`
+	Type    string `json:"type"`
+	Default any    `json:"default"`
+}
+
+// configOf is the configuration as the controller sees it, with defaults where the input gives no value.
+func (m manifest) configOf(given map[string]any) (map[string]any, error) {
+	config := map[string]any{}
+	for name, setting := range m.Config {
+		if setting.Default != nil {
+			config[name] = setting.Default
+		}
+	}
+	maps.Copy(config, given)
+	for name, setting := range m.Config {
+		value, there := config[name]
+		if !there {
+			continue
+		}
+		var err error
+		if config[name], err = setting.seen(value); err != nil {
+			return nil, fmt.Errorf("config: %s: %w", name, err)
+		}
+	}
+	return config, nil
+}
+
+// seen is a value as the controller sees it: a duration is in whole milliseconds, rounded up.
+func (s setting) seen(value any) (any, error) {
+	text, isText := value.(string)
+	if s.Type != "duration" || !isText {
+		return value, nil
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		return nil, err
+	}
+	return (duration + time.Millisecond - 1).Milliseconds(), nil
 }
 
 // segments splits a field path such as spec.nodeName or metadata.annotations['example.com/x'].

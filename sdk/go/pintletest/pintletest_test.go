@@ -82,6 +82,29 @@ var (
 	configMaps = pintle.MustKind("v1/ConfigMap")
 )
 
+func TestADurationIsInMilliseconds(t *testing.T) {
+	manifest := strings.Replace(manifestOfAll, "config:\n", "config:\n  every: {type: duration, default: 1h30m}\n", 1)
+	parse := func(given string) (*Fixture, error) {
+		return Parse([]byte(manifest), fmt.Appendf(nil, "key: {kind: v1/Pod, name: a}\nconfig: %s", given))
+	}
+	for given, expected := range map[string]string{
+		"{}": "5400000", "{every: 1.5s20ms}": "1520", "{every: 1µs}": "1", "{every: \"0\"}": "0",
+	} {
+		f, err := parse(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(f.Lister.ConfigJSON()); text != `{"every":`+expected+`,"name":"a","size":3}` {
+			t.Errorf("%s: %s", given, text)
+		}
+	}
+	for _, wrong := range []string{"", "soon", "1", "s", "1s!", "1.2.3s"} {
+		if _, err := parse(fmt.Sprintf("{every: %q}", wrong)); err == nil || !strings.Contains(err.Error(), "config: every: ") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
 func fixture(t *testing.T) *Fixture {
 	t.Helper()
 	f, err := Parse([]byte(manifestOfAll), []byte(inputOfAll))

@@ -105,6 +105,23 @@ test("lists select by every condition", () => {
   assert.deepEqual(list("v1/Service", { owner: { any: "o" } }), ["ns/s"]);
 });
 
+test("a duration is in milliseconds", () => {
+  const manifest = MANIFEST.replace("config: {", "config: {every: {type: duration, default: 1h30m}, ");
+  const every = (/** @type {string} */ given) => {
+    let found;
+    const input = `key: {kind: v1/Pod, name: a}\nconfig: ${given}`;
+    Fixture.parse(manifest, input).run((_, lister) => {
+      found = lister.config().every;
+      return undefined;
+    });
+    return found;
+  };
+  assert.deepEqual(["{}", "{every: 1.5s20ms}", "{every: 1µs}", '{every: "0"}', "{every: 1.1s}"].map(every), [5_400_000, 1520, 1, 0, 1100]);
+  for (const wrong of ["", "soon", "1", "s", "1s!", "-1s", "1.2.3s"]) {
+    assert.throws(() => every(`{every: "${wrong}"}`), /config: every: ".*" is not a duration/, wrong);
+  }
+});
+
 test("the rest of the lister is what the input says", () => {
   const more = `
 now: 2026-02-03T04:05:06Z

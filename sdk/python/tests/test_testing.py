@@ -153,6 +153,16 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
                 self.assertEqual(found, wanted)
         self.assertEqual(seen(lambda lister: lister.selecting("v1/Service", "ns", {})), [])
 
+    def test_a_duration_is_in_milliseconds(self) -> None:
+        manifest = MANIFEST.replace("config: {", "config: {every: {type: duration, default: 1h30m}, ")
+        config = lambda given: Fixture.parse(manifest, f"{OBJECTS}\nconfig: {given}").lister.config()["every"]  # noqa: E731
+        for given, expected in (("{}", 5_400_000), ("{every: 1.5s20ms}", 1520), ("{every: 1µs}", 1), ('{every: "0"}', 0)):
+            with self.subTest(given):
+                self.assertEqual(config(given), expected)
+        for wrong in ("", "soon", "1", "s", "1s!", "-1s", "1.2.3s"):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "config: every: .* is not a duration"):
+                config(f'{{every: "{wrong}"}}')
+
     def test_uptime_is_what_the_input_says(self) -> None:
         self.assertEqual(seen(lambda lister: lister.uptime()), 0.0)
         self.assertEqual(seen(lambda lister: lister.uptime(), "uptime: 12.5"), 12.5)

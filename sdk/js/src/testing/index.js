@@ -12,6 +12,7 @@ import { Lister } from "../lister.js";
 import { MAX_NEEDS, MAX_WAKES, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
 import { ANSWERS, answersOf } from "./answers.js";
 import { duration, renderNeed, renderOutcome } from "./render.js";
+import { configOf } from "./manifest.js";
 import { World, store } from "./world.js";
 
 export { ApiError, Dev } from "./dev.js";
@@ -90,14 +91,13 @@ export class Fixture {
     assert(queue !== undefined, "the manifest declares no queue");
     const uptime = input.uptime ?? 0;
     assert(typeof uptime === "number" && uptime >= 0 && uptime < Infinity, `uptime must be seconds, got ${JSON.stringify(uptime)}`);
-    const defaults = Object.entries(manifest.config ?? {}).filter(([, setting]) => setting?.default != null);
     const objects = store(input.objects ?? []);
     const world = new World(manifest, {
       now: input.now ?? "2026-01-01T00:00:00Z",
       uptime,
       objects,
       live: input.live == null ? objects : store(input.live),
-      config: { ...Object.fromEntries(defaults.map(([name, setting]) => [name, setting.default])), ...input.config },
+      config: configOf(manifest, input.config ?? {}),
       state: input.state ?? {},
       attempt: input.attempt ?? 0,
       failures: (input.failures ?? []).map(failure),

@@ -16,7 +16,7 @@
  * @typedef {object} Manifest
  * @property {Watch[]} [watches]
  * @property {{name: string}[]} [queues]
- * @property {Record<string, {default?: unknown}>} [config]
+ * @property {Record<string, {type?: string, default?: unknown}>} [config]
  * @property {boolean} [discovery]
  */
 
@@ -79,4 +79,39 @@ export function project(value, paths) {
     }
   }
   return kept;
+}
+
+/** Milliseconds of the units of a duration. */
+const UNITS = { ns: 1e-6, us: 1e-3, "µs": 1e-3, ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g;
+
+/**
+ * The configuration as the controller sees it: with defaults, and durations in whole milliseconds.
+ * @param {Manifest} manifest
+ * @param {Record<string, unknown>} given
+ * @returns {Record<string, unknown>}
+ */
+export function configOf({ config: settings = {} }, given) {
+  const defaults = Object.entries(settings).filter(([, setting]) => setting?.default != null);
+  const values = { ...Object.fromEntries(defaults.map(([name, setting]) => [name, setting.default])), ...given };
+  const seen = Object.entries(values).map(([name, value]) => {
+    const isText = settings[name]?.type === "duration" && typeof value === "string";
+    return [name, isText ? milliseconds(name, value) : value];
+  });
+  return Object.fromEntries(seen);
+}
+
+/**
+ * A duration in Go's syntax, rounded up.
+ * @param {string} name
+ * @param {string} text
+ */
+function milliseconds(name, text) {
+  const parts = [...text.matchAll(PART)];
+  if (text !== "0" && (text === "" || parts.map(([whole]) => whole).join("") !== text)) {
+    throw new Error(`config: ${name}: ${JSON.stringify(text)} is not a duration`);
+  }
+  const total = parts.reduce((sum, [, number, unit]) => sum + Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)], 0);
+  // To nanoseconds first: sums of fractions are not exact.
+  return Math.ceil(Math.round(total * 1e6) / 1e6);
 }

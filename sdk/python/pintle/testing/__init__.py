@@ -16,9 +16,11 @@ The input has `key` (`kind`, `namespace`, `name`, and `queue` if it is not the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from difflib import unified_diff
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +129,6 @@ class Fixture:
         queues = [queue["name"] for queue in manifest.get("queues") or []]
         if not root.get("queue") and not queues:
             raise ValueError("the manifest declares no queue")
-        settings = manifest.get("config") or {}
-        defaults = {name: one["default"] for name, one in settings.items() if one and one.get("default") is not None}
         objects = store(given.get("objects") or [])
         world = World(
             manifest=manifest,
@@ -136,7 +136,7 @@ class Fixture:
             uptime_seconds=_uptime(given.get("uptime")),
             objects=objects,
             live=objects if given.get("live") is None else store(given["live"]),
-            settings={**defaults, **(given.get("config") or {})},
+            settings=_config(manifest, given.get("config") or {}),
             kept=given.get("state") or {},
             n_attempts=given.get("attempt") or 0,
             failed=[_failure(one) for one in given.get("failures") or []],
@@ -192,6 +192,31 @@ class Fixture:
         if not isinstance(outcome, Outcome):
             raise TypeError(f"reconcile returned {outcome!r:.100} instead of an Outcome or None")
         return outcome
+
+
+#: Nanoseconds of the units of a duration.
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
+
+
+def _config(manifest: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The configuration as the controller sees it."""
+    settings = {name: setting or {} for name, setting in (manifest.get("config") or {}).items()}
+    defaults = {name: one["default"] for name, one in settings.items() if one.get("default") is not None}
+    durations = {name for name, one in settings.items() if one.get("type") == "duration"}
+    values = {**defaults, **given}
+    return {name: _milliseconds(name, value) if name in durations else value for name, value in values.items()}
+
+
+def _milliseconds(name: str, value: Any) -> Any:
+    """A duration in Go's syntax, in whole milliseconds, rounded up."""
+    if not isinstance(value, str):
+        return value
+    parts = _PART.findall(value)
+    if value != "0" and (not parts or "".join(map("".join, parts)) != value):
+        raise ValueError(f"config: {name}: {value!r} is not a duration")
+    nanoseconds = sum(Decimal(number) * _UNITS[unit] for number, unit in parts)
+    return ceil(nanoseconds / 10**6)
 
 
 def _uptime(given: Any) -> float:
