@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use pintle_tests::authors;
-use pintle_tests::languages::{Built, built, errands, pintle, released};
+use pintle_tests::languages::{Built, build, built, errands, pintle, released};
 use pintle_tests::pintle::{Answer, binary, command};
-use pintle_tests::{target_dir, workspace_dir};
+use pintle_tests::{TestCluster, components, target_dir, workspace_dir};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 
@@ -33,7 +34,8 @@ fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Value> {
 }
 
 /// What an errand does -> the part of contract 0.2 that it exercises.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 12] = [
+    ("greet", "settings"),
     ("wake", "other keys"),
     ("later", "far times"),
     ("uptime", "the clock that nobody sets"),
@@ -44,6 +46,7 @@ const PARTS: [(&str, &str); 10] = [
     ("certificate", "certificates"),
     ("call", "calls"),
     ("count", "samples tied to writes"),
+    ("tally", "gauges by key"),
 ];
 
 /// Whether the errand of a case does this.
@@ -99,6 +102,37 @@ fn every_language_has_each_part_of_contract_0_2_with_its_denials_and_limits() ->
     }
     println!("{}", rows.join("\n"));
     Ok(())
+}
+
+/// What the manifest has of contract 0.2, each language in a host of its own: X1, X3, X4, X9, X10 and X11.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_language_is_led_to_its_runs_by_the_manifest() -> Result<()> {
+    let hosts = errands()?.into_iter().map(async |Built { language, component, .. }| {
+        let cluster = TestCluster::embedded().await?;
+        pintle_tests::errands::what_leads_to_runs(&cluster, &component, &controller(&component)?)
+            .await
+            .with_context(|| language.clone())?;
+        cluster.stop().await;
+        anyhow::Ok(())
+    });
+    try_join_all(hosts).await?;
+    Ok(())
+}
+
+/// The same on the real control plane, where the host and the API server are those of every language.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifest_leads_to_runs_on_the_real_control_plane() -> Result<()> {
+    let Built { component, .. } = build("rust", "errand")?;
+    let cluster = TestCluster::real().await?;
+    pintle_tests::errands::what_leads_to_runs(&cluster, &component, &controller(&component)?).await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// The name that the manifest in a component has.
+fn controller(component: &Path) -> Result<String> {
+    let manifest = components::manifest_of(&std::fs::read(component)?)?;
+    Ok(manifest["name"].as_str().context("a manifest without a name")?.to_owned())
 }
 
 #[test]

@@ -160,6 +160,19 @@ static pintle_outcome *call(errand_run *run) {
     return ask(run, (pintle_need){.type = PINTLE_CALL, .endpoint = "desk", .operation = "look-up", .body = body, .timeout_ms = 2000}, read_place);
 }
 
+static pintle_outcome *greet(errand_run *run) {
+    const char *greeting = pintle_text(pintle_at(pintle_config(run->lister), "greeting"), "");
+    run->answer = pintle_printf("%s, %s", greeting, run->of);
+    return NULL;
+}
+
+static pintle_outcome *tally(errand_run *run) {
+    uint32_t n_pods = pintle_count(run->lister, POD, (pintle_query){.ns = run->ns});
+    pintle_observe(run->outcome, "errand_controller_pods", n_pods, (const char *const[]){run->ns, NULL});
+    run->answer = pintle_printf("%" PRIu32, n_pods);
+    return NULL;
+}
+
 static pintle_outcome *count(errand_run *run) {
     static const char metric[] = "errand_controller_deletions_total";
     const pintle_json *pod = pintle_get(run->lister, POD, run->ns, run->of);
@@ -201,6 +214,7 @@ static pintle_outcome *reconcile(const pintle_key *key, pintle_lister *lister) {
     } actions[] = {
         {"wake", wake},     {"crowd", crowd},   {"later", later}, {"uptime", uptime},           {"scale", scale}, {"pods", pods},
         {"secrets", secrets}, {"review", review}, {"token", token}, {"certificate", certificate}, {"call", call},   {"count", count},
+        {"greet", greet},     {"tally", tally},
     };
     if (strcmp(key->queue, ROUNDS) == 0) {
         return rounds(lister);

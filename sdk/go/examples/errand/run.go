@@ -83,6 +83,16 @@ func run(errand *Errand, lister pintle.Lister, outcome *pintle.Outcome) (*string
 		})
 	case "count":
 		return count(errand, lister, outcome)
+	case "greet":
+		config, err := pintle.Config[Config](lister)
+		if err != nil {
+			return nil, err
+		}
+		return say(config.Greeting + ", " + of)
+	case "tally":
+		pods := lister.Count(podKind, pintle.Query{Namespace: namespace})
+		outcome.Observe("errand_controller_pods", float64(pods), namespace)
+		return say(strconv.Itoa(pods))
 	default:
 		return nil, pintle.Terminal("nothing is called %s", errand.Spec.Do)
 	}

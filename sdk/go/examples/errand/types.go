@@ -41,6 +41,11 @@ type Pod struct {
 	} `json:"spec"`
 }
 
+// Config is what the operator has set.
+type Config struct {
+	Greeting string `json:"greeting"`
+}
+
 // Scale is that of a Deployment.
 type Scale struct {
 	Spec struct {

@@ -22,6 +22,11 @@ interface Pod {
   spec?: { nodeName?: string };
 }
 
+/** What the operator has set. */
+interface Config {
+  greeting: string;
+}
+
 /** What an errand wants besides its answer. There is no answer yet if it is `undefined`. */
 interface Done {
   outcome: Outcome;
@@ -85,6 +90,14 @@ function run({ metadata: { namespace, name }, spec }: Errand, lister: Lister): D
     }
     case "count":
       return count(namespace, of, lister);
+    case "greet": {
+      const { greeting } = lister.config<Config>();
+      return { outcome, answer: `${greeting}, ${of}` };
+    }
+    case "tally": {
+      const pods = lister.count(POD, { namespace });
+      return { outcome: outcome.observe("errand_controller_pods", [namespace], pods), answer: String(pods) };
+    }
     default:
       return { outcome, answer: ask(what, { namespace, of, until }, lister) };
   }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pintle import Done, Failed, Key, Lister, Mutation, Outcome, Step, Terminal, parse_time
+from pintle import Done, Failed, Key, Lister, Mutation, Outcome, Query, Step, Terminal, parse_time
 
 from .questions import QUESTIONS
 from .types import ERRAND, POD, ROUNDS, TICK, Errand, key_of
@@ -56,6 +56,12 @@ def run(errand: Errand, lister: Lister, outcome: Outcome) -> str | None:
             return uptime(errand, lister, outcome)
         case "count":
             return count(errand, lister, outcome)
+        case "greet":
+            return f"{lister.config()['greeting']}, {errand.of}"
+        case "tally":
+            n_pods = lister.count(POD, Query(namespace=errand.namespace))
+            outcome.observe("errand_controller_pods", [errand.namespace], n_pods)
+            return str(n_pods)
     raise Terminal(f"nothing is called {errand.do}")
 
 

@@ -61,6 +61,12 @@ struct PodSpec {
     node_name: String,
 }
 
+/// What the operator has set.
+#[derive(Debug, Deserialize)]
+struct Config {
+    greeting: String,
+}
+
 /// Says what one errand wants, or, for the tick of the rounds, which errands run.
 ///
 /// # Errors
@@ -180,6 +186,13 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
                 }
             }
             return Ok((outcome, Some("tried".into())));
+        }
+        "greet" => format!("{}, {of}", lister.config::<Config>()?.greeting),
+        "tally" => {
+            let n_pods = lister.count(&POD, &Query::namespace(namespace));
+            let label = vec![namespace.to_owned()];
+            let outcome = Outcome::new().observe("errand_controller_pods", label, f64::from(n_pods));
+            return Ok((outcome, Some(n_pods.to_string())));
         }
         other => return Err(Error::Terminal(format!("nothing is called {other}"))),
     };
