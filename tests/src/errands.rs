@@ -82,6 +82,9 @@ async fn at_least(host: &ApiClient, series: &str, expected: f64) -> Result<()> {
 /// One does not, in time; the message holds the end of the host's log.
 pub async fn what_leads_to_runs(cluster: &TestCluster, component: &Path, controller: &str) -> Result<()> {
     define(&cluster.client).await?;
+    // No controller makes it here, and the API server admits no Pod without it.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    cluster.client.create("/api/v1/namespaces/default/serviceaccounts", &account).await?;
     let folder = tempfile::tempdir()?;
     let greeting = folder.path().join("greeting");
     std::fs::write(&greeting, "hello")?;
