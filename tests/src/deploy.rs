@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 10] = [
+pub const ROLES: [(&str, &[&str]); 11] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -37,6 +37,7 @@ pub const ROLES: [(&str, &[&str]); 10] = [
         &["--controllers=root-ca-certificate-publisher-controller", BESIDE],
     ),
     ("chart/files/rbac/serviceaccount-controller.yaml", &["--controllers=serviceaccount-controller", BESIDE]),
+    ("chart/files/rbac/ttl-after-finished-controller.yaml", &["--controllers=ttl-after-finished-controller", BESIDE]),
 ];
 
 const BESIDE: &str = "--beside-kube-controller-manager";

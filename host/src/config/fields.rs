@@ -235,7 +235,7 @@ pub(crate) fn all(run: &Command, catalogue: &Catalogue) -> Vec<Field> {
 
 /// The name of a flag as the name of a field: `root-ca-file` is `rootCAFile`.
 fn camel_case(flag: &str) -> String {
-    const ACRONYMS: [&str; 7] = ["api", "ca", "cidr", "gc", "ip", "pv", "rc"];
+    const ACRONYMS: [&str; 8] = ["api", "ca", "cidr", "gc", "ip", "pv", "rc", "ttl"];
     let words = flag.split('-').enumerate().map(|(i, word)| match word {
         word if i == 0 => word.to_owned(),
         "cidrs" => "CIDRs".to_owned(),
@@ -293,6 +293,7 @@ mod tests {
     fn names_of_flags_become_names_of_fields_as_kubernetes_writes_them() {
         for (flag, field) in [
             ("concurrent-gc-syncs", "concurrentGCSyncs"),
+            ("concurrent-ttl-after-finished-syncs", "concurrentTTLAfterFinishedSyncs"),
             ("root-ca-file", "rootCAFile"),
             ("allocate-node-cidrs", "allocateNodeCIDRs"),
             ("enable-garbage-collector", "enableGarbageCollector"),

@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 7] = [
+pub const CONTROLLERS: [&str; 8] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -18,6 +18,7 @@ pub const CONTROLLERS: [&str; 7] = [
     "root-ca-certificate-publisher-controller",
     "namespace-controller",
     "garbage-collector-controller",
+    "ttl-after-finished-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

@@ -361,7 +361,9 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
 async fn metrics_are_those_of_kube_controller_manager() -> Result<()> {
     let cluster = TestCluster::real().await?;
     let controllers = ["deployment", "replicaset", "replicationcontroller", "namespace", "serviceaccount"];
-    let controllers = [&controllers[..], &["root-ca-certificate-publisher-controller", "garbagecollector"]].concat();
+    let controllers =
+        [&controllers[..], &["root-ca-certificate-publisher-controller", "garbagecollector", "ttl-after-finished"]]
+            .concat();
     let flags = ["--leader-elect=true", "--kube-api-qps=20", "--kube-api-burst=5"];
     let kcm = cluster.plane()?.start_kcm(&controllers, &flags).await?;
     cluster.client.create("/apis/apps/v1/namespaces/default/deployments", &deployment("app", 2)).await?;

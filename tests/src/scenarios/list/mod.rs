@@ -2,11 +2,17 @@
 
 mod collection;
 mod deployment;
+mod finished;
 mod namespace;
 mod replicas;
 mod rollout;
 
-use super::{Chance, Scenario};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Chance, Scenario, Stage};
+use crate::eventually;
 
 /// In how many steps a ReplicaSet is scaled.
 const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
@@ -16,8 +22,24 @@ const MANY_AT_ONCE: &str = "as many Pods as become ready between two runs of the
 
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
-    [deployment::SCENARIOS, rollout::SCENARIOS, replicas::SCENARIOS, collection::SCENARIOS, namespace::SCENARIOS]
-        .concat()
+    [
+        deployment::SCENARIOS,
+        rollout::SCENARIOS,
+        replicas::SCENARIOS,
+        collection::SCENARIOS,
+        namespace::SCENARIOS,
+        finished::SCENARIOS,
+    ]
+    .concat()
+}
+
+/// How long an object may take to go.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Waits until nothing is at the path.
+async fn until_gone(s: &Stage, path: &str) -> Result<()> {
+    eventually(DEADLINE, format!("{path} to be gone"), async || Ok(s.client.find(path).await?.is_none().then_some(())))
+        .await
 }
 
 #[cfg(test)]
