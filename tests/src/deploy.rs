@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 11] = [
+pub const ROLES: [(&str, &[&str]); 12] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -38,6 +38,10 @@ pub const ROLES: [(&str, &[&str]); 11] = [
     ),
     ("chart/files/rbac/serviceaccount-controller.yaml", &["--controllers=serviceaccount-controller", BESIDE]),
     ("chart/files/rbac/ttl-after-finished-controller.yaml", &["--controllers=ttl-after-finished-controller", BESIDE]),
+    (
+        "chart/files/rbac/persistentvolumeclaim-protection-controller.yaml",
+        &["--controllers=persistentvolumeclaim-protection-controller", BESIDE],
+    ),
 ];
 
 const BESIDE: &str = "--beside-kube-controller-manager";

@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 8] = [
+pub const CONTROLLERS: [&str; 9] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -19,6 +19,7 @@ pub const CONTROLLERS: [&str; 8] = [
     "namespace-controller",
     "garbage-collector-controller",
     "ttl-after-finished-controller",
+    "persistentvolumeclaim-protection-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

@@ -7,6 +7,7 @@ mod stories {
     mod deployment;
     mod garbage_collector;
     mod namespace;
+    mod persistentvolumeclaim_protection;
     mod replicaset;
 }
 

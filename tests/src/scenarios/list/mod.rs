@@ -4,6 +4,7 @@ mod collection;
 mod deployment;
 mod finished;
 mod namespace;
+mod protection;
 mod replicas;
 mod rollout;
 
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Scenario> {
         collection::SCENARIOS,
         namespace::SCENARIOS,
         finished::SCENARIOS,
+        protection::claims::SCENARIOS,
     ]
     .concat()
 }

@@ -1,0 +1,47 @@
+//! What keeps volumes, claims and classes that are being deleted. Neither volumes are bound nor provisioned: the scenarios write what
+//! would be.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::DEADLINE;
+use crate::api::PatchKind;
+use crate::eventually;
+use crate::scenarios::stage::Stage;
+
+pub(super) mod claims;
+
+/// A finalizer that only the scenario removes.
+const HOLD: &str = "example.com/hold";
+
+/// Begins the deletion of an object.
+async fn delete(s: &Stage, path: &str) -> Result<()> {
+    s.client.delete(path, None).await.map(drop)
+}
+
+async fn patch(s: &Stage, path: &str, patch: &Value) -> Result<()> {
+    s.client.patch(path, PatchKind::Merge, patch).await.map(drop)
+}
+
+async fn patch_status(s: &Stage, path: &str, status: &Value) -> Result<()> {
+    patch(s, &format!("{path}/status"), &json!({"status": status})).await
+}
+
+/// Waits until an object has exactly these finalizers.
+async fn until_finalizers(s: &Stage, path: &str, wanted: &[&str]) -> Result<()> {
+    eventually(DEADLINE, format!("{path} to have the finalizers {wanted:?}"), async || {
+        let object = s.client.get(path).await?;
+        let finalizers = object["metadata"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
+        ensure!(finalizers == json!(wanted), "it has {finalizers}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Notes what keeps an object that is being deleted.
+async fn observe_kept(s: &Stage, when: &str, path: &str) -> Result<()> {
+    let object = s.client.get(path).await?;
+    ensure!(!object["metadata"]["deletionTimestamp"].is_null(), "{path} is not being deleted");
+    s.observe(when, &object["metadata"]["finalizers"]);
+    Ok(())
+}
