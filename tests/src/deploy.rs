@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 12] = [
+pub const ROLES: [(&str, &[&str]); 13] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -41,6 +41,10 @@ pub const ROLES: [(&str, &[&str]); 12] = [
     (
         "chart/files/rbac/persistentvolumeclaim-protection-controller.yaml",
         &["--controllers=persistentvolumeclaim-protection-controller", BESIDE],
+    ),
+    (
+        "chart/files/rbac/persistentvolume-protection-controller.yaml",
+        &["--controllers=persistentvolume-protection-controller", BESIDE],
     ),
 ];
 

@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 9] = [
+pub const CONTROLLERS: [&str; 10] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -20,6 +20,7 @@ pub const CONTROLLERS: [&str; 9] = [
     "garbage-collector-controller",
     "ttl-after-finished-controller",
     "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

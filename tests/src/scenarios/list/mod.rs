@@ -31,6 +31,7 @@ pub fn all() -> Vec<Scenario> {
         namespace::SCENARIOS,
         finished::SCENARIOS,
         protection::claims::SCENARIOS,
+        protection::volumes::SCENARIOS,
     ]
     .concat()
 }

@@ -1,0 +1,28 @@
+//! Keeps PersistentVolumes that are being deleted while they are bound to a claim, by the finalizer `kubernetes.io/pv-protection`.
+//!
+//! *Flow*: key of a PersistentVolume -> an update that adds or removes the finalizer.
+//!
+//! *Source*: Kubernetes' `pkg/controller/volume/pvprotection`. All 6 rows of `TestPVProtectionController`
+//! (`pv_protection_controller_test.go`) are cases.
+
+use pintle_sdk::finalizers::protection;
+use pintle_sdk::{Error, Key, Lister, Outcome, Resource, Step};
+
+pintle_sdk::types!("manifest.yaml");
+
+const FINALIZER: &str = "kubernetes.io/pv-protection";
+
+/// Says whether a volume gets the finalizer, or loses it.
+///
+/// # Errors
+/// If the volume does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some((volume, document)) = lister.get_document::<PersistentVolume>("", &key.name)? else {
+        return Ok(Outcome::new());
+    };
+    let decision = protection(&volume.metadata, FINALIZER, || Ok(volume.status.phase == "Bound"))?;
+    let update = decision.update(&PersistentVolume::KIND, &volume.metadata, document, FINALIZER);
+    Ok(Outcome::new().step(Step::sequential(update)))
+}
+
+pintle_sdk::export!(reconcile);
