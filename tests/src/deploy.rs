@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 13] = [
+pub const ROLES: [(&str, &[&str]); 14] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -45,6 +45,10 @@ pub const ROLES: [(&str, &[&str]); 13] = [
     (
         "chart/files/rbac/persistentvolume-protection-controller.yaml",
         &["--controllers=persistentvolume-protection-controller", BESIDE],
+    ),
+    (
+        "chart/files/rbac/volumeattributesclass-protection-controller.yaml",
+        &["--controllers=volumeattributesclass-protection-controller", BESIDE],
     ),
 ];
 

@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 10] = [
+pub const CONTROLLERS: [&str; 11] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -21,6 +21,7 @@ pub const CONTROLLERS: [&str; 10] = [
     "ttl-after-finished-controller",
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
+    "volumeattributesclass-protection-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

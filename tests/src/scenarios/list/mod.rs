@@ -32,6 +32,7 @@ pub fn all() -> Vec<Scenario> {
         finished::SCENARIOS,
         protection::claims::SCENARIOS,
         protection::volumes::SCENARIOS,
+        protection::classes::SCENARIOS,
     ]
     .concat()
 }

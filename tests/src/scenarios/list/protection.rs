@@ -10,6 +10,7 @@ use crate::eventually;
 use crate::scenarios::stage::Stage;
 
 pub(super) mod claims;
+pub(super) mod classes;
 pub(super) mod volumes;
 
 /// A finalizer that only the scenario removes.
