@@ -557,8 +557,12 @@ mod tests {
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
             expect![[
-                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection"#
+                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection, escalate"#
             ]],
+        );
+        check(
+            |m| m["grants"] = serde_json::json!([{"verbs": ["escalate"], "kinds": ["v1/Pod"]}]),
+            expect!["grants[0].verbs: escalate: needs contract 0.2, and this manifest declares 0.1"],
         );
     }
 

@@ -13,7 +13,8 @@ use crate::object::id::Kind;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
     /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
-    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`.
+    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Also `escalate` (from contract
+    /// 0.2 on), which `*` does not include: to write roles that allow more than the writer may do. Only the API server asks for it.
     pub verbs: Vec<String>,
     /// Kinds in text form, or `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,6 +72,10 @@ impl Of {
 impl Grant {
     /// All verbs, besides `*`.
     pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    /// A verb that only the API server's authorizer asks for. The host sends no such request; it passes the verb on to roles
+    /// (`pintle rbac`) and compares it with what an operator gives. `*` does not include it: that must not make a plugin powerful
+    /// which writes no roles.
+    pub const ESCALATE: &str = "escalate";
     /// Verbs for many objects at once.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
@@ -79,8 +84,10 @@ impl Grant {
     /// # Errors
     /// The field, and what is wrong with it.
     pub fn check(&self) -> Result<(), String> {
-        if let Some(verb) = self.verbs.iter().find(|verb| *verb != "*" && !Self::VERBS.contains(&verb.as_str())) {
-            return Err(format!("verbs: {verb:?} is not one of *, {}", Self::VERBS.join(", ")));
+        let is_known =
+            |verb: &&String| ["*", Self::ESCALATE].contains(&verb.as_str()) || Self::VERBS.contains(&verb.as_str());
+        if let Some(verb) = self.verbs.iter().find(|verb| !is_known(verb)) {
+            return Err(format!("verbs: {verb:?} is not one of *, {}, {}", Self::VERBS.join(", "), Self::ESCALATE));
         }
         if self.verbs.is_empty() {
             return Err("verbs: at least one is needed".into());
@@ -139,6 +146,7 @@ mod tests {
         let check = |grant| serde_json::from_value::<Grant>(grant).unwrap().check();
         assert_eq!(check(json!({"verbs": ["get", "delete"], "kinds": ["v1/Pod"], "of": "controlled"})), Ok(()));
         assert_eq!(check(json!({"verbs": ["*"], "kinds": ["v1/Pod"], "of": "key"})), Ok(()));
+        assert_eq!(check(json!({"verbs": ["escalate"], "kinds": ["rbac.authorization.k8s.io/v1/Role"]})), Ok(()));
         assert_eq!(
             check(json!({"verbs": ["get", "watch"], "kinds": ["v1/Pod"], "of": "key"})),
             Err("of: `watch` is of many objects and cannot be limited to `key`".into())

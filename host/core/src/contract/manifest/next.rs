@@ -1,7 +1,7 @@
 //! Parts of a manifest that contract 0.1 does not have. A host of 0.1 would reject them as unknown; a manifest of 0.1 therefore must
 //! not use them.
 
-use super::{EmptySelector, Manifest, NEXT_CONTRACT, SettingType, serde_name};
+use super::{EmptySelector, Grant, Manifest, NEXT_CONTRACT, SettingType, serde_name};
 
 /// # Errors
 /// The first part that needs a newer contract than that of the manifest.
@@ -44,6 +44,9 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
         if setting.follow {
             return Err(newer(format!("config.{name}.follow")));
         }
+    }
+    if let Some(i) = manifest.grants.iter().position(|grant| grant.verbs.iter().any(|verb| verb == Grant::ESCALATE)) {
+        return Err(newer(format!("grants[{i}].verbs: {}", Grant::ESCALATE)));
     }
     match manifest.first_driven() {
         Some(path) => Err(newer(format!("{path}.config"))),
