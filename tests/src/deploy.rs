@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 14] = [
+pub const ROLES: [(&str, &[&str]); 15] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -24,6 +24,10 @@ pub const ROLES: [(&str, &[&str]); 14] = [
         ],
     ),
     ("chart/files/rbac/instead.yaml", &[]),
+    (
+        "chart/files/rbac/clusterrole-aggregation-controller.yaml",
+        &["--controllers=clusterrole-aggregation-controller", BESIDE],
+    ),
     ("chart/files/rbac/deployment-controller.yaml", &["--controllers=deployment-controller", BESIDE]),
     ("chart/files/rbac/garbage-collector-controller.yaml", &["--controllers=garbage-collector-controller", BESIDE]),
     ("chart/files/rbac/namespace-controller.yaml", &["--controllers=namespace-controller", BESIDE]),

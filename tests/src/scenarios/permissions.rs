@@ -16,7 +16,7 @@ use crate::{ApiClient, ControlPlane, deploy, kubectl};
 const ROLES: &str = "kustomize/overlays/instead/rbac.yaml";
 
 /// Permissions without use in any scenario: namespace, group, resource, verb, and the reason for them.
-const UNUSED: [(&str, &str, &str, &str, &str); 12] = [
+const UNUSED: [(&str, &str, &str, &str, &str); 14] = [
     ("", "", "configmaps", "list", LISTS),
     ("", "", "namespaces", "list", LISTS),
     ("", "", "persistentvolumeclaims", "list", LISTS),
@@ -24,10 +24,18 @@ const UNUSED: [(&str, &str, &str, &str, &str); 12] = [
     ("", "apiextensions.k8s.io", "customresourcedefinitions", "list", LISTS),
     ("", "batch", "jobs", "list", LISTS),
     ("", "storage.k8s.io", "volumeattributesclasses", "list", LISTS),
+    ("", "rbac.authorization.k8s.io", "clusterroles", "list", LISTS),
     ("kube-system", "coordination.k8s.io", "leases", "list", LISTS),
     ("", "apps", "deployments/finalizers", "update", ADMISSION),
     ("", "apps", "replicasets/finalizers", "update", ADMISSION),
     ("", "", "replicationcontrollers/finalizers", "update", ADMISSION),
+    (
+        "",
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        "escalate",
+        "asked for by the API server itself when a ClusterRole is written: the scenarios are refused without it",
+    ),
     (
         "",
         "pintle.dev",

@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 11] = [
+pub const CONTROLLERS: [&str; 12] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -22,6 +22,7 @@ pub const CONTROLLERS: [&str; 11] = [
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
     "volumeattributesclass-protection-controller",
+    "clusterrole-aggregation-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

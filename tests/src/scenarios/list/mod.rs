@@ -1,5 +1,6 @@
 //! The scenarios.
 
+mod aggregation;
 mod collection;
 mod deployment;
 mod finished;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Scenario> {
         protection::claims::SCENARIOS,
         protection::volumes::SCENARIOS,
         protection::classes::SCENARIOS,
+        aggregation::SCENARIOS,
     ]
     .concat()
 }
