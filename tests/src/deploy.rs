@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 15] = [
+pub const ROLES: [(&str, &[&str]); 16] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -54,6 +54,7 @@ pub const ROLES: [(&str, &[&str]); 15] = [
         "chart/files/rbac/volumeattributesclass-protection-controller.yaml",
         &["--controllers=volumeattributesclass-protection-controller", BESIDE],
     ),
+    ("chart/files/rbac/ttl-controller.yaml", &["--controllers=ttl-controller", BESIDE]),
 ];
 
 const BESIDE: &str = "--beside-kube-controller-manager";

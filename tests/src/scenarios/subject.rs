@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 12] = [
+pub const CONTROLLERS: [&str; 13] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -23,6 +23,7 @@ pub const CONTROLLERS: [&str; 12] = [
     "persistentvolume-protection-controller",
     "volumeattributesclass-protection-controller",
     "clusterrole-aggregation-controller",
+    "ttl-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

@@ -5,6 +5,7 @@ mod collection;
 mod deployment;
 mod finished;
 mod namespace;
+mod nodes;
 mod protection;
 mod replicas;
 mod rollout;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         protection::volumes::SCENARIOS,
         protection::classes::SCENARIOS,
         aggregation::SCENARIOS,
+        nodes::SCENARIOS,
     ]
     .concat()
 }
