@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 13] = [
+pub const CONTROLLERS: [&str; 14] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -24,6 +24,7 @@ pub const CONTROLLERS: [&str; 13] = [
     "volumeattributesclass-protection-controller",
     "clusterrole-aggregation-controller",
     "ttl-controller",
+    "ephemeral-volume-controller",
 ];
 
 /// How long a subject may take to end when it is asked to.

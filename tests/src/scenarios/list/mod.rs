@@ -3,6 +3,7 @@
 mod aggregation;
 mod collection;
 mod deployment;
+mod ephemeral;
 mod finished;
 mod namespace;
 mod nodes;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Scenario> {
         protection::classes::SCENARIOS,
         aggregation::SCENARIOS,
         nodes::SCENARIOS,
+        ephemeral::SCENARIOS,
     ]
     .concat()
 }

@@ -297,7 +297,7 @@ fn a_setting_knows_the_numbers_that_it_gives() {
 
 /// Flags of kube-controller-manager whose controllers are not built yet and that set numbers of queues and rules: flag, default,
 /// the place, another value.
-const FLAGS: [(&str, &str, &str, &str); 25] = [
+const FLAGS: [(&str, &str, &str, &str); 24] = [
     ("concurrent-statefulset-syncs", "5", "concurrency", "10"),
     ("concurrent-daemonset-syncs", "2", "concurrency", "10"),
     ("concurrent-job-syncs", "5", "concurrency", "10"),
@@ -309,7 +309,6 @@ const FLAGS: [(&str, &str, &str, &str); 25] = [
     ("mirroring-concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
     ("concurrent-resource-quota-syncs", "5", "concurrency", "10"),
     ("concurrent-serviceaccount-token-syncs", "5", "concurrency", "10"),
-    ("concurrent-ephemeralvolume-syncs", "5", "concurrency", "10"),
     ("concurrent-resourceclaim-syncs", "50", "concurrency", "100"),
     ("concurrent-device-taint-eviction-syncs", "8", "concurrency", "10"),
     ("concurrent-validating-admission-policy-status-syncs", "5", "concurrency", "10"),

@@ -1,0 +1,99 @@
+//! Creates the PersistentVolumeClaims of ephemeral volumes, with the Pod as their owner.
+//!
+//! *Source*: Kubernetes' `pkg/controller/volume/ephemeral`, and `storage/ephemeral` of component-helpers. All seven rows of
+//! `controller_test.go` are cases, named after them; the row `create-conflict`, whose request fails, is the scenario of a quota too,
+//! as a case shows only what a run wants.
+//!
+//! It differs in two ways:
+//! - upstream reports a claim that belongs to somebody else without a request. Here the request is sent, with that event for its
+//!   refusal: so the key fails and is tried again with a backoff, and the API server decides if the claim has gone meanwhile;
+//! - when such a claim goes and nobody controlled it, all Pods of its namespace run, a second later; upstream has an index of the names
+//!   of claims, which are made of two names.
+
+use pintle_sdk::api::meta::HasController;
+use pintle_sdk::{Error, Event, Key, Lister, Moment, Mutation, Outcome, Place, Resource, Step};
+use serde_json::{Value, json};
+
+type Template = PodSpecVolumesEphemeralVolumeClaimTemplate;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    // The spec is carried along.
+    "v1/Pod": [
+        "metadata.deletionTimestamp",
+        "spec.volumes.name",
+        "spec.volumes.ephemeral.volumeClaimTemplate.metadata.annotations",
+        "spec.volumes.ephemeral.volumeClaimTemplate.metadata.labels",
+        "spec.volumes.ephemeral.volumeClaimTemplate.spec": Value,
+    ],
+);
+
+/// Says what should be created for a Pod.
+///
+/// # Errors
+/// If an object does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let pod = lister.get::<Pod>(&key.namespace, &key.name)?;
+    let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else { return Ok(Outcome::new()) };
+    let mut creates = Vec::new();
+    let mut is_conflict = false;
+    for volume in &pod.spec.volumes {
+        let Some(template) = volume.ephemeral.as_ref().and_then(|source| source.volume_claim_template.as_ref()) else {
+            continue;
+        };
+        let claim = format!("{}-{}", key.name, volume.name);
+        let found = lister.get::<PersistentVolumeClaim>(&key.namespace, &claim)?;
+        let error = match found {
+            Some(found) if found.metadata.controller_uid() == Some(&pod.metadata.uid) => continue,
+            Some(_) => {
+                is_conflict = true;
+                let (namespace, name) = (&key.namespace, &key.name);
+                format!("PVC {namespace}/{claim} was not created for pod {namespace}/{name} (pod is not owner)")
+            }
+            None => format!("create PVC {claim}: {{error}}"),
+        };
+        let message = format!("ephemeral volume {}: {error}", volume.name);
+        let failed = Event::warning(&Pod::KIND, &pod.metadata, "FailedBinding", message);
+        creates.push(create(&pod, &claim, template).on_failure(failed));
+        // One volume that fails keeps those after it waiting.
+        if is_conflict {
+            break;
+        }
+    }
+    let n_counted = creates.len() - usize::from(is_conflict);
+    Ok(count(Outcome::new().step(Step::sequential(creates)), n_counted))
+}
+
+/// Counts requests and failed ones, of the first so many creates; a request is sent once the one before it has succeeded.
+fn count(mut outcome: Outcome, n_creates: usize) -> Outcome {
+    const TOTAL: &str = "ephemeral_volume_controller_create_total";
+    const FAILED: &str = "ephemeral_volume_controller_create_failures_total";
+    let places = (0..).take(n_creates).map(|position| Place { step: 0, position });
+    let mut last = None;
+    for place in places {
+        let at = last.map_or(Moment::Now, Moment::Done);
+        outcome = outcome.observe_at(at, TOTAL, Vec::new(), 1.0);
+        last = Some(place);
+    }
+    match last {
+        // Failed, or not tried because an earlier one had failed: one failure in all.
+        Some(place) => outcome.observe_at(Moment::Failed(place), FAILED, Vec::new(), 1.0),
+        None => outcome,
+    }
+}
+
+fn create(pod: &Pod, claim: &str, template: &Template) -> Mutation {
+    let owner = json!({
+        "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let mut object = json!({"metadata": {"name": claim, "ownerReferences": [owner]}, "spec": template.spec});
+    for (field, map) in [("annotations", &template.metadata.annotations), ("labels", &template.metadata.labels)] {
+        if !map.is_empty() {
+            object["metadata"][field] = json!(map);
+        }
+    }
+    Mutation::create(&PersistentVolumeClaim::KIND, &pod.metadata.namespace, object)
+}
+
+pintle_sdk::export!(reconcile);
