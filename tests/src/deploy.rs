@@ -13,7 +13,7 @@ use crate::{kubectl, pintle, workspace_dir};
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 17] = [
+pub const ROLES: [(&str, &[&str]); 18] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
@@ -32,6 +32,10 @@ pub const ROLES: [(&str, &[&str]); 17] = [
     ("chart/files/rbac/ephemeral-volume-controller.yaml", &["--controllers=ephemeral-volume-controller", BESIDE]),
     ("chart/files/rbac/garbage-collector-controller.yaml", &["--controllers=garbage-collector-controller", BESIDE]),
     ("chart/files/rbac/namespace-controller.yaml", &["--controllers=namespace-controller", BESIDE]),
+    (
+        "chart/files/rbac/pod-garbage-collector-controller.yaml",
+        &["--controllers=pod-garbage-collector-controller", BESIDE],
+    ),
     ("chart/files/rbac/replicaset-controller.yaml", &["--controllers=replicaset-controller", BESIDE]),
     (
         "chart/files/rbac/replicationcontroller-controller.yaml",

@@ -198,7 +198,8 @@ pub async fn run_with_roles(scenarios: &[Scenario], subject: &Subject) -> Result
         format!("--tls-cert-file={}", certificate.display()),
         format!("--tls-private-key-file={}", key.display()),
     ];
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let of_subject = subject::flags();
+    let flags: Vec<&str> = flags.iter().chain(&of_subject).map(String::as_str).collect();
     let running = subject.start_with(plane, &subject::CONTROLLERS, &flags).await?;
     let url = format!("https://127.0.0.1:{port}");
     permissions::read_metrics(&plane.client_of(&url, ADMIN), 200).await?;
@@ -245,7 +246,7 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     let authority = folder.path().join("ca.crt");
     std::fs::write(&authority, &root_ca).context("write the certificate authority")?;
     let flags = [HostProcess::controllers(&subject::CONTROLLERS), format!("--root-ca-file={}", authority.display())];
-    let mut host = cluster.host(&flags)?;
+    let mut host = cluster.host(&[&flags[..], &subject::flags()].concat())?;
     let scenarios: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.only_real.is_empty()).copied().collect();
     let outcomes = {
         let running = run_on(&scenarios, &cluster, &root_ca);

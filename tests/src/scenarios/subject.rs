@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{ApiClient, HostProcess, pintle};
 
 /// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 14] = [
+pub const CONTROLLERS: [&str; 15] = [
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",
@@ -25,7 +25,16 @@ pub const CONTROLLERS: [&str; 14] = [
     "clusterrole-aggregation-controller",
     "ttl-controller",
     "ephemeral-volume-controller",
+    "pod-garbage-collector-controller",
 ];
+
+/// How many Pods that have ended are left: more than all scenarios together have, but for the one about this.
+pub const TERMINATED_POD_GC_THRESHOLD: usize = 40;
+
+/// The flags of both subjects.
+pub fn flags() -> [String; 1] {
+    [format!("--terminated-pod-gc-threshold={TERMINATED_POD_GC_THRESHOLD}")]
+}
 
 /// How long a subject may take to end when it is asked to.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -74,12 +83,12 @@ impl Subject {
         }
     }
 
-    /// Starts it with [`CONTROLLERS`] against a control plane, without client rate limits, and waits until it is ready.
+    /// Starts it with [`CONTROLLERS`] and [`flags`] against a control plane, without client rate limits, and waits until it is ready.
     ///
     /// # Errors
     /// It did not start. The message contains the end of its log.
     pub async fn start(&self, plane: &ControlPlane) -> Result<Running> {
-        self.start_with(plane, &CONTROLLERS, &[]).await
+        self.start_with(plane, &CONTROLLERS, &flags().each_ref().map(String::as_str)).await
     }
 
     /// As [`Subject::start`], with other controllers and more flags.

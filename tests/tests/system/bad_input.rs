@@ -384,21 +384,21 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--controllers", "deploymnt"],
         expect![[r#"
-            pintle: --controllers: no controller is called deploymnt; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
+            pintle: --controllers: no controller is called deploymnt; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
         "#]],
     );
     check(
         folder,
         &["dev", "--controllers", "-*"],
         expect![[r#"
-            pintle: --controllers: no controller is called *; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
+            pintle: --controllers: no controller is called *; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
         "#]],
     );
     check(
         folder,
         &["dev", "--controllers", "-deployment"],
         expect![[r#"
-            pintle: --controllers="-deployment" enables no controller; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
+            pintle: --controllers="-deployment" enables no controller; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
         "#]],
     );
     check(
@@ -412,7 +412,7 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--set", "nobody.x=1"],
         expect![[r#"
-            pintle: --set "nobody.x=1": there is no controller "nobody"; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
+            pintle: --set "nobody.x=1": there is no controller "nobody"; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller
         "#]],
     );
     check(
@@ -528,7 +528,7 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["dev", "--controllers", "garbagecollector", "--enable-garbage-collector=false"],
         expect![[r#"
-            pintle: --controllers="garbagecollector" enables no controller; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller; garbage-collector-controller does not start: --enable-garbage-collector is false; --enable-garbage-collector=true starts it
+            pintle: --controllers="garbagecollector" enables no controller; known are clusterrole-aggregation-controller, deployment-controller, ephemeral-volume-controller, garbage-collector-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, ttl-after-finished-controller, ttl-controller, volumeattributesclass-protection-controller; garbage-collector-controller does not start: --enable-garbage-collector is false; --enable-garbage-collector=true starts it
         "#]],
     );
 }

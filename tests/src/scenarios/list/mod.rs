@@ -7,6 +7,7 @@ mod ephemeral;
 mod finished;
 mod namespace;
 mod nodes;
+mod pod_collection;
 mod protection;
 mod replicas;
 mod rollout;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         aggregation::SCENARIOS,
         nodes::SCENARIOS,
         ephemeral::SCENARIOS,
+        pod_collection::SCENARIOS,
     ]
     .concat()
 }

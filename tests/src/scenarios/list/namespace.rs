@@ -206,9 +206,11 @@ async fn held_pod(s: &Stage) -> Result<()> {
 
 async fn grace(s: &Stage) -> Result<()> {
     let doomed = Doomed::create(s).await?;
-    // No kubelet ends it.
+    // No kubelet ends it. The Node is there, so the collector of Pods leaves it alone.
+    let node = format!("{}-silent", s.ns);
+    s.client.create("/api/v1/nodes", &json!({"metadata": {"name": node}})).await?;
     let mut lost = pod("lost", "none");
-    lost["spec"]["nodeName"] = json!("nowhere");
+    lost["spec"]["nodeName"] = json!(node);
     lost["spec"]["terminationGracePeriodSeconds"] = json!(20);
     doomed.x.create("pods", &lost).await?;
     doomed.delete().await?;
@@ -219,7 +221,9 @@ async fn grace(s: &Stage) -> Result<()> {
     doomed.observe(s, "after the grace period", &conditions).await?;
     let at_once = json!({"gracePeriodSeconds": 0});
     doomed.x.client.delete(&doomed.x.one("pods", "lost"), Some(&at_once)).await?;
-    doomed.gone().await
+    doomed.gone().await?;
+    s.client.delete(&format!("/api/v1/nodes/{node}"), None).await?;
+    Ok(())
 }
 
 async fn refused_by_a_policy(s: &Stage) -> Result<()> {

@@ -1,0 +1,86 @@
+//! Nodes that Pods name and the cache does not have: each waits for 40 seconds, as it may be new, then the API server is asked.
+//!
+//! *Source*: `nodeQueue`, `gcOrphaned` and `discoverDeletedNodes` of Kubernetes' `pkg/controller/podgc`. As there, a Node that waits
+//! goes on waiting if it comes back meanwhile, and one that was looked at waits again as long as Pods name it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::{Error, Lister, Need, Outcome, Resource, log};
+use serde_json::json;
+
+use crate::Node;
+
+/// Upstream's `quarantineTime`, in seconds.
+const QUARANTINE: f64 = 40.0;
+
+/// Name in the state.
+const STATE: &str = "quarantine";
+
+/// Questions of one run; Nodes beyond that are asked about by the next one.
+const MAX_ASKED: usize = 256;
+
+/// Node -> when it has waited for long enough, in seconds since the host started.
+pub(crate) struct Quarantine {
+    old: BTreeMap<String, f64>,
+    until: BTreeMap<String, f64>,
+    now: f64,
+}
+
+impl Quarantine {
+    /// What earlier runs have kept.
+    pub(crate) fn read(lister: &impl Lister) -> Result<Self, Error> {
+        let old: BTreeMap<String, f64> = match lister.state(STATE) {
+            Some(text) => serde_json::from_str(&text).map_err(|error| Error::Terminal(format!("{STATE}: {error}")))?,
+            None => BTreeMap::new(),
+        };
+        Ok(Self { until: old.clone(), old, now: lister.uptime().as_secs_f64() })
+    }
+
+    /// Looks at Nodes that are missing: those of them that are gone.
+    pub(crate) fn look<'a>(
+        &mut self,
+        lister: &impl Lister,
+        missing: impl Iterator<Item = &'a String>,
+    ) -> Result<BTreeSet<String>, Error> {
+        let missing: BTreeSet<&String> = missing.collect();
+        let ready = self.until.iter().filter(|(_, until)| **until <= self.now).map(|(node, _)| node.clone());
+        let (asked, back): (Vec<String>, Vec<String>) = ready.partition(|node| missing.contains(node));
+        for node in back {
+            self.until.remove(&node);
+        }
+        let mut gone = BTreeSet::new();
+        let mut needs = Vec::new();
+        for node in asked.into_iter().take(MAX_ASKED) {
+            let need = Need::live_object(&Node::KIND, "", &node);
+            match lister.answer(&need) {
+                None => needs.push(need),
+                Some(Ok(_)) => {}
+                Some(Err(error)) if error.code == 404 => {
+                    gone.insert(node.clone());
+                }
+                // Looked at again after another quarantine.
+                Some(Err(error)) => log::warn(&format!("read Node {node}: {}", error.message)),
+            }
+            self.until.insert(node, self.now + QUARANTINE);
+        }
+        if !needs.is_empty() {
+            return Err(Error::Needs(needs));
+        }
+        for node in missing {
+            self.until.entry(node.clone()).or_insert(self.now + QUARANTINE);
+        }
+        Ok(gone)
+    }
+
+    /// Keeps what has changed. Nodes whose Pods are `waiting` to be deleted are looked at again at once.
+    pub(crate) fn keep<'a>(mut self, waiting: impl Iterator<Item = &'a String>, outcome: Outcome) -> Outcome {
+        for node in waiting {
+            self.until.insert(node.clone(), self.now);
+        }
+        match (self.until == self.old, self.until.is_empty()) {
+            (true, _) => outcome,
+            (false, true) => outcome.forget(STATE),
+            (false, false) => outcome.keep(STATE, json!(self.until).to_string()),
+        }
+    }
+}
