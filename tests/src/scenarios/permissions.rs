@@ -16,13 +16,12 @@ use crate::{ApiClient, ControlPlane, deploy, kubectl};
 const ROLES: &str = "kustomize/overlays/instead/rbac.yaml";
 
 /// Permissions without use in any scenario: namespace, group, resource, verb, and the reason for them.
-const UNUSED: [(&str, &str, &str, &str, &str); 17] = [
+const UNUSED: [(&str, &str, &str, &str, &str); 16] = [
     ("", "", "configmaps", "list", LISTS),
     ("", "", "namespaces", "list", LISTS),
     ("", "", "persistentvolumeclaims", "list", LISTS),
     ("", "", "persistentvolumes", "list", LISTS),
     ("", "", "nodes", "list", LISTS),
-    ("", "", "persistentvolumeclaims", "list", LISTS),
     ("", "apiextensions.k8s.io", "customresourcedefinitions", "list", LISTS),
     ("", "batch", "jobs", "list", LISTS),
     ("", "storage.k8s.io", "volumeattributesclasses", "list", LISTS),

@@ -283,8 +283,9 @@ fn the_table_of_controllers_is_that_of_upstream_and_of_the_plugins() -> Result<(
 }
 
 fn in_words(n: usize) -> String {
-    let words =
-        ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"];
+    let words = "Zero One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve Thirteen Fourteen Fifteen Sixteen \
+                 Seventeen Eighteen Nineteen Twenty";
+    let words: Vec<&str> = words.split(' ').collect();
     words.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
