@@ -399,8 +399,8 @@ proptest! {
                             server.write(&lease, false);
                         }
                     },
-                    // A process that starts while the Lease is deleted cannot know of a leader that is cut off.
-                    Fate::Die => if server.lease.is_some() {
+                    // A process that starts while the Lease is deleted or has no holder cannot know of a leader that is cut off.
+                    Fate::Die => if server.lease.as_ref().is_some_and(|lease| !lease.holder().is_empty()) {
                         process.candidate = born();
                         process.candidate.saw(server.lease.clone(), clocks.at(ms).now);
                         process.request = None;
