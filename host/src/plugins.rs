@@ -496,12 +496,14 @@ mod tests {
             "name": "tokens-controller", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
             "config": {"key": {"type": "key", "optional": true}}, "builtIn": {"requires": ["key"]},
         });
-        candidate.manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let catalogue: &'static Catalogue = Box::leak(Box::new(Catalogue::new([manifest.clone()])));
+        candidate.manifest = Arc::new(manifest);
         candidate.builtin = true;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key.pem");
         std::fs::write(&file, include_str!("../outside/src/testdata/p256-pkcs8.pem")).unwrap();
-        let tuning = ControllerFlags::default().read(Catalogue::carried()).unwrap();
+        let tuning = ControllerFlags::default().read(catalogue).unwrap();
         let reason = |outside: &Bindings| {
             let hindrance = candidate.hindrance(&"*".parse().unwrap(), &tuning, &BTreeMap::new(), outside);
             hindrance.map(|of| of.reason)
