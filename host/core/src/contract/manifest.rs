@@ -362,10 +362,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Kinds whose changed objects are keys themselves, or are mapped to keys by the plugin. An `every` watch adds none.
+    /// Kinds whose changed objects are keys themselves, or are mapped to keys by the plugin, except those that it acts on `beside` their
+    /// controller. An `every` watch adds none.
     pub fn reconciled(&self) -> impl Iterator<Item = &Kind> {
+        let beside = self.built_in.as_ref().map(|section| &*section.beside).unwrap_or_default();
         let acts = |watch: &&Watch| watch.enqueue.iter().any(|rule| matches!(rule.to, To::This | To::Plugin));
-        self.watches.iter().filter(acts).filter_map(|watch| watch.kind.as_ref())
+        let kinds = self.watches.iter().filter(acts).filter_map(|watch| watch.kind.as_ref());
+        kinds.filter(move |kind| !beside.contains(kind))
     }
 
     /// Kinds that are watched by name.
@@ -564,6 +567,25 @@ mod tests {
             |m| m["grants"] = serde_json::json!([{"verbs": ["escalate"], "kinds": ["v1/Pod"]}]),
             expect!["grants[0].verbs: escalate: needs contract 0.2, and this manifest declares 0.1"],
         );
+    }
+
+    #[test]
+    fn kinds_that_it_acts_on_beside_their_controller_are_not_reconciled() {
+        use serde_json::{Value, json};
+        let mut manifest = json!({
+            "name": "cleaner", "version": "1", "contract": "0.2", "queues": [{"name": "q"}],
+            "watches": [
+                {"kind": "batch/v1/Job", "enqueue": [{"to": "self"}]}, {"kind": "v1/Pod", "enqueue": [{"to": "self"}]},
+                {"kind": "v1/Node"},
+            ],
+        });
+        let reconciled = |manifest: &Value| {
+            let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+            manifest.reconciled().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(reconciled(&manifest), ["batch/v1/Job", "v1/Pod"]);
+        manifest["builtIn"] = json!({"beside": ["batch/v1/Job"]});
+        assert_eq!(reconciled(&manifest), ["v1/Pod"]);
     }
 
     #[test]

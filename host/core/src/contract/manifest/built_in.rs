@@ -15,8 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Manifest, SettingType, is_label, is_true, yes};
+use super::{Manifest, SettingType, To, Watch, is_label, is_true, yes};
 use crate::duration;
+use crate::object::id::Kind;
 
 /// Additions of a built-in controller to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,10 @@ pub struct BuiltIn {
     /// Settings without which the host does not start it, which is not an error. They have no default.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
+    /// Kinds on whose objects it acts beside the controller that reconciles them, such as Jobs that it deletes once they have finished:
+    /// without that controller, nothing reconciles them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Kind>,
     /// Rate limits of its client.
     #[serde(skip_serializing_if = "ClientLimits::is_default")]
     pub client: ClientLimits,
@@ -53,6 +58,7 @@ impl Default for BuiltIn {
             service_account: None,
             on_by_default: true,
             requires: Vec::new(),
+            beside: Vec::new(),
             client: ClientLimits::default(),
             inputs: BTreeMap::new(),
             flags: Vec::new(),
@@ -410,6 +416,14 @@ pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), Strin
             return Err(format!("inputs.{name}: there is no such setting of type string"));
         }
     }
+    for (i, kind) in built_in.beside.iter().enumerate() {
+        let is_key = |watch: &Watch| watch.enqueue.iter().any(|rule| matches!(rule.to, To::This | To::Plugin));
+        if !manifest.watches.iter().any(|watch| watch.kind.as_ref() == Some(kind) && is_key(watch)) {
+            return Err(format!(
+                "beside[{i}]: objects of {kind} are no keys: no watch of it has a rule to self or plugin"
+            ));
+        }
+    }
     for (i, name) in built_in.requires.iter().enumerate() {
         match manifest.config.get(name) {
             None => return Err(format!("requires[{i}]: there is no setting {name:?}")),
@@ -491,6 +505,10 @@ mod tests {
             expect!["builtIn.inputs.n: there is no such setting of type string"],
         );
         check(json!({"requires": ["ca"]}), expect!["ok"]);
+        check(
+            json!({"beside": ["v1/Secret"]}),
+            expect!["builtIn.beside[0]: objects of v1/Secret are no keys: no watch of it has a rule to self or plugin"],
+        );
         check(json!({"requires": ["x"]}), expect![[r#"builtIn.requires[0]: there is no setting "x""#]]);
         check(
             json!({"requires": ["ca", "n"]}),

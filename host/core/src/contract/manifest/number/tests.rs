@@ -297,12 +297,11 @@ fn a_setting_knows_the_numbers_that_it_gives() {
 
 /// Flags of kube-controller-manager whose controllers are not built yet and that set numbers of queues and rules: flag, default,
 /// the place, another value.
-const FLAGS: [(&str, &str, &str, &str); 24] = [
+const FLAGS: [(&str, &str, &str, &str); 23] = [
     ("concurrent-statefulset-syncs", "5", "concurrency", "10"),
     ("concurrent-daemonset-syncs", "2", "concurrency", "10"),
     ("concurrent-job-syncs", "5", "concurrency", "10"),
     ("concurrent-cron-job-syncs", "5", "concurrency", "10"),
-    ("concurrent-ttl-after-finished-syncs", "5", "concurrency", "10"),
     ("concurrent-horizontal-pod-autoscaler-syncs", "5", "concurrency", "10"),
     ("concurrent-endpoint-syncs", "5", "concurrency", "10"),
     ("concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
