@@ -155,7 +155,10 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
 
     def test_a_duration_is_in_milliseconds(self) -> None:
         manifest = MANIFEST.replace("config: {", "config: {every: {type: duration, default: 1h30m}, ")
-        config = lambda given: Fixture.parse(manifest, f"{OBJECTS}\nconfig: {given}").lister.config()["every"]  # noqa: E731
+
+        def config(given: str) -> Any:
+            return Fixture.parse(manifest, f"{OBJECTS}\nconfig: {given}").lister.config()["every"]
+
         for given, expected in (("{}", 5_400_000), ("{every: 1.5s20ms}", 1520), ("{every: 1µs}", 1), ('{every: "0"}', 0)):
             with self.subTest(given):
                 self.assertEqual(config(given), expected)

@@ -21,6 +21,7 @@ export type Manifest = {
         name: string;
     }[];
     config?: Record<string, {
+        type?: string;
         default?: unknown;
     }>;
     discovery?: boolean;
@@ -40,7 +41,7 @@ export type Manifest = {
  * @typedef {object} Manifest
  * @property {Watch[]} [watches]
  * @property {{name: string}[]} [queues]
- * @property {Record<string, {default?: unknown}>} [config]
+ * @property {Record<string, {type?: string, default?: unknown}>} [config]
  * @property {boolean} [discovery]
  */
 /**
@@ -63,3 +64,10 @@ export declare function valuesAt(value: any, path: readonly string[]): unknown[]
  * @returns {any}
  */
 export declare function project(value: any, paths: readonly (readonly string[])[]): any;
+/**
+ * The configuration as the controller sees it: with defaults, and durations in whole milliseconds.
+ * @param {Manifest} manifest
+ * @param {Record<string, unknown>} given
+ * @returns {Record<string, unknown>}
+ */
+export declare function configOf({ config: settings }: Manifest, given: Record<string, unknown>): Record<string, unknown>;
