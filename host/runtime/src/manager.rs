@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -78,6 +78,8 @@ pub struct ManagerConfig {
     pub event_grace: Duration,
     /// The wall clock that plugins see. Default: the system clock.
     pub clock: WallClock,
+    /// How long the host has been running, as plugins see it. Default: since the manager was made, by a clock that nobody sets.
+    pub uptime: Option<Uptime>,
     /// Seed of all jitter.
     pub seed: u64,
     /// Whether a component whose spec lists no grants gets everything that its manifest requests. Default false: such a
@@ -100,6 +102,9 @@ pub struct ManagerConfig {
     pub tune: Tune,
 }
 
+/// How long something has been running.
+pub type Uptime = Arc<dyn Fn() -> Duration + Send + Sync>;
+
 /// Whether a component is one that the host carries.
 pub type Carries = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
@@ -117,6 +122,7 @@ impl Default for ManagerConfig {
             shutdown_grace: Duration::from_secs(30),
             event_grace: Duration::from_secs(5),
             clock: Arc::new(Timestamp::now),
+            uptime: None,
             seed: 0,
             grant_requested: false,
             accounts: None,
@@ -234,7 +240,7 @@ pub struct Manager {
     /// Record events about plugins that do not run, by their groups.
     recorders: Vec<OnceLock<Recorder>>,
     idle_signal: Arc<Notify>,
-    started: Instant,
+    uptime: Uptime,
     failures: Arc<Failures>,
     /// Of the present term of each group.
     last_writes: Vec<Arc<Mutex<LastWrites>>>,
@@ -267,6 +273,8 @@ impl Manager {
         let n_groups = config.fences.as_ref().map_or(1, |fences| fences.groups().count());
         let leads = vec![config.fences.is_none(); n_groups];
         let caches = Caches::new(reader.clone(), config.caches.clone());
+        let started = tokio::time::Instant::now();
+        let uptime = config.uptime.clone().unwrap_or_else(|| Arc::new(move || started.elapsed()));
         Self {
             reach: Reach::new(metrics.clone(), Arc::downgrade(&caches)),
             caches,
@@ -280,7 +288,7 @@ impl Manager {
             proven: Mutex::default(),
             recorders: (0..n_groups).map(|_| OnceLock::new()).collect(),
             idle_signal: Arc::new(Notify::new()),
-            started: tokio::time::Instant::now().into_std(),
+            uptime,
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: (0..n_groups).map(|_| Arc::default()).collect(),
             plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
@@ -371,7 +379,7 @@ impl Manager {
             writer: Writer { name, api, recorder, metrics: metrics.clone(), stopped: CancellationToken::new() },
             metrics,
             clock: self.config.clock.clone(),
-            host_started: self.started,
+            uptime: self.uptime.clone(),
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
             last_writes: self.last_writes[group.index()].clone(),

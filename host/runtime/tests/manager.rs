@@ -1,7 +1,7 @@
 //! Whole plugins, made of closures, on the real caches and a fake API server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,7 +12,7 @@ use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiReader;
 use pintle_core::ports::guest::Guest;
 use pintle_core::ports::view::{OwnedBy, Query, View};
-use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions};
+use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions, Uptime};
 use pintle_testing::server::{eventually, settle};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, refusal};
 use serde_json::{Value, json};
@@ -323,6 +323,32 @@ async fn the_operator_may_set_the_resync_period() {
         host.manager.add(guest, PluginOptions { resync, ..PluginOptions::default() }).unwrap();
         tokio::time::sleep(Duration::from_secs(599)).await;
         assert_eq!(n_runs.load(Ordering::Relaxed), expected, "{period:?}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_see_the_uptime_of_the_configured_clock_or_of_the_manager() {
+    for (uptime, expected) in [(None, 3), (Some(Duration::from_secs(600)), 600)] {
+        let server = FakeServer::new();
+        let manifest = json!({
+            "name": "clock", "version": "1.0.0", "contract": "0.2", "queues": [{"name": "pods"}],
+            "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
+        });
+        let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let log = seen.clone();
+        let guest = FakeGuest::new(manifest, move |_, view| {
+            log.lock().unwrap().push(view.uptime().as_secs());
+            Ok(Ok(Outcome::default()))
+        });
+        let uptime: Option<Uptime> = uptime.map(|uptime| Arc::new(move || uptime) as Uptime);
+        let config = ManagerConfig { uptime, ..ManagerConfig::default() };
+        let host = Host::with(config, server.clone(), &Writes::new(&server), vec![Arc::new(guest)]);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        server.put("pods", "ns", "a", json!({}));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(*seen.lock().unwrap(), [expected]);
         host.stop().await;
     }
 }

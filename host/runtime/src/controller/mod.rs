@@ -53,6 +53,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
 use crate::held::{Account, Held, MAX_HELD_BYTES};
+use crate::manager::Uptime;
 use crate::metrics::{KeyGauges, PluginMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
@@ -81,8 +82,8 @@ pub(crate) struct ControllerParts {
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
-    /// When the host started.
-    pub(crate) host_started: Instant,
+    /// How long the host has been running.
+    pub(crate) uptime: Uptime,
     /// How long a key waits for the caches to show its writes before the API server is asked.
     pub(crate) stale_bound: Duration,
     /// Records failed runs.
@@ -117,7 +118,7 @@ pub(crate) struct Controller {
     writer: Writer,
     metrics: PluginMetrics,
     clock: WallClock,
-    host_started: Instant,
+    uptime: Uptime,
     stale_bound: Duration,
     failures: Arc<Failures>,
     /// Of all plugins, for the next leader.
@@ -236,7 +237,7 @@ impl Controller {
             stopped: parts.writer.stopped.clone(),
             writer: parts.writer,
             clock: parts.clock,
-            host_started: parts.host_started,
+            uptime: parts.uptime,
             stale_bound: parts.stale_bound,
             failures: parts.failures,
             last_writes: parts.last_writes,

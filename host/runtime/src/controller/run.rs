@@ -264,7 +264,7 @@ impl Controller {
 
     /// The time of a run that begins now.
     pub(super) fn begin(&self) -> Began {
-        Began { now: self.wall_time(), uptime: dispatch::now().saturating_duration_since(self.host_started) }
+        Began { now: self.wall_time(), uptime: (self.uptime)() }
     }
 
     /// Inputs of a run besides the caches; of a mapping, without a key.

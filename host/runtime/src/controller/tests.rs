@@ -80,7 +80,10 @@ impl Fixture {
             },
             metrics: plugin,
             clock: wall_clock(),
-            host_started: tokio::time::Instant::now().into_std(),
+            uptime: {
+                let started = tokio::time::Instant::now();
+                Arc::new(move || started.elapsed())
+            },
             stale_bound: Duration::from_secs(30),
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: Arc::default(),

@@ -111,10 +111,13 @@ impl Hosted {
         let n_restored = cluster.history().len();
         recorder.look_at(Arc::new(Stored { cluster: cluster.clone(), resources: resources.clone() }));
 
-        let clock = cluster.clock().clone();
+        let before = Duration::try_from_secs_f64(input.uptime).context("uptime of the case")?;
+        let (clock, same) = (cluster.clock().clone(), cluster.clock().clone());
         let config = ManagerConfig {
             qps: None,
             clock: Arc::new(move || clock.now()),
+            // The clock of the case moves both.
+            uptime: Some(Arc::new(move || before + same.now().duration_since(now).unsigned_abs())),
             carries: Arc::new(|_| true),
             ..ManagerConfig::default()
         };
