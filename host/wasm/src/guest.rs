@@ -17,7 +17,7 @@ use pintle_core::object::id::{Key, Kind};
 use pintle_core::ports::guest::{Answer, Guest, LogLine, PluginFault, Run, Usage};
 use pintle_core::ports::view::View;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource};
+use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource, TypedFunc};
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::contract::released::v0_1;
@@ -46,7 +46,7 @@ const MAX_UNDROPPED: u32 = 10_000;
 
 type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Resource<Lister>);
 type KeysOfResult<K> = (Vec<K>,);
-type ReconcileParams<'a> = (&'a types::Key, Resource<Lister>);
+type ReconcileParams = (types::Key, Resource<Lister>);
 type ReconcileResult<O> = (Result<O, types::ReconcileError>,);
 
 /// A compiled component.
@@ -73,12 +73,33 @@ pub(crate) struct WasmGuest {
 pub(crate) struct Live {
     store: Store<StoreState>,
     instance: Instance,
+    /// `reconcile`; absent before the first run.
+    reconcile: Option<Reconcile>,
+}
+
+/// The export of an instance. Its type is checked once, because that takes as long as a run that does nothing.
+#[derive(Clone, Copy)]
+enum Reconcile {
+    V0_1(TypedFunc<ReconcileParams, ReconcileResult<v0_1::Outcome>>),
+    V0_2(TypedFunc<ReconcileParams, ReconcileResult<types::Outcome>>),
 }
 
 impl Live {
     /// Its memory, in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.store.data().memory.n_bytes()
+    }
+
+    fn reconcile(&mut self, guest: &WasmGuest) -> wasmtime::Result<Reconcile> {
+        if let Some(found) = self.reconcile {
+            return Ok(found);
+        }
+        let (instance, store, export) = (&self.instance, &mut self.store, &guest.reconcile);
+        let found = match guest.contract {
+            Contract::V0_1 => Reconcile::V0_1(instance.get_typed_func(store, export)?),
+            Contract::V0_2 => Reconcile::V0_2(instance.get_typed_func(store, export)?),
+        };
+        Ok(*self.reconcile.insert(found))
     }
 }
 
@@ -161,7 +182,7 @@ impl WasmGuest {
         let created = self.pre.instantiate_async(&mut store).await;
         let stderr = store.data_mut().wasi.as_mut().and_then(|wasi| wasi.end(None));
         match created {
-            Ok(instance) => Ok(Live { store, instance }),
+            Ok(instance) => Ok(Live { store, instance, reconcile: None }),
             Err(error) => Err(fault::classify(&error, true, stderr.as_deref())),
         }
     }
@@ -221,19 +242,15 @@ impl Call<'_> {
         key: &Key,
         lister: Resource<Lister>,
     ) -> wasmtime::Result<Result<types::Outcome, types::ReconcileError>> {
-        let Live { store, instance } = &mut self.live;
-        let (export, key) = (&self.guest.reconcile, lift::lower_key(key));
-        match self.guest.contract {
-            Contract::V0_1 => {
-                type Answer = ReconcileResult<v0_1::Outcome>;
-                let function = instance.get_typed_func::<ReconcileParams<'_>, Answer>(&mut *store, export)?;
-                let (answer,) = function.call_async(store, (&key, lister)).await?;
+        let (function, key) = (self.live.reconcile(self.guest)?, lift::lower_key(key));
+        let store = &mut self.live.store;
+        match function {
+            Reconcile::V0_1(function) => {
+                let (answer,) = function.call_async(store, (key, lister)).await?;
                 Ok(answer.map(Into::into))
             }
-            Contract::V0_2 => {
-                type Answer = ReconcileResult<types::Outcome>;
-                let function = instance.get_typed_func::<ReconcileParams<'_>, Answer>(&mut *store, export)?;
-                let (answer,) = function.call_async(store, (&key, lister)).await?;
+            Reconcile::V0_2(function) => {
+                let (answer,) = function.call_async(store, (key, lister)).await?;
                 Ok(answer)
             }
         }
@@ -247,7 +264,7 @@ impl Call<'_> {
         new: Option<&str>,
         lister: Resource<Lister>,
     ) -> wasmtime::Result<Vec<types::Wake>> {
-        let Live { store, instance } = &mut self.live;
+        let Live { store, instance, .. } = &mut self.live;
         match self.guest.contract {
             Contract::V0_1 => {
                 type Keys = KeysOfResult<types::Key>;
@@ -339,8 +356,8 @@ fn reconcile(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Res
     };
     let instance = pre.instance_type();
     match contract {
-        Contract::V0_1 => function.typecheck::<ReconcileParams<'_>, ReconcileResult<v0_1::Outcome>>(&instance),
-        Contract::V0_2 => function.typecheck::<ReconcileParams<'_>, ReconcileResult<types::Outcome>>(&instance),
+        Contract::V0_1 => function.typecheck::<ReconcileParams, ReconcileResult<v0_1::Outcome>>(&instance),
+        Contract::V0_2 => function.typecheck::<ReconcileParams, ReconcileResult<types::Outcome>>(&instance),
     }
     .map_err(|error| error.context(format!("type-checking export func `{RECONCILE}`")))?;
     Ok(index)
