@@ -22,13 +22,24 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const N_POINTS: f64 = 30.0;
 
 /// Metrics that a host under ordinary load does not serve, because nothing that they count happens: requests that are repeated, panics,
-/// and followed files that cannot be used. Unit tests of `host/runtime` and `host/sources` show them.
-const UNUSUAL: [&str; 3] =
-    ["rest_client_request_retries_total", "pintle_task_panics_total", "pintle_followed_file_errors_total"];
+/// followed files that cannot be used, and objects of controllers that have none here. Unit tests of `host/runtime` and `host/sources`,
+/// and cases of the plugins, show them.
+const UNUSUAL: [&str; 8] = [
+    "rest_client_request_retries_total",
+    "pintle_task_panics_total",
+    "pintle_followed_file_errors_total",
+    "ephemeral_volume_controller_create_failures_total",
+    "ephemeral_volume_controller_create_total",
+    "pod_gc_collector_force_delete_pod_errors_total",
+    "pod_gc_collector_force_delete_pods_total",
+    "ttl_after_finished_controller_job_deletion_duration_seconds",
+];
 
 /// Metrics of kube-controller-manager that it serves only after what they count has happened. It registers `running_managed_controllers`
 /// and does not set it in 1.36; cloud-controller-manager does.
-const SELDOM_UPSTREAM: [&str; 8] = [
+const SELDOM_UPSTREAM: [&str; 10] = [
+    "pod_gc_collector_force_delete_pod_errors_total",
+    "pod_gc_collector_force_delete_pods_total",
     "rest_client_request_retries_total",
     "leader_election_slowpath_total",
     "running_managed_controllers",
@@ -361,9 +372,9 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
 async fn metrics_are_those_of_kube_controller_manager() -> Result<()> {
     let cluster = TestCluster::real().await?;
     let controllers = ["deployment", "replicaset", "replicationcontroller", "namespace", "serviceaccount"];
-    let controllers =
-        [&controllers[..], &["root-ca-certificate-publisher-controller", "garbagecollector", "ttl-after-finished"]]
-            .concat();
+    let more =
+        ["root-ca-certificate-publisher-controller", "garbagecollector", "ttl-after-finished", "ephemeral-volume"];
+    let controllers = [&controllers[..], &more].concat();
     let flags = ["--leader-elect=true", "--kube-api-qps=20", "--kube-api-burst=5"];
     let kcm = cluster.plane()?.start_kcm(&controllers, &flags).await?;
     cluster.client.create("/apis/apps/v1/namespaces/default/deployments", &deployment("app", 2)).await?;
