@@ -8,7 +8,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::kinds::{MissingCause, MissingKind};
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::object::version::{ResourceVersion, Uid};
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{Detail, ListWatchTarget};
 use tokio::sync::watch;
@@ -170,7 +170,7 @@ impl Subscription {
         let Some(id) = bound.store() else { return true };
         let version = ResourceVersion::parse(&write.resource_version);
         // What the watch does not show is as good as deleted.
-        let gone = write.gone || self.selects(write) == Selected::No;
+        let gone = write.leaves != Leaves::Object || self.selects(write) == Selected::No;
         let seen = self.state.caches.env().stores.read(id, |store| {
             if version != ResourceVersion::Unknown && store.version().reaches(&version) {
                 return true;
@@ -180,8 +180,12 @@ impl Subscription {
                 None => gone,
                 // Another object has taken its name since.
                 Some(meta) if !write.uid.is_empty() && meta.uid != Uid::parse(&write.uid) && gone => true,
-                Some(meta) if write.gone && version == ResourceVersion::Unknown => meta.terminating,
-                Some(meta) => meta.resource_version.reaches(&version) || (write.gone && meta.terminating),
+                Some(meta) => match write.leaves {
+                    Leaves::Object => meta.resource_version.reaches(&version),
+                    Leaves::Terminating if version == ResourceVersion::Unknown => meta.terminating,
+                    Leaves::Terminating => meta.resource_version.reaches(&version) || meta.terminating,
+                    Leaves::Nothing => false,
+                },
             }
         });
         seen.unwrap_or(true)
@@ -190,7 +194,7 @@ impl Subscription {
     /// Whether the selectors of the watch let it show the written object. What is gone is not shown, whatever they are.
     pub fn selects(&self, write: &PendingWrite) -> Selected {
         let table = self.state.table();
-        match find(&table, &write.kind).filter(|_| !write.gone) {
+        match find(&table, &write.kind).filter(|_| write.leaves == Leaves::Object) {
             Some(bound) => self.state.plugin.watches[bound.watch].selection.of(&write.object, write.labels.as_ref()),
             None => Selected::Yes,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_cache::{Caches, RunContext, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiResource, WatchFrame};
 use pintle_core::ports::view::{OwnedBy, Query, View};
@@ -533,13 +533,13 @@ async fn a_rule_by_index_leads_to_every_object_of_the_value_and_to_none_of_a_nam
     assert_eq!(n_keys(json!([null, {}, "", "n".repeat(100_000)])).await, 0);
 }
 
-fn write(name: &str, version: u64, gone: bool) -> PendingWrite {
+fn write(name: &str, version: u64, leaves: Leaves) -> PendingWrite {
     PendingWrite {
         kind: kind(POD),
         object: ObjectKey::new("a", name),
         uid: format!("uid-{name}"),
         resource_version: if version == 0 { String::new() } else { version.to_string() },
-        gone,
+        leaves,
         labels: None,
     }
 }
@@ -552,29 +552,36 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
     let caches = caches(&server);
     let (pods, _) = subscribe(&caches, json!([{"kind": POD}])).await;
     let (limited, _) = subscribe(&caches, json!([{"kind": POD, "namespace": "b"}])).await;
-    assert!(pods.sees(&write("p", 11, false)) && pods.sees(&write("p", 12, false)));
-    assert!(!pods.sees(&write("p", 13, false)), "an update that is still to come");
-    assert!(!pods.sees(&write("new", 13, false)), "a create that is still to come");
-    assert!(!pods.sees(&write("p", 0, true)), "a delete that is still to come");
-    assert!(limited.sees(&write("p", 13, false)), "another namespace is not watched");
-    assert!(pods.sees(&PendingWrite { kind: kind(RS), ..write("p", 13, false) }), "another kind is not watched");
+    assert!(pods.sees(&write("p", 11, Leaves::Object)) && pods.sees(&write("p", 12, Leaves::Object)));
+    assert!(!pods.sees(&write("p", 13, Leaves::Object)), "an update that is still to come");
+    assert!(!pods.sees(&write("new", 13, Leaves::Object)), "a create that is still to come");
+    assert!(!pods.sees(&write("p", 0, Leaves::Terminating)), "a delete that is still to come");
+    assert!(limited.sees(&write("p", 13, Leaves::Object)), "another namespace is not watched");
+    assert!(
+        pods.sees(&PendingWrite { kind: kind(RS), ..write("p", 13, Leaves::Object) }),
+        "another kind is not watched"
+    );
     server.put("pods", "a", "p", json!({}));
     settle().await;
-    assert!(pods.sees(&write("p", 13, false)) && !pods.sees(&write("p", 14, false)));
+    assert!(pods.sees(&write("p", 13, Leaves::Object)) && !pods.sees(&write("p", 14, Leaves::Object)));
     // Whatever is listed or told after the version counts, whoever it is about.
     server.put("deployments", "a", "d", json!({}));
     server.bookmark();
     settle().await;
-    assert!(pods.sees(&write("gone-again", 14, false)));
+    assert!(pods.sees(&write("gone-again", 14, Leaves::Object)));
     server.put("pods", "a", "p", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     settle().await;
-    assert!(pods.sees(&write("p", 0, true)), "a delete that waits for finalizers");
+    assert!(pods.sees(&write("p", 0, Leaves::Terminating)), "a delete that waits for finalizers");
+    assert!(!pods.sees(&write("p", 0, Leaves::Nothing)), "its last finalizer has gone, which is still to come");
+    server.delete("pods", "a", "p");
     server.delete("pods", "a", "q");
     settle().await;
-    assert!(pods.sees(&write("q", 0, true)));
+    assert!(pods.sees(&write("p", 0, Leaves::Nothing)) && pods.sees(&write("q", 0, Leaves::Terminating)));
     server.put("pods", "a", "q", json!({"metadata": {"uid": "another"}}));
     settle().await;
-    assert!(pods.sees(&write("q", 0, true)), "another object has its name");
+    for leaves in [Leaves::Terminating, Leaves::Nothing] {
+        assert!(pods.sees(&write("q", 0, leaves)), "another object has its name");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -588,11 +595,11 @@ async fn a_write_to_an_object_outside_of_the_watch_is_not_waited_for() {
     let (running, _) = subscribe(&caches, json!([{"kind": POD, "fieldSelector": "status.phase=Running"}])).await;
     let with = |app: &str, name: &str, version| PendingWrite {
         labels: Some([("app".to_owned(), app.to_owned())].into()),
-        ..write(name, version, false)
+        ..write(name, version, Leaves::Object)
     };
     assert!(!web.sees(&with("web", "new", 12)), "it will come");
     assert!(web.sees(&with("db", "new", 12)), "it will never come");
-    assert!(!web.sees(&write("new", 12, false)), "the answer did not contain its labels");
+    assert!(!web.sees(&write("new", 12, Leaves::Object)), "the answer did not contain its labels");
     assert!(!web.sees(&with("db", "p", 12)), "it is still in the cache, and will leave it");
     server.put("pods", "a", "p", labelled("db"));
     server.send("pods", || {
@@ -600,9 +607,9 @@ async fn a_write_to_an_object_outside_of_the_watch_is_not_waited_for() {
     });
     settle().await;
     assert!(web.sees(&with("db", "p", 12)));
-    assert!(!named.sees(&write("p", 13, false)) && named.sees(&write("new", 13, false)));
-    assert_eq!(running.selects(&write("new", 13, false)), Selected::Unknown, "the API server has to be asked");
-    assert_eq!(running.selects(&write("new", 13, true)), Selected::Yes, "it is gone in any case");
+    assert!(!named.sees(&write("p", 13, Leaves::Object)) && named.sees(&write("new", 13, Leaves::Object)));
+    assert_eq!(running.selects(&write("new", 13, Leaves::Object)), Selected::Unknown, "the API server has to be asked");
+    assert_eq!(running.selects(&write("new", 13, Leaves::Terminating)), Selected::Yes, "it is gone in any case");
 }
 
 /// What is granted is a namespace: a list of a cluster-scoped kind would be one of all objects.

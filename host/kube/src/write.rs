@@ -62,7 +62,7 @@ impl ApiWriter for Writer {
             if matches!(request.verb, WriteVerb::DeleteCollection { .. }) {
                 return Ok(Written::default());
             }
-            parse_written(&body)
+            parse_written(request, &body)
         })
     }
 
@@ -201,6 +201,8 @@ struct AnswerMeta {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<String>>,
     labels: Option<BTreeMap<String, String>>,
 }
 
@@ -212,35 +214,90 @@ struct AnswerDetails {
     uid: String,
 }
 
-fn parse_written(body: &[u8]) -> Result<Written, ApiError> {
+fn parse_written(request: &WriteRequest, body: &[u8]) -> Result<Written, ApiError> {
     let answer: Answer = serde_json::from_slice(body).map_err(|why| error::malformed("answer to a write", why))?;
     Ok(match answer.details {
         Some(details) => Written { name: details.name, uid: details.uid, ..Written::default() },
         None => Written {
+            removed: removes(request, &answer.metadata),
             name: answer.metadata.name,
             uid: answer.metadata.uid,
             resource_version: answer.metadata.resource_version,
-            terminating: answer.metadata.deletion_timestamp.is_some(),
             labels: Some(answer.metadata.labels.unwrap_or_default()),
         },
     })
 }
 
+/// Whether an update or a patch has removed its object. The answer is then the object as it would have become, with the version
+/// that it had before.
+///
+/// *Source*: `ShouldDeleteDuringUpdate` and `deleteWithoutFinalizers` in k8s.io/apiserver/pkg/registry/generic/registry/store.go.
+fn removes(request: &WriteRequest, after: &AnswerMeta) -> bool {
+    let is_change = matches!(request.verb, WriteVerb::Update { .. } | WriteVerb::Patch { .. });
+    // The spec of a Namespace has finalizers too, and the answer does not contain it.
+    let is_namespace = request.resource.kind.group.is_empty() && &*request.resource.kind.name == "Namespace";
+    is_change
+        && !is_namespace
+        && after.deletion_timestamp.is_some()
+        && after.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && after.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
+
 #[cfg(test)]
 mod tests {
+    use pintle_core::object::id::Kind;
+    use pintle_core::ports::api::ApiResource;
+
     use super::*;
+
+    fn request(kind: &str, verb: WriteVerb) -> WriteRequest {
+        let resource = ApiResource {
+            kind: Kind::new("", "v1", kind),
+            plural: String::new(),
+            namespaced: true,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            preferred: true,
+        };
+        let (namespace, name) = ("ns".into(), "a".into());
+        WriteRequest { resource: Arc::new(resource), namespace, name, subresource: None, verb }
+    }
+
+    fn delete() -> WriteVerb {
+        WriteVerb::Delete { preconditions: Preconditions::default(), propagation: None, grace_period_seconds: None }
+    }
 
     #[test]
     fn an_answer_is_an_object_or_the_status_of_its_deletion() {
+        let delete = request("Pod", delete());
         let written = parse_written(
+            &delete,
             br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7","deletionTimestamp":"x","labels":{"l":"v"}}}"#,
         );
         let labels = Some([("l".to_owned(), "v".to_owned())].into());
         let expected =
-            Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), terminating: true, labels };
+            Written { name: "a".into(), uid: "u".into(), resource_version: "7".into(), removed: false, labels };
         assert_eq!(written.unwrap(), expected);
-        let removed = parse_written(br#"{"kind":"Status","metadata":{},"details":{"name":"a","uid":"u"}}"#);
+        let removed = parse_written(&delete, br#"{"kind":"Status","metadata":{},"details":{"name":"a","uid":"u"}}"#);
         assert_eq!(removed.unwrap(), Written { name: "a".into(), uid: "u".into(), ..Written::default() });
+    }
+
+    #[test]
+    fn a_change_removes_a_terminating_object_that_nothing_holds() {
+        let patch = || WriteVerb::Patch { patch_type: PatchType::Json, body: String::new() };
+        let removes = |kind: &str, verb: WriteVerb, more: &str| {
+            let body = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"7",{more}}}}}"#);
+            parse_written(&request(kind, verb), body.as_bytes()).unwrap().removed
+        };
+        let terminating = r#""deletionTimestamp":"x""#;
+        assert!(removes("Pod", patch(), terminating));
+        assert!(removes("Pod", WriteVerb::Update { body: String::new() }, terminating));
+        assert!(removes("Pod", patch(), r#""deletionTimestamp":"x","deletionGracePeriodSeconds":0,"finalizers":[]"#));
+        assert!(!removes("Pod", patch(), r#""deletionTimestamp":"x","deletionGracePeriodSeconds":30"#));
+        assert!(!removes("Pod", patch(), r#""deletionTimestamp":"x","finalizers":["f"]"#));
+        assert!(!removes("Pod", patch(), r#""finalizers":[]"#));
+        assert!(!removes("Pod", delete(), terminating));
+        assert!(!removes("Namespace", patch(), terminating));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl ApiWriter for FakeWriter {
                 _ => (name, n),
             };
             let resource_version = version.to_string();
-            Ok(Written { name, uid: String::new(), resource_version, terminating: false, labels: Some(labels) })
+            Ok(Written { name, uid: String::new(), resource_version, removed: false, labels: Some(labels) })
         })
     }
 }

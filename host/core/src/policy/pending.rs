@@ -29,6 +29,17 @@ use std::time::{Duration, Instant};
 use crate::object::id::{Kind, ObjectKey};
 use crate::object::version::ResourceVersion;
 
+/// What a write leaves of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// The object.
+    Object,
+    /// The object on its way out, or nothing: the answer to a delete may mean either.
+    Terminating,
+    /// Nothing: the object was terminating, and has lost its last finalizer.
+    Nothing,
+}
+
 /// A write that was accepted by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWrite {
@@ -38,10 +49,10 @@ pub struct PendingWrite {
     pub object: ObjectKey,
     /// Its uid; empty if the answer did not contain it.
     pub uid: String,
-    /// Its version after the write; empty if the object was deleted.
+    /// Its version after the write; empty if there is none.
     pub resource_version: String,
-    /// Whether it was deleted (or is terminating).
-    pub gone: bool,
+    /// What the write left of it.
+    pub leaves: Leaves,
     /// Its labels after the write, which decide whether a watch with a selector shows it; absent if the answer did not contain
     /// them.
     pub labels: Option<BTreeMap<String, String>>,
@@ -227,11 +238,13 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         overdue
     }
 
-    /// Handles what the API server shows of a pending write now: its present state, or `gone` if the watch's selection does
-    /// not contain it.
+    /// Handles what the API server shows of a pending write now: its present state, or [`Leaves::Nothing`] if the watch's
+    /// selection does not contain it.
     ///
     /// A version that has an order keeps its meaning: the caches must reach what was written, not what others have written
     /// since, or a key would wait without end for caches that are late by a constant time.
+    ///
+    /// An object that should be gone and is there was created again, or its API server keeps it: its present state counts.
     pub fn confirm(
         &mut self,
         key: &K,
@@ -248,7 +261,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
             if let Some(write) = of_kind.iter_mut().find(|write| *write == asked) {
                 let written = ResourceVersion::parse(&write.resource_version);
                 let has_order = ResourceVersion::parse(&live.resource_version).compare(&written).is_some();
-                if live.gone || !has_order {
+                if live.leaves != Leaves::Object || asked.leaves == Leaves::Nothing || !has_order {
                     *write = live;
                 }
             }
@@ -366,7 +379,7 @@ mod tests {
             object: ObjectKey::new("ns", "name"),
             uid: String::new(),
             resource_version: version.to_string(),
-            gone: false,
+            leaves: Leaves::Object,
             labels: None,
         }
     }
@@ -461,7 +474,9 @@ mod tests {
         let mut pending = Pending::new();
         let now = Instant::now();
         let opaque = |version: &str| PendingWrite { resource_version: version.into(), ..write(0, 0) };
-        let shows = |cached: &'static str| move |write: &PendingWrite| !write.gone && write.resource_version == cached;
+        let shows = |cached: &'static str| {
+            move |write: &PendingWrite| write.leaves == Leaves::Object && write.resource_version == cached
+        };
         let asked = opaque("x");
         let id = pending.wait(&"a", vec![asked.clone()], false, now, |_| false).unwrap();
         // Somebody else has written since, and the caches show a state in between.
@@ -478,10 +493,15 @@ mod tests {
         assert!(pending.is_empty() && pending.kinds().next().is_none() && pending.next_deadline().is_none());
 
         // What the watch's selector leaves out is gone for the caches.
-        let absent = |write: &PendingWrite| write.gone;
+        let absent = |write: &PendingWrite| write.leaves == Leaves::Nothing;
         let id = pending.wait(&"a", vec![write(0, 5)], false, now, |_| false).unwrap();
-        let gone = PendingWrite { gone: true, ..write(0, 9) };
-        assert_eq!(pending.confirm(&"a", id, &write(0, 5), gone, absent), Confirmed::Over(true));
+        let gone = PendingWrite { leaves: Leaves::Nothing, ..write(0, 9) };
+        assert_eq!(pending.confirm(&"a", id, &write(0, 5), gone.clone(), absent), Confirmed::Over(true));
+
+        // What should be gone is there: the wait goes on for what it is now.
+        let id = pending.wait(&"a", vec![gone.clone()], false, now, |_| false).unwrap();
+        assert_eq!(pending.confirm(&"a", id, &gone, write(0, 12), absent), Confirmed::Stale);
+        assert_eq!(pending.recheck(&kind(0), seen_up_to(&BTreeMap::from([(kind(0), 12)]))), ["a"]);
     }
 
     #[test]

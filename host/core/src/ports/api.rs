@@ -198,8 +198,9 @@ pub struct Written {
     pub uid: String,
     /// Version after the write; empty if the object was deleted.
     pub resource_version: String,
-    /// The object is terminating, but still exists.
-    pub terminating: bool,
+    /// Whether it was an update or a patch that removed the object, which was terminating, by taking its last finalizer. The
+    /// version is then that from before the write.
+    pub removed: bool,
     /// Labels after the write; absent if the answer did not contain the object.
     pub labels: Option<BTreeMap<String, String>>,
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pintle_core::object::id::{Key, Kind};
-use pintle_core::policy::pending::{Confirmed, Overdue, PendingWrite, WaitId};
+use pintle_core::policy::pending::{Confirmed, Leaves, Overdue, PendingWrite, WaitId};
 use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ListWatchTarget};
 
@@ -140,7 +140,12 @@ impl Controller {
         let _permit = self.probing.acquire().await;
         let probe = WriteProbe::named(&write.kind, &write.object);
         let found = probe.ask(reading, &*self.reader).await?;
-        let gone = || PendingWrite { gone: true, resource_version: String::new(), uid: String::new(), ..write.clone() };
+        let gone = || PendingWrite {
+            leaves: Leaves::Nothing,
+            resource_version: String::new(),
+            uid: String::new(),
+            ..write.clone()
+        };
         Ok(found.into_iter().next().unwrap_or_else(gone))
     }
 

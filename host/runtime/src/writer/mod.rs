@@ -34,7 +34,7 @@ use futures::stream::FuturesUnordered;
 use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Place, Refusal, Step};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteVerb, Written};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::time::Instant;
@@ -385,17 +385,23 @@ fn failure(
 
 /// The write that the caches must show. `None` if the answer does not identify it (collections, some subresources).
 fn pending(target: &WriteTarget, written: &Written) -> Option<PendingWrite> {
-    let gone = target.verb == "delete";
-    if target.verb == "delete-collection" || (written.resource_version.is_empty() && !gone) {
+    let leaves = match target.verb {
+        "delete" => Leaves::Terminating,
+        _ if written.removed => Leaves::Nothing,
+        _ => Leaves::Object,
+    };
+    if target.verb == "delete-collection" || (written.resource_version.is_empty() && leaves == Leaves::Object) {
         return None;
     }
+    // That of the answer is from before.
+    let resource_version = if written.removed { String::new() } else { written.resource_version.clone() };
     let name = name_of(target, written);
     Some(PendingWrite {
         kind: target.kind.clone(),
         object: ObjectKey::new(&target.object.namespace, name),
         uid: written.uid.clone(),
-        resource_version: written.resource_version.clone(),
-        gone,
+        resource_version,
+        leaves,
         labels: written.labels.clone(),
     })
 }

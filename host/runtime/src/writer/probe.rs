@@ -22,7 +22,7 @@
 use std::collections::BTreeMap;
 
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget, WriteRequest, WriteVerb};
 use serde::Deserialize;
 
@@ -150,21 +150,21 @@ impl WriteProbe {
             let page = reader.list(reading, PAGE, next.as_deref()).await?;
             for item in &page.items {
                 let Item { metadata } = serde_json::from_str(item).map_err(|why| malformed(&why))?;
-                writes.push(self.write(&metadata.name, metadata.uid, metadata.resource_version, false));
+                writes.push(self.write(&metadata.name, metadata.uid, metadata.resource_version, Leaves::Object));
             }
             next = page.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 if let (Of::Name(name), true) = (&self.of, writes.is_empty()) {
-                    writes.push(self.write(name, String::new(), page.resource_version, true));
+                    writes.push(self.write(name, String::new(), page.resource_version, Leaves::Nothing));
                 }
                 return Ok(writes);
             }
         }
     }
 
-    fn write(&self, name: &str, uid: String, resource_version: String, gone: bool) -> PendingWrite {
+    fn write(&self, name: &str, uid: String, resource_version: String, leaves: Leaves) -> PendingWrite {
         let object = ObjectKey::new(&self.namespace, name);
-        PendingWrite { kind: self.kind.clone(), object, uid, resource_version, gone, labels: None }
+        PendingWrite { kind: self.kind.clone(), object, uid, resource_version, leaves, labels: None }
     }
 }
 

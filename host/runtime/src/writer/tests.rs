@@ -245,7 +245,7 @@ async fn deleting_a_missing_object_succeeds_without_an_event() {
     mutation.on_success = Some(event("Deleted pod: {name}"));
     let report = fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
     assert!(report.failures.is_empty());
-    assert!(report.writes[0].gone);
+    assert_eq!(report.writes[0].leaves, Leaves::Terminating);
     assert!(fixture.events().await.is_empty());
 }
 
@@ -298,8 +298,21 @@ async fn pending_writes_name_what_the_caches_must_show() {
     let shown: Vec<_> = report
         .writes
         .iter()
-        .map(|write| (write.object.to_string(), write.resource_version.as_str(), write.gone))
+        .map(|write| (write.object.to_string(), write.resource_version.as_str(), write.leaves))
         .collect();
-    assert_eq!(shown, [("ns/a".to_owned(), "101", false), ("ns/b".to_owned(), "102", true)]);
+    assert_eq!(shown, [("ns/a".to_owned(), "101", Leaves::Object), ("ns/b".to_owned(), "102", Leaves::Terminating)]);
     assert!(report.writes.iter().all(|write| write.kind == pod()));
+}
+
+#[test]
+fn the_version_in_an_answer_that_removes_an_object_proves_nothing() {
+    let target = WriteTarget { verb: "patch", kind: pod(), object: ObjectKey::new("ns", "a"), subresource: None };
+    let written = Written { resource_version: "7".into(), uid: "u".into(), ..Written::default() };
+    let shown = |written: &Written| {
+        let write = pending(&target, written).unwrap();
+        (write.object.to_string(), write.uid, write.resource_version, write.leaves)
+    };
+    assert_eq!(shown(&written), ("ns/a".to_owned(), "u".to_owned(), "7".to_owned(), Leaves::Object));
+    let removed = Written { removed: true, ..written };
+    assert_eq!(shown(&removed), ("ns/a".to_owned(), "u".to_owned(), String::new(), Leaves::Nothing));
 }

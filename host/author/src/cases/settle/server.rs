@@ -15,7 +15,7 @@ use pintle_core::contract::outcome::{PatchType, Preconditions};
 use pintle_core::contract::settings;
 use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
-use pintle_core::policy::pending::PendingWrite;
+use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{
     ApiError, ApiResource, ApiWriter, ApiWriters as _, WriteRequest, WriteVerb, WriterIdentity,
@@ -311,14 +311,14 @@ fn delete(grace_period_seconds: Option<u32>) -> WriteVerb {
 /// A write, as a cache must show it.
 fn pending(record: &WriteRecord) -> PendingWrite {
     let (kind, object) = name_of(&record.after.value());
-    let gone = record.effect == EventType::Deleted;
+    let leaves = if record.effect == EventType::Deleted { Leaves::Nothing } else { Leaves::Object };
     let labels = record.after.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     PendingWrite {
         kind,
         object,
         uid: record.after.uid.to_string(),
         resource_version: record.after.rv.to_string(),
-        gone,
+        leaves,
         labels: Some(labels.collect()),
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::id::{Kind, ObjectKey};
 use crate::object::version::ResourceVersion;
-use crate::policy::pending::PendingWrite;
+use crate::policy::pending::{Leaves, PendingWrite};
 
 /// Annotation of a released Lease: the last writes.
 pub const LAST_WRITES: &str = "pintle.dev/last-writes";
@@ -43,7 +43,9 @@ struct Entry {
 impl LastWrites {
     /// Takes note of writes, in their order.
     pub fn note<'a>(&mut self, plugin: &str, writes: impl IntoIterator<Item = &'a PendingWrite>) {
-        for write in writes.into_iter().filter(|write| !write.gone && !write.resource_version.is_empty()) {
+        for write in
+            writes.into_iter().filter(|write| write.leaves == Leaves::Object && !write.resource_version.is_empty())
+        {
             if !self.0.contains_key(plugin) {
                 self.0.insert(plugin.to_owned(), BTreeMap::new());
             }
@@ -109,7 +111,7 @@ impl LastWrites {
                     object: ObjectKey::new(&namespace, &name),
                     uid,
                     resource_version,
-                    gone: false,
+                    leaves: Leaves::Object,
                     labels: None,
                 })
                 .collect();
@@ -129,7 +131,7 @@ mod tests {
             object: ObjectKey::new("ns", name),
             uid: format!("uid-{name}"),
             resource_version: version.to_owned(),
-            gone: false,
+            leaves: Leaves::Object,
             labels: Some(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
         }
     }
@@ -145,7 +147,10 @@ mod tests {
         // Answers of concurrent writes come in any order.
         writes.note("rs", &[write("v1/Pod", "a", "9"), write("v1/Pod", "b", "10"), write("v1/Pod", "c", "8")]);
         writes.note("rs", &[write("apps/v1/ReplicaSet", "s", "12")]);
-        writes.note("gc", &[PendingWrite { gone: true, ..write("v1/Pod", "d", "13") }, write("v1/Pod", "e", "")]);
+        writes.note(
+            "gc",
+            &[PendingWrite { leaves: Leaves::Terminating, ..write("v1/Pod", "d", "13") }, write("v1/Pod", "e", "")],
+        );
         assert_eq!(names(&writes), ["rs v1/Pod b", "rs apps/v1/ReplicaSet s"]);
         let text = writes.text().unwrap();
         let expected = r#"{"rs":[{"kind":"v1/Pod","namespace":"ns","name":"b","uid":"uid-b","resourceVersion":"10"},{"kind":"apps/v1/ReplicaSet","namespace":"ns","name":"s","uid":"uid-s","resourceVersion":"12"}]}"#;
