@@ -379,12 +379,13 @@ impl Target {
     }
 }
 
-/// Whether the cache does not contain the owner, or contains another object than the reference names. Versions of a kind are
-/// equal.
+/// Whether the cache does not contain the owner, contains another object than the reference names, or contains it being deleted.
+/// Versions of a kind are equal.
 fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     cache.by_uid(&owner.uid).is_none_or(|(kind, found)| {
         let place = &found.meta.key;
-        kind.group != owner.kind.group
+        found.meta.terminating
+            || kind.group != owner.kind.group
             || kind.name != owner.kind.name
             || place.name != owner.name
             || !(place.namespace.is_empty() || place.namespace == meta.key.namespace)
