@@ -19,8 +19,10 @@ use crate::policy::outside::CALL_TIMEOUT;
 pub const MAX_U32: u32 = i32::MAX as u32;
 /// Maximum needs of one round: a few rounds suffice for a list of every kind of a server.
 pub const MAX_NEEDS: usize = 256;
-/// Maximum observations of one outcome.
+/// Maximum observations of one outcome, beside those that its mutations allow.
 const MAX_OBSERVATIONS: usize = 1_000;
+/// How many more it may have for each mutation: that it was tried, or succeeded, and that it failed.
+const MAX_OBSERVATIONS_OF_MUTATION: usize = 2;
 /// Maximum writes of keyed state in one outcome.
 const MAX_STATE_WRITES: usize = 1_000;
 /// Maximum keys for the change of one object, and maximum keys that one outcome wakes.
@@ -103,8 +105,9 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
         let (n, limit) = (outcome.steps.len(), limits.mutations);
         return Err(format!("the outcome has {n} steps, more than the limit of {limit} mutations allows"));
     }
+    let max_observations = MAX_OBSERVATIONS + MAX_OBSERVATIONS_OF_MUTATION * n_mutations;
     for (what, found, most) in [
-        ("observations", outcome.observations.len(), MAX_OBSERVATIONS),
+        ("observations", outcome.observations.len(), max_observations),
         ("values of the state", outcome.state.len(), MAX_STATE_WRITES),
         ("keys to wake", outcome.wake.len(), MAX_WAKES),
         ("labels of the run", outcome.run_labels.len(), MAX_RUN_LABELS),
@@ -429,6 +432,9 @@ mod tests {
         let observations = |n| Outcome { observations: vec![sample.clone(); n], ..Outcome::default() };
         check(observations(1_000), expect!["ok"]);
         check(observations(1_001), expect!["the outcome has 1001 observations, more than 1000"]);
+        let of_two_mutations = |n| Outcome { steps: step(vec![delete("a"), delete("b")]).steps, ..observations(n) };
+        check(of_two_mutations(1_004), expect!["ok"]);
+        check(of_two_mutations(1_005), expect!["the outcome has 1005 observations, more than 1004"]);
         let state = |n| Outcome { state: vec![(String::new(), None); n], ..Outcome::default() };
         check(state(1_001), expect!["the outcome has 1001 values of the state, more than 1000"]);
         let tolerates =
