@@ -65,9 +65,20 @@ pub(crate) struct BoundEndpoint {
 }
 
 /// A client, which changes with the file of its authorities.
+#[derive(Clone)]
 enum ClientOf {
     System(Client),
     File(Arc<Followed<Client>>),
+}
+
+impl ClientOf {
+    /// The client as its file is now, which is read.
+    fn current(&self) -> Client {
+        match self {
+            Self::System(client) => client.clone(),
+            Self::File(followed) => (*followed.current()).clone(),
+        }
+    }
 }
 
 impl BoundEndpoint {
@@ -94,23 +105,15 @@ impl BoundEndpoint {
 
     /// The client and the token as their files are now, which are read on a thread that may wait.
     async fn current(&self) -> Result<(Client, Option<HeaderValue>), NeedError> {
-        let (system, authorities) = match &self.client {
-            ClientOf::System(client) => (Some(client.clone()), None),
-            ClientOf::File(followed) => (None, Some(followed.clone())),
-        };
-        let token = self.token.clone();
-        if authorities.is_none() && token.is_none() {
-            return system.map(|client| (client, None)).ok_or_else(|| refused("InternalError", "there is no client"));
+        if let (ClientOf::System(client), None) = (&self.client, &self.token) {
+            return Ok((client.clone(), None));
         }
+        let (client, token) = (self.client.clone(), self.token.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let client = system.or_else(|| authorities.map(|files| (*files.current()).clone()));
-            client.map(|client| (client, token.map(|file| (*file.current()).clone())))
+            let token = token.map(|file| (*file.current()).clone());
+            (client.current(), token)
         });
-        match read.await {
-            Ok(Some(current)) => Ok(current),
-            Ok(None) => Err(refused("InternalError", "there is no client")),
-            Err(why) => Err(refused("InternalError", format!("read the files of the endpoint: {why}"))),
-        }
+        read.await.map_err(|why| refused("InternalError", format!("read the files of the endpoint: {why}")))
     }
 
     async fn send(&self, operation: &str, body: &str) -> OutsideAnswer {

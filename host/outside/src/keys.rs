@@ -6,7 +6,7 @@
 use der::asn1::{Any, BitString};
 use der::oid::ObjectIdentifier;
 use der::{Decode as _, Encode as _};
-use p256::ecdsa::signature::Signer as _;
+use p256::ecdsa::signature::Signer;
 use p256::pkcs8::{DecodePrivateKey as _, EncodePublicKey as _};
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
@@ -50,42 +50,29 @@ impl PrivateKey {
         };
         match &der {
             PrivateKeyDer::Pkcs1(der) => rsa(RsaKeyPair::from_der(der.secret_pkcs1_der())),
-            PrivateKeyDer::Sec1(der) => Self::sec1(der.secret_sec1_der()),
+            PrivateKeyDer::Sec1(der) => {
+                let der = der.secret_sec1_der();
+                on_a_curve(
+                    || p256::SecretKey::from_sec1_der(der).ok(),
+                    || p384::SecretKey::from_sec1_der(der).ok(),
+                    || p521::SecretKey::from_sec1_der(der).ok(),
+                )
+            }
             PrivateKeyDer::Pkcs8(der) => {
                 let der = der.secret_pkcs8_der();
                 let algorithm = p256::pkcs8::PrivateKeyInfoRef::from_der(der).map(|info| info.algorithm.oid);
                 match algorithm {
                     Ok(RSA) => rsa(RsaKeyPair::from_pkcs8(der)),
-                    Ok(_) => Self::pkcs8(der),
+                    Ok(_) => on_a_curve(
+                        || p256::SecretKey::from_pkcs8_der(der).ok(),
+                        || p384::SecretKey::from_pkcs8_der(der).ok(),
+                        || p521::SecretKey::from_pkcs8_der(der).ok(),
+                    ),
                     Err(_) => Err("the private key is not valid PKCS#8".to_owned()),
                 }
             }
             _ => Err(format!("the form of the private key is not known; {ACCEPTED}")),
         }
-    }
-
-    // The curve is that of the key's parameters. Without parameters, it is that of its length.
-
-    fn sec1(der: &[u8]) -> Result<Self, String> {
-        if let Ok(key) = p256::SecretKey::from_sec1_der(der) {
-            return Ok(Self::P256(key.into()));
-        }
-        if let Ok(key) = p384::SecretKey::from_sec1_der(der) {
-            return Ok(Self::P384(key.into()));
-        }
-        let key = p521::SecretKey::from_sec1_der(der);
-        key.map(|key| Self::P521(key.into())).map_err(|_| format!("the key cannot be used; {ACCEPTED}"))
-    }
-
-    fn pkcs8(der: &[u8]) -> Result<Self, String> {
-        if let Ok(key) = p256::SecretKey::from_pkcs8_der(der) {
-            return Ok(Self::P256(key.into()));
-        }
-        if let Ok(key) = p384::SecretKey::from_pkcs8_der(der) {
-            return Ok(Self::P384(key.into()));
-        }
-        let key = p521::SecretKey::from_pkcs8_der(der);
-        key.map(|key| Self::P521(key.into())).map_err(|_| format!("the key cannot be used; {ACCEPTED}"))
     }
 
     /// The public key: PKIX, in DER.
@@ -120,15 +107,9 @@ impl PrivateKey {
     pub(crate) fn sign_jws(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Rsa(pair) => sign_rsa(pair, message),
-            Self::P256(key) => {
-                key.try_sign(message).map(|signature: p256::ecdsa::Signature| signature.to_vec()).map_err(failed)
-            }
-            Self::P384(key) => {
-                key.try_sign(message).map(|signature: p384::ecdsa::Signature| signature.to_vec()).map_err(failed)
-            }
-            Self::P521(key) => {
-                key.try_sign(message).map(|signature: p521::ecdsa::Signature| signature.to_vec()).map_err(failed)
-            }
+            Self::P256(key) => sign_ecdsa(key, message, |signature: p256::ecdsa::Signature| signature.to_vec()),
+            Self::P384(key) => sign_ecdsa(key, message, |signature: p384::ecdsa::Signature| signature.to_vec()),
+            Self::P521(key) => sign_ecdsa(key, message, |signature: p521::ecdsa::Signature| signature.to_vec()),
         }
     }
 
@@ -147,24 +128,33 @@ impl PrivateKey {
     pub(crate) fn sign_certificate(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Rsa(pair) => sign_rsa(pair, message),
-            Self::P256(key) => key
-                .try_sign(message)
-                .map(|signature: p256::ecdsa::DerSignature| signature.as_bytes().to_vec())
-                .map_err(failed),
-            Self::P384(key) => key
-                .try_sign(message)
-                .map(|signature: p384::ecdsa::DerSignature| signature.as_bytes().to_vec())
-                .map_err(failed),
-            Self::P521(key) => key
-                .try_sign(message)
-                .map(|signature: p521::ecdsa::DerSignature| signature.as_bytes().to_vec())
-                .map_err(failed),
+            Self::P256(key) => {
+                sign_ecdsa(key, message, |signature: p256::ecdsa::DerSignature| signature.as_bytes().to_vec())
+            }
+            Self::P384(key) => {
+                sign_ecdsa(key, message, |signature: p384::ecdsa::DerSignature| signature.as_bytes().to_vec())
+            }
+            Self::P521(key) => {
+                sign_ecdsa(key, message, |signature: p521::ecdsa::DerSignature| signature.as_bytes().to_vec())
+            }
         }
     }
 }
 
-fn failed(why: impl std::fmt::Display) -> String {
-    format!("sign: {why}")
+/// The curve is that of the key's parameters. Without parameters, it is that of its length.
+fn on_a_curve(
+    p256: impl FnOnce() -> Option<p256::SecretKey>,
+    p384: impl FnOnce() -> Option<p384::SecretKey>,
+    p521: impl FnOnce() -> Option<p521::SecretKey>,
+) -> Result<PrivateKey, String> {
+    let key = p256().map(|key| PrivateKey::P256(key.into()));
+    let key = key.or_else(|| p384().map(|key| PrivateKey::P384(key.into())));
+    let key = key.or_else(|| p521().map(|key| PrivateKey::P521(key.into())));
+    key.ok_or_else(|| format!("the key cannot be used; {ACCEPTED}"))
+}
+
+fn sign_ecdsa<S>(key: &impl Signer<S>, message: &[u8], bytes: impl FnOnce(S) -> Vec<u8>) -> Result<Vec<u8>, String> {
+    key.try_sign(message).map(bytes).map_err(|why| format!("sign: {why}"))
 }
 
 fn sign_rsa(pair: &RsaKeyPair, message: &[u8]) -> Result<Vec<u8>, String> {

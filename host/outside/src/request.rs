@@ -124,14 +124,15 @@ fn verify(
 fn verify_ecdsa(key: &SubjectPublicKeyInfoOwned, hash: &[u8], signature: &[u8]) -> Option<()> {
     let key = key.to_der().ok()?;
     if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_der(&key) {
-        let signature = p256::ecdsa::DerSignature::from_bytes(signature).ok()?;
-        return key.verify_prehash(hash, &signature).ok();
+        return verify_on_curve(&key, hash, p256::ecdsa::DerSignature::from_bytes(signature).ok()?);
     }
     if let Ok(key) = p384::ecdsa::VerifyingKey::from_public_key_der(&key) {
-        let signature = p384::ecdsa::DerSignature::from_bytes(signature).ok()?;
-        return key.verify_prehash(hash, &signature).ok();
+        return verify_on_curve(&key, hash, p384::ecdsa::DerSignature::from_bytes(signature).ok()?);
     }
     let key = p521::ecdsa::VerifyingKey::from_public_key_der(&key).ok()?;
-    let signature = p521::ecdsa::DerSignature::from_bytes(signature).ok()?;
+    verify_on_curve(&key, hash, p521::ecdsa::DerSignature::from_bytes(signature).ok()?)
+}
+
+fn verify_on_curve<S>(key: &impl PrehashVerifier<S>, hash: &[u8], signature: S) -> Option<()> {
     key.verify_prehash(hash, &signature).ok()
 }
