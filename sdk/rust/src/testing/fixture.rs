@@ -205,7 +205,7 @@ impl Fixture {
             None => manifest.queues.first().ok_or("the manifest declares no queue")?.name.clone(),
         };
         let mut config = manifest.default_config();
-        config.extend(input.config);
+        config.extend(input.config.into_iter().map(|(name, value)| (name.clone(), manifest.seen(&name, value))));
         let objects = StoredObject::all(input.objects)?;
         let live = input.live.map(StoredObject::all).transpose()?.unwrap_or_else(|| objects.clone());
         Ok(Self {

@@ -20,7 +20,17 @@ pub(super) struct Manifest {
 impl Manifest {
     /// The settings that have a default.
     pub(super) fn default_config(&self) -> serde_json::Map<String, Value> {
-        self.config.iter().filter_map(|(name, setting)| Some((name.clone(), setting.default.clone()?))).collect()
+        let given = |(name, setting): (&String, &Setting)| Some((name.clone(), setting.default.clone()?));
+        self.config.iter().filter_map(given).map(|(name, value)| (name.clone(), self.seen(&name, value))).collect()
+    }
+
+    /// A value as the plugin sees it: a duration in milliseconds, rounded up.
+    pub(super) fn seen(&self, name: &str, value: Value) -> Value {
+        let is_duration = self.config.get(name).is_some_and(|setting| setting.kind == "duration");
+        match value.as_str().filter(|_| is_duration).and_then(milliseconds) {
+            Some(milliseconds) => milliseconds.into(),
+            None => value,
+        }
     }
 }
 
@@ -59,7 +69,37 @@ pub(super) struct Queue {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Setting {
+    #[serde(default, rename = "type")]
+    pub(super) kind: String,
     pub(super) default: Option<Value>,
+}
+
+/// A duration in Go's syntax, for example `1h30m` or `1.5s`.
+fn milliseconds(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let (mut rest, mut nanos) = (text, 0.0_f64);
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..end].parse().ok()?;
+        rest = &rest[end..];
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ns" => 1.0,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        nanos += number * unit;
+        rest = &rest[end..];
+        if rest.is_empty() {
+            return Some((nanos / 1e6).ceil() as u64);
+        }
+    }
 }
 
 /// Segments of a field path such as `spec.nodeName` or `metadata.annotations['example.com/x']`.
@@ -125,6 +165,20 @@ pub(super) fn project(object: &Value, paths: &[Vec<String>]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_milliseconds() {
+        let setting = |kind: &str| Setting { kind: kind.into(), default: Some("1h30m0.5s".into()) };
+        let config = BTreeMap::from([("a".to_owned(), setting("duration")), ("b".to_owned(), setting("string"))]);
+        let manifest = Manifest { config, ..Manifest::default() };
+        assert_eq!(Value::Object(manifest.default_config()), serde_json::json!({"a": 5_400_500, "b": "1h30m0.5s"}));
+        for (text, wanted) in
+            [("0", Some(0)), ("1500us", Some(2)), ("15s", Some(15_000)), ("", None), ("5", None), ("s", None)]
+        {
+            assert_eq!(milliseconds(text), wanted, "{text}");
+        }
+        assert_eq!(manifest.seen("a", 7.into()), 7);
+    }
     use serde_json::json;
 
     #[test]
