@@ -110,6 +110,35 @@ impl Schedule {
     }
 }
 
+/// Whether [`Schedule::parse`] knows this time zone. The empty name is UTC.
+#[doc(alias = "LoadLocation")]
+#[must_use]
+pub fn is_zone(name: &str) -> bool {
+    find_zone(name).is_some()
+}
+
+/// A time as the clocks of a zone show it, in RFC 3339 and whole seconds: `2026-01-01T01:00:00+01:00`, with `Z` where the zone has
+/// the offset 0. `None` if the zone is not known.
+///
+/// ```
+/// use pintle_sdk::cron::in_zone;
+/// use pintle_sdk::time::Timestamp;
+///
+/// let time = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+/// assert_eq!(in_zone(time, "America/New_York").unwrap(), "2025-12-31T19:00:00-05:00");
+/// ```
+#[must_use]
+pub fn in_zone(time: Timestamp, zone: &str) -> Option<String> {
+    let zone = find_zone(zone)?;
+    let offset = offset(&zone, time.truncate().as_micros() / 1_000_000);
+    let clock = Timestamp::from_micros(time.as_micros().saturating_add(offset * 1_000_000)).to_string();
+    if offset == 0 {
+        return Some(clock);
+    }
+    let (sign, size) = if offset < 0 { ('-', -offset) } else { ('+', offset) };
+    Some(format!("{}{sign}{:02}:{:02}", clock.trim_end_matches('Z'), size / HOUR, size % HOUR / MINUTE))
+}
+
 fn find_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
@@ -288,6 +317,24 @@ mod tests {
         ] {
             let error = Schedule::parse(text, zone).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_time_has_the_offset_of_its_zone() {
+        let time = Timestamp::parse("2026-07-01T23:30:00.9Z").unwrap();
+        for (zone, clock) in [
+            ("", Some("2026-07-01T23:30:00Z")),
+            ("UTC", Some("2026-07-01T23:30:00Z")),
+            ("Africa/Abidjan", Some("2026-07-01T23:30:00Z")),
+            ("Europe/London", Some("2026-07-02T00:30:00+01:00")),
+            ("America/St_Johns", Some("2026-07-01T21:00:00-02:30")),
+            ("Asia/Kathmandu", Some("2026-07-02T05:15:00+05:45")),
+            ("europe/london", None),
+            ("../etc", None),
+        ] {
+            assert_eq!(in_zone(time, zone).as_deref(), clock, "{zone}");
+            assert_eq!(is_zone(zone), clock.is_some(), "{zone}");
         }
     }
 
